@@ -129,7 +129,7 @@ pub fn contentions(dump: &Dump, is_normal: &dyn Fn(&Goroutine) -> bool) -> Vec<C
 }
 
 /// Returns the key of the lock for which a goroutine waits. The address of a mutex is the best key. A lock of another
-/// kind (such as an RWMutex) is identified by the object that contains it, then by its address, then by the function
+/// kind (such as an `RWMutex`) is identified by the object that contains it, then by its address, then by the function
 /// that wants it.
 fn lock_key<'a>(goroutine: &'a Goroutine, lock: &Lock) -> LockKey<'a> {
     let owner = goroutine.frames.get(lock.owner);

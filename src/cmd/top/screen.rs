@@ -17,7 +17,6 @@ use crate::diagnosis::report::Verdict;
 use crate::diagnosis::silence::SilenceLimits;
 use crate::pleg::PlegState;
 use crate::pleg::stream::{Event, EventSubject};
-use crate::report::Confidence;
 use crate::report::escape::escaped;
 
 /// The smallest screen, as columns and lines.
@@ -209,7 +208,11 @@ impl Painter<'_> {
         let node = model.node.as_deref().unwrap_or("this node");
         let state = if view.paused { "  PAUSED" } else { "" };
         let room = self.width.saturating_sub(width(&time) + width(state) + 2);
-        let about = format!("  {} pods  relist {}  {}", model.pods, model.finished, model.runtime);
+        let relists = match model.finished {
+            0 => "no relist yet".to_owned(),
+            finished => format!("{} pods  relist {finished}", model.pods),
+        };
+        let about = format!("  {relists}  {}", model.runtime);
         let node = cut(&escaped(node), room);
         let about = cut(&escaped(&about), room.saturating_sub(width(&node)));
         let column = self.put(0, &node, bold());
@@ -247,10 +250,11 @@ impl Painter<'_> {
     fn verdict(&mut self, judgement: &Judgement, model: &Model, moment: Moment) {
         let style = colored(verdict_color(judgement.verdict)).add_modifier(Modifier::BOLD);
         let word = format!("{} ", judgement.verdict.as_str().to_uppercase());
-        let confidence = judgement.confidence.map(Confidence::as_str);
+        let confidence = judgement.confidence.map(|confidence| confidence.as_str().to_owned());
         let ids = Some(judgement.ids.join(" or ")).filter(|ids| !ids.is_empty());
-        let known: Vec<&str> = ids.as_deref().into_iter().chain(confidence).collect();
-        let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
+        let ids = ids.map(|ids| format!("Enter: {ids}"));
+        let known: Vec<String> = confidence.into_iter().chain(ids).collect();
+        let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join("; ")) };
         // The id and the confidence stay, so a long name is cut before them.
         let room = self.width.saturating_sub(word.len() + known.len() + 1);
         let title = cut(&escaped(&judgement.title), room);

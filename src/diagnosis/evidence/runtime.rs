@@ -303,6 +303,8 @@ pub struct Shards {
     pub answered: usize,
     /// The number of parts that failed.
     pub failed: usize,
+    /// The namespaces whose items alone are too large for one message.
+    pub too_large_in: BTreeSet<String>,
     /// The number of items in all parts.
     pub total: usize,
     /// The number of dead items.
@@ -311,6 +313,13 @@ pub struct Shards {
     pub bytes: u64,
     /// The number of items by namespace.
     pub by_namespace: BTreeMap<String, usize>,
+}
+
+impl Shards {
+    /// Whether some items are not counted.
+    pub fn is_incomplete(&self) -> bool {
+        self.failed > 0 || !self.too_large_in.is_empty()
+    }
 }
 
 /// The sandbox or container that a status call is about.

@@ -92,9 +92,13 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
                     shards.failed += 1;
                     break;
                 };
-                let namespace_filter =
-                    Filter { state: Some(state), labels: vec![(label::POD_NAMESPACE.into(), namespace)] };
-                shards.add(bounded(rpc, limit, list(namespace_filter)).await, &describe);
+                let labels = vec![(label::POD_NAMESPACE.into(), namespace.clone())];
+                let answer = bounded(rpc, limit, list(Filter { state: Some(state), labels })).await;
+                if is_too_large(answer.result.as_ref().err()) {
+                    shards.too_large_in.insert(namespace);
+                } else {
+                    shards.add(answer, &describe);
+                }
             }
         }
         shards

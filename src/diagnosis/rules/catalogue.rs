@@ -10,8 +10,7 @@ use super::{
 };
 use crate::diagnosis::report::{HealthFinding, RuleId};
 #[cfg(feature = "cli")]
-use crate::report::Rule;
-use crate::report::packed::PackedText;
+use crate::report::{Rule, packed::PackedText};
 
 /// One entry of the catalogue.
 pub struct HealthRule {

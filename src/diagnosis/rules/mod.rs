@@ -237,13 +237,15 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     finding.evidence.extend(most_restarted(case.evidence));
     let node = &case.evidence.node;
     finding.next.push(format!(
-        "the node is NotReady, its conditions say why: kubectl describe node {}",
+        "if the node is NotReady: kubectl describe node {}   # its conditions say why",
         if node.is_empty() { "NODE" } else { node }
     ));
-    finding.next.push("it comes and goes: plegctl watch --until-slow 2s   # waits, then says why".into());
-    finding.next.push("pods do not start or end: plegctl pods   # one pod: plegctl pods --why NS/POD".into());
-    finding.next.push("pod states are late or wrong: plegctl watch --mode compare".into());
-    finding.next.push("a static pod is missing, old or still runs: plegctl static-pods lint".into());
+    finding.next.push("if it comes and goes: plegctl watch --until-slow 2s   # waits, then says why".into());
+    finding
+        .next
+        .push("if pods do not start or end: plegctl pods   # one pod: plegctl pods --why NS/POD".into());
+    finding.next.push("if pod states are late or wrong: plegctl watch --mode compare".into());
+    finding.next.push("if a static pod is missing, old or still runs: plegctl static-pods lint".into());
     if population.exited >= MANY_EXITED && population.exited * 3 >= population.containers {
         let exited = plural(population.exited, "container");
         finding.next.push(format!("{exited} have exited, which ones: crictl ps -a --state exited"));

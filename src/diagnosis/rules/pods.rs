@@ -13,7 +13,7 @@ use crate::ordered::{self, IntoOrdered};
 use crate::report::duration::elapsed;
 
 /// The most pods that the evidence names.
-const MAX_NAMED: usize = 5;
+const MAX_NAMED: usize = 2;
 
 /// Applies D41. There are two proofs: pods that should have ended still run in the runtime, and pods of at least
 /// `STUCK_OWNERS` owners (such as Deployments) wait while nothing at all starts on the node. With both, and a kubelet that
@@ -83,15 +83,12 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
         names.chain(more).collect::<Vec<_>>().join(", ")
     };
     if !ending.is_empty() {
-        found.evidence.push(format!(
-            "the grace period is over, and the runtime still lists a running container, of {}",
-            named(&ending)
-        ));
+        found.evidence.push(format!("still running although their grace period is over: {}", named(&ending)));
     }
     if cannot_start {
         let last = seconds(now.duration_since(crate::clock::Wall::from_nanos(newest)));
         found.evidence.push(format!(
-            "the kubelet has accepted, and the runtime has no sandbox of, {}; the newest sandbox or container of the node is {last} old",
+            "accepted by the kubelet, but without a sandbox: {}; the newest sandbox or container of the node is {last} old",
             named(&waiting)
         ));
     }
@@ -109,9 +106,12 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
             pod.pod.name
         ));
     }
-    found.next.push("the kubelet's log about these pods: journalctl -u kubelet -S -30min | grep -e POD_UID -e 'Error syncing pod'".to_owned());
+    found.next.push(format!(
+        "the kubelet's log about this pod: journalctl -u kubelet -S -30min | grep -e {} -e 'Error syncing pod'",
+        first.pod.uid
+    ));
     found.next.push(
-        "if both lists stay as they are: restart the kubelet; containers keep running (changes state)"
+        "if the same pods still wait after some minutes (changes state): restart the kubelet; containers run on"
             .to_owned(),
     );
     found.pod = Some(first.pod.clone());

@@ -109,7 +109,7 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
     let uncounted = [&runtime.sandboxes.shards, &runtime.containers.shards]
         .into_iter()
         .flatten()
-        .any(|shards| shards.failed > 0);
+        .any(Shards::is_incomplete);
     let unread = runtime.unread_lists().next().is_some();
     let all = population.sandboxes + population.containers;
     found.evidence.push(if unread && all == 0 {
@@ -124,8 +124,8 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
             plural(population.containers, "container"),
             match (unread, uncounted, population.from_shards) {
                 (true, ..) => "; what was not read is not counted",
-                (_, true, _) => ", as far as they could be listed in parts",
-                (_, _, true) => " (counted in parts)",
+                (_, true, _) => " (not all could be counted)",
+                (_, _, true) => " (counted in smaller lists)",
                 _ => "",
             }
         )
@@ -215,17 +215,20 @@ fn shard_line(rpc: Rpc, shards: &Shards) -> String {
     ordered::sort_by(&mut top, |one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
     let top: Vec<String> =
         top.iter().take(3).map(|(namespace, count)| format!("{namespace} {count}")).collect();
-    let failed = match shards.failed {
-        0 => String::new(),
-        failed => format!(", {} not answered", plural(failed, "part")),
-    };
-    format!(
-        "{rpc} in {}: {} items, {} in total{failed}; most items in: {}",
-        plural(shards.answered, "part"),
-        shards.total,
+    let mut parts = vec![format!(
+        "{rpc} in smaller lists: {} ({}), most in {}",
+        plural(shards.total, "item"),
         bytes(shards.bytes),
-        if top.is_empty() { "none".to_owned() } else { top.join(", ") }
-    )
+        if top.is_empty() { "no namespace".to_owned() } else { top.join(", ") }
+    )];
+    if !shards.too_large_in.is_empty() {
+        let namespaces: Vec<&str> = shards.too_large_in.iter().take(3).map(String::as_str).collect();
+        parts.push(format!("too large even alone: {}", namespaces.join(", ")));
+    }
+    if shards.failed > 0 {
+        parts.push(format!("{} without an answer", plural(shards.failed, "list")));
+    }
+    parts.join("; ")
 }
 
 /// Applies D04. It reports a leak only if the number grew during the run.

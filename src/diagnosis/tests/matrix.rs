@@ -296,7 +296,10 @@ async fn a_list_refused_for_its_size_is_counted_in_shards() {
     let primary = report.primary.unwrap();
     assert_eq!(primary.evidence[0], message);
     assert!(
-        primary.evidence.iter().any(|line| line.contains("300 of 320") && line.contains("counted in parts")),
+        primary
+            .evidence
+            .iter()
+            .any(|line| line.contains("300 of 320") && line.contains("counted in smaller lists")),
         "{:?}",
         primary.evidence
     );
@@ -319,7 +322,7 @@ async fn a_list_by_state_that_is_too_large_is_counted_by_namespace() {
     assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D03);
     let primary = report.primary.unwrap();
     assert!(
-        primary.evidence.iter().any(|line| line.contains("most items in: default 20")),
+        primary.evidence.iter().any(|line| line.contains("most in default 20")),
         "{:?}",
         primary.evidence
     );

@@ -35,6 +35,11 @@ const MAX_POSSIBLE: usize = 4;
 /// The smallest number of lines and columns that the text is fitted to.
 const SMALLEST: (usize, usize) = (12, 40);
 
+/// The heading of what a healthy report is based on.
+const LOOKED_AT: &str = "looked at";
+/// The heading of further findings.
+const ALSO: &str = "also";
+
 /// The style of the screen. The text without colour has the same information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScreenStyle {
@@ -189,7 +194,7 @@ fn impact(report: &HealthReport) -> Option<&'static str> {
         (RuleId::D41, _) => "impact: pods run on; none starts or ends here, although PLEG works",
         (RuleId::D32, _) => "impact: pods run on; nothing restarts or probes them; evicted 5m after NotReady",
         (_, Phase::Connect) => "impact: pods run on; none starts or ends; evicted 5m after NotReady",
-        _ => "impact: pods run on; while NotReady none starts or ends; evicted after 5m of it",
+        _ => "impact: pods run on; once NotReady, none starts or ends; evicted 5m later",
     })
 }
 
@@ -315,7 +320,7 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
         .chain(possible_lines(hangs));
     // The kubelet refused plegctl's credential, or plegctl refused the kubelet's certificate.
     let why_not_queried = report.kubelet.iter().filter_map(|kubelet| kubelet.not_accepted.clone());
-    let mut also = Part::new("also", also, 4, style);
+    let mut also = Part::new(ALSO, also, 4, style);
     also.add_optional(possible_lines(if_room), style);
     let mut parts = vec![
         Part::new(
@@ -330,6 +335,19 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
         Part::new("the kubelet was not queried", why_not_queried, 2, style),
     ];
     parts.retain(|part| part.shown > 0);
+    if report.verdict == Verdict::Healthy {
+        // What was looked at comes last, because nothing in it needs an action.
+        let looked_at = parts.iter().position(|part| part.name == LOOKED_AT);
+        if let Some(part) = looked_at.map(|at| parts.remove(at)) {
+            parts.push(part);
+        }
+        // A wait in the kernel comes first, because it may be what the user is searching for.
+        let may_matter = report.findings.iter().any(may_hang);
+        if let Some(at) = parts.iter().position(|part| part.name == ALSO && may_matter) {
+            let part = parts.remove(at);
+            parts.insert(0, part);
+        }
+    }
     let all: usize = parts.iter().flat_map(|part| &part.texts).map(Vec::len).sum();
     let footer = |hidden| match more(report, primary, hidden) {
         text if text.is_empty() => Vec::new(),
@@ -360,7 +378,7 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
 fn why(report: &HealthReport) -> String {
     let Some(primary) = &report.primary else { return "why".to_owned() };
     if report.verdict == Verdict::Healthy {
-        return "looked at".to_owned();
+        return LOOKED_AT.to_owned();
     }
     format!("why: {} {}{}", primary.id, primary.confidence.as_str(), of_what(primary))
 }
@@ -388,10 +406,7 @@ fn what_to_keep(report: &HealthReport) -> &'static str {
 /// Returns the heading of the steps.
 fn what_to_do(report: &HealthReport) -> &'static str {
     match report.verdict {
-        Verdict::Healthy if report.findings.iter().any(|found| found.id == RuleId::D10) => {
-            "what to do about this, or if"
-        }
-        Verdict::Healthy => "what to do if",
+        Verdict::Healthy => "PLEG is not the problem; what to do",
         _ if report.keep.is_empty() => "what to do",
         _ => "then do",
     }
@@ -450,10 +465,14 @@ fn may_hang(finding: &HealthFinding) -> bool {
 fn possible_lines(findings: Vec<&HealthFinding>) -> Vec<String> {
     let mut lines: Vec<(RuleId, usize, String)> = Vec::new();
     for finding in findings {
-        match lines.iter_mut().find(|(id, ..)| *id == finding.id) {
-            Some((_, more, _)) => *more += 1,
-            None => lines.push((finding.id, 0, format!("{} possible: {}", finding.id, finding.title))),
+        if let Some((_, more, _)) = lines.iter_mut().find(|(id, ..)| *id == finding.id) {
+            *more += 1;
+            continue;
         }
+        // A umount keeps a pod that is being deleted.
+        let is_umount = finding.id == RuleId::D37 && finding.title.starts_with("umount");
+        let hint = if is_umount { "; which pod: plegctl pods --terminating" } else { "" };
+        lines.push((finding.id, 0, format!("{} possible: {}{hint}", finding.id, finding.title)));
     }
     let with_more = |(_, more, line)| if more > 0 { format!("{line} (and {more} more)") } else { line };
     lines.into_iter().map(with_more).collect()

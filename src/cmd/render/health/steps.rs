@@ -94,11 +94,16 @@ fn continued(command: &str, indent: usize, columns: usize) -> Vec<String> {
     let mut line = String::new();
     let words = shell_words(command);
     let last = words.len().saturating_sub(1);
-    for (at, word) in words.into_iter().enumerate() {
+    for (at, &word) in words.iter().enumerate() {
         let end = if at == last { 0 } else { width(END) };
+        // A program of a pipeline that fits on a line of its own is not divided.
+        let program = words.iter().skip(at + 1).take_while(|_| word == "|").take_while(|next| **next != "|");
+        let program: usize = program.map(|next| 1 + width(next)).sum();
+        let fits = indent + 3 + program + width(END) <= columns;
+        let needed = width(word) + if fits { program } else { 0 };
         if line.is_empty() {
             line = format!("{:indent$}{word}", "");
-        } else if width(&line) + 1 + width(word) + end > columns {
+        } else if width(&line) + 1 + needed + end > columns {
             lines.push(format!("{line}{END}"));
             line = format!("{:indent$}  {word}", "");
         } else {
