@@ -124,10 +124,15 @@ impl Evidence {
             return None;
         }
         match self.family() {
-            DaemonFamily::Containerd => {
-                let signal = self.write_stacks();
-                Some(format!("{signal}; sleep 60; {signal}   # containerd writes its stacks to /tmp"))
-            }
+            DaemonFamily::Containerd => Some(match daemon.map(|daemon| daemon.pid) {
+                Some(pid) => {
+                    format!("kill -USR1 {pid}; sleep 60; kill -USR1 {pid}   # containerd's stacks, in /tmp")
+                }
+                None => {
+                    let signal = self.write_stacks();
+                    format!("for i in 1 2; do {signal}; sleep 60; done   # containerd's stacks, in /tmp")
+                }
+            }),
             DaemonFamily::Crio => {
                 let socket = self.socket.as_deref().unwrap_or_else(|| Path::new("/run/crio/crio.sock"));
                 Some(format!(

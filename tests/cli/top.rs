@@ -172,9 +172,9 @@ fn a_capture_is_played_and_the_arrow_keys_move_in_it() {
     let at_end = shell.screen();
     assert!(at_end.contains("relist 4"), "{at_end}");
     shell.press(&["p", "Home"]);
-    shell.until("the start", |screen| screen.contains("paused") && screen.contains("relist 0"));
+    shell.until("the start", |screen| screen.contains("paused") && screen.contains("no relist yet"));
     shell.press(&["Right"]);
-    shell.until("a later moment", |screen| screen.contains("paused") && !screen.contains("relist 0"));
+    shell.until("a later moment", |screen| screen.contains("paused") && !screen.contains("no relist yet"));
     shell.press(&["p", "+"]);
     shell.shows("  end");
     shell.press(&["q"]);
