@@ -130,7 +130,7 @@ impl Evidence {
                 }
                 None => {
                     let signal = self.write_stacks();
-                    format!("for i in 1 2; do {signal}; sleep 60; done   # containerd's stacks, in /tmp")
+                    format!("for i in 1 2; do {signal}; sleep 60; done   # stacks in /tmp")
                 }
             }),
             DaemonFamily::Crio => {
