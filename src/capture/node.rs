@@ -15,7 +15,7 @@ pub struct NodeSample {
     /// The processes of the kubelet and of the container runtime's daemons.
     #[serde(default)]
     pub processes: Vec<ProcessSample>,
-    /// The state of the kubelet's process, under every name that a kubelet has; `None` if no kubelet was ever found.
+    /// The state of the kubelet's process, whatever its process name; `None` if no kubelet was ever found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<SampledKubeletState>,
     /// The shims that a signal has stopped.

@@ -39,8 +39,8 @@ pub struct KubeletAccess {
     #[arg(long = "kubelet-client-key", value_name = "FILE", requires = "client_cert")]
     client_key: Option<PathBuf>,
 
-    /// CA file that signed the kubelet's certificate [default: the running kubelet's certificate file, else the
-    /// system's]
+    /// File with the CA that signed the kubelet's certificate [default: the running kubelet's certificate file, else
+    /// the system's]
     #[arg(long = "kubelet-ca-file", value_name = "FILE")]
     ca_file: Option<PathBuf>,
 

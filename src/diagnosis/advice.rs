@@ -124,15 +124,15 @@ impl Evidence {
             return None;
         }
         match self.family() {
-            DaemonFamily::Containerd => Some(match daemon.map(|daemon| daemon.pid) {
-                Some(pid) => {
-                    format!("kill -USR1 {pid}; sleep 60; kill -USR1 {pid}   # containerd's stacks, in /tmp")
-                }
-                None => {
-                    let signal = self.write_stacks();
-                    format!("for i in 1 2; do {signal}; sleep 60; done   # stacks in /tmp")
-                }
-            }),
+            DaemonFamily::Containerd => {
+                let by_pid = |daemon: &Process| {
+                    let signal = format!("kill -USR1 {}", daemon.pid);
+                    format!("{signal}; sleep 60; {signal}   # containerd's stacks, in /tmp")
+                };
+                let by_name =
+                    || format!("for i in 1 2; do {}; sleep 60; done   # stacks in /tmp", self.write_stacks());
+                Some(daemon.map_or_else(by_name, by_pid))
+            }
             DaemonFamily::Crio => {
                 let socket = self.socket.as_deref().unwrap_or_else(|| Path::new("/run/crio/crio.sock"));
                 Some(format!(
@@ -160,7 +160,7 @@ impl DaemonFamily {
 /// The step that finds OCI runtime processes that hang, and the step that ends one.
 pub const OCI_PROCESSES: [&str; 2] = [
     "ps -eo pid,stat,wchan:20,etime,args | grep -E '[r]unc |[c]run '   # runc hangs",
-    "end one that is minutes old (changes state); in STAT D, end what it waits for",
+    "end one that is minutes old (changes state); STAT D: repair what WCHAN points to",
 ];
 
 /// The commands that show which resource of the node is short.
@@ -198,8 +198,10 @@ pub fn for_culprits(evidence: &Evidence, culprits: &[(Rpc, &str)]) -> Vec<String
     }
     if !unknown.is_empty() {
         lines.push(format!("ps -eo pid,stat,wchan:20,etime,args | grep -E '{}'", unknown.join("|")));
-        lines.push("in STAT D it waits for what WCHAN names, a disk or a server: end that".to_owned());
-        lines.push("continue what is in STAT T, end a runc that is minutes old (changes state)".to_owned());
+        lines.push("STAT D: repair the disk or server to which WCHAN points; no signal helps".to_owned());
+        lines.push(
+            "STAT T: kill -CONT PID; a runc that is minutes old: kill PID (both change state)".to_owned(),
+        );
     }
     lines.extend(pods.iter().map(|(namespace, names)| {
         let names = names.join(" ");

@@ -22,7 +22,7 @@ use crate::ordered;
 use crate::report::json;
 use crate::report::{NotChecked, PodRef, Severity};
 
-/// The number of pods in one page of the list. A node has some hundred at most.
+/// The number of pods in one page of the list. A node has a few hundred at most.
 const PAGE: usize = 500;
 
 /// The maximum number of pages of one node's pods.
@@ -135,7 +135,7 @@ async fn mirrors(
     Ok(found)
 }
 
-/// Whether a kubelet would start, from good to bad.
+/// Whether a kubelet would start. The variants are ordered from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_to_a_patch_release_restarts_no_pod() {
+    fn an_upgrade_within_a_minor_release_restarts_no_pod() {
         let report = judged(vec![reading("n1", "v1.36.2", "")], "1.36");
         assert_eq!((report.counts.restarts, report.nodes[0].restarts()), (0, Some(0)));
     }

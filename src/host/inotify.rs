@@ -16,8 +16,7 @@ const BUFFER: usize = 8192;
 /// How many events are queued in this process; further events stay in the kernel's queue.
 const QUEUE: usize = 16;
 
-/// One event. The path is the watched path; for an event about an entry of a watched directory, with the entry's
-/// name.
+/// One event. The path is the watched file, or the entry in the watched directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathEvent {
     /// The file was created, written or moved here, or its attributes changed.

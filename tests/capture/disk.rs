@@ -108,7 +108,7 @@ fn assert_recording_stops(directory: &Path) {
     assert!(replayed.stdout.contains("\"kind\":\"WatchSummary\""), "{replayed}");
 }
 
-/// Fills the disk except for this number of bytes, including the blocks reserved for root.
+/// Fills the disk, also root's reserved blocks, until this many bytes are free.
 fn fill_except(disk: &Disk, bytes: u64) {
     let mount = disk.0.path("disk");
     let free = rustix::fs::statvfs(&mount).map(|about| about.f_bfree * about.f_frsize).unwrap();

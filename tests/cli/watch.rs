@@ -398,7 +398,7 @@ fn a_header_says_what_is_watched_and_names_the_columns() {
     assert!(
         output
             .stdout
-            .contains("p99: 99 of 100 relists take at most this long. Of these 1, it is the longest"),
+            .contains("p99: 99 of 100 relists take at most this long. With only 1, it is the longest"),
         "{output}"
     );
     let without = watch(&["--no-headers"]);

@@ -38,7 +38,7 @@ on_each_containerd! {
     uid_shows_the_release_and_whether_the_text_is_the_same
 }
 
-/// Returns the manifest of the pod, an hour older than the running pods.
+/// Writes the manifest of the pod, sets its age, and returns its path, an hour older than the running pods.
 fn manifest(runtime: &RealRuntime, text: &str) -> PathBuf {
     let directory = runtime.directory().join("manifests");
     fs::create_dir_all(&directory).unwrap();

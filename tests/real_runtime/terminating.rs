@@ -87,7 +87,7 @@ fn a_container_that_ignores_sigterm_holds_its_pod_and_a_well_one_does_not(versio
     assert_eq!(found["holders"].as_array().unwrap().len(), 1, "{found:#}");
     let holder = &found["holders"][0];
     assert_eq!((&holder["kind"], &holder["pid"]), (&"container".into(), &program.into()), "{found:#}");
-    let title = format!("sh[{program}] of container app ignores SIGTERM, and has not got SIGKILL");
+    let title = format!("sh[{program}] of container app ignores SIGTERM, and was not sent SIGKILL");
     assert_eq!(holder["title"], title, "{found:#}");
     let grace = why(&runtime, &node, "well", &pods);
     assert_eq!((&grace["state"], &grace["holders"]), (&"inGrace".into(), &json!([])), "{grace:#}");

@@ -496,7 +496,7 @@ pub fn summary(summary: &WatchSummary, lasted: Duration, ranges: &[(Duration, u6
 fn explained_p99(relists: u64) -> String {
     if relists < 100 {
         return format!(
-            "          p99: 99 of 100 relists take at most this long. Of these {relists}, it is the longest"
+            "          p99: 99 of 100 relists take at most this long. With only {relists}, it is the longest"
         );
     }
     "          p99: 99 of 100 relists took at most this long".to_owned()
@@ -823,7 +823,7 @@ mod tests {
 
     #[test]
     fn summary_explains_p99() {
-        assert!(explained_p99(13).ends_with("Of these 13, it is the longest"));
+        assert!(explained_p99(13).ends_with("With only 13, it is the longest"));
         assert!(!explained_p99(100).contains("longest"));
     }
 

@@ -468,6 +468,11 @@ impl Model {
         now.since(self.last_list.unwrap_or(self.started))
     }
 
+    /// Whether both list calls of a relist have succeeded so far.
+    pub fn has_listed(&self) -> bool {
+        self.last_list.is_some()
+    }
+
     /// Judges the moment, from the calls that a watch makes anyway.
     pub fn judge(&self, now: Mono) -> Judgement {
         let limits = SilenceLimits::default();
@@ -481,12 +486,12 @@ impl Model {
         };
         if let Some(call) = worst {
             let is_list = call.pod.is_none();
-            let silence = if call.given_up { "was given up after" } else { "has not answered for" };
+            let silence = if call.given_up { "given up after" } else { "no answer for" };
             return Judgement {
                 verdict,
                 // Without a Version call, a silent list looks the same as a silent daemon.
                 ids: if is_list { &["D02", "D07"] } else { &["D01"] },
-                title: format!("{} {silence} {}", call.about(), elapsed(call.waited)),
+                title: format!("{silence} {}: {}", elapsed(call.waited), call.about()),
                 confidence: Some(limits.confidence(call.waited)),
                 outlook,
             };
@@ -510,7 +515,7 @@ impl Model {
             };
             let longest = took(longest);
             let title = format!(
-                "{which} runs for {}: {ended} calls answered, the slowest in {longest}",
+                "{which} has been running for {}: {ended} calls answered, the slowest in {longest}",
                 elapsed(running)
             );
             return plain(verdict, title);

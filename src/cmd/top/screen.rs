@@ -272,7 +272,9 @@ impl Painter<'_> {
             Outlook::NotReadyIn(left) => {
                 let at = time_of_day(moment.wall.plus(left));
                 let at = at.get(..8).unwrap_or_default();
-                let text = format!("NotReady in {} ({at} UTC), unless this ends before", countdown(left));
+                // The hang may have begun before `top`.
+                let when = if model.has_listed() { "NotReady in" } else { "NotReady already, or within" };
+                let text = format!("{when} {} ({at} UTC), unless this ends before", countdown(left));
                 (text, colored(Color::Red).add_modifier(Modifier::BOLD))
             }
             Outlook::NotReady(over) => {

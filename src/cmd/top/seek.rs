@@ -80,7 +80,7 @@ impl EngineRun<'_> {
         Flow::Continue
     }
 
-    /// Ends a seek: shows the wanted moment, and continues at the chosen speed.
+    /// Ends a seek: restores the speed and the pause, and continues at the chosen speed.
     pub fn finish_seek(&self, playback: &Playback, ui: &mut Ui) {
         self.seek_to.set(None);
         playback.set_speed(ui.chosen_speed());

@@ -26,7 +26,9 @@ pub(super) fn sentence(
                 .map(|why| format!("; not judged: {why}"));
             format!("{title}{}", open.unwrap_or_default())
         }
-        Verdict::Degraded if stays_ready(case, primary) => format!("{title}: this node stays Ready"),
+        Verdict::Degraded if stays_ready(case, primary) => {
+            format!("{title}; not enough to make the node NotReady")
+        }
         Verdict::Healthy | Verdict::Degraded => title.clone(),
         Verdict::Unhealthy => match not_ready {
             Some(not_ready) => {

@@ -1,8 +1,8 @@
 //! Decides what holds a pod, from the evidence of `health`, from what the sources say about the pod, and from the look at
 //! its processes and mounts. It makes no calls and reads no clock.
 //!
-//! Nothing here is *certain* unless the kernel stack of the waiting task was readable, its owner is known, and it is proven
-//! that the task belongs to the pod.
+//! A kernel wait is *certain* only if the stack of the waiting task was readable, its owner is known, and it is proven
+//! that the task belongs to the pod. A finalizer is always certain. A finding of `health` keeps its confidence.
 
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ use crate::report::{Confidence, NotChecked, plural};
 /// How long after the end of the grace period a pod may still end by itself: the kubelet stops the containers at the end,
 /// and then unmounts volumes and reports.
 const MARGIN: Duration = Duration::from_secs(60);
-/// An umount that is older does not only wait for a moment.
+/// From this age on, an umount counts as stuck.
 const UMOUNT_OLD: Duration = Duration::from_secs(30);
 /// An umount that is younger may only wait for a slow server.
 const UMOUNT_YOUNG: Duration = Duration::from_secs(10);
-/// The kubelet starts a preStop hook this soon after the deletion.
+/// A process that started within this time of the deletion may be the preStop hook.
 const HOOK_START: Duration = Duration::from_secs(10);
 /// The most holders of one kind.
 const MAX_OF_KIND: usize = 3;
@@ -70,13 +70,13 @@ struct Case<'a> {
     now: Wall,
 }
 
-/// Whether a holder is more than possible.
-fn counts(holder: &PodHolder) -> bool {
+/// Whether a holder is likely or certain.
+fn is_likely_or_certain(holder: &PodHolder) -> bool {
     holder.confidence != Confidence::Possible
 }
 
 fn any_of(found: &[PodHolder], kinds: &[HolderKind]) -> bool {
-    found.iter().any(|holder| counts(holder) && kinds.contains(&holder.kind))
+    found.iter().any(|holder| is_likely_or_certain(holder) && kinds.contains(&holder.kind))
 }
 
 impl<'a> Case<'a> {
@@ -84,7 +84,7 @@ impl<'a> Case<'a> {
         &self.facts.pod.uid
     }
 
-    /// Whether the pod should have ended more than a minute ago.
+    /// Whether the pod should have ended more than a minute ago, or no source has it any more.
     fn is_over(&self) -> bool {
         match self.facts.deletion {
             Deletion::Requested { at, .. } => self.now.duration_since(at) > MARGIN,
@@ -114,7 +114,7 @@ impl<'a> Case<'a> {
         }
         let mounts = self.mounts(&found);
         found.extend(mounts);
-        if self.is_over() && !found.iter().any(counts) {
+        if self.is_over() && !found.iter().any(is_likely_or_certain) {
             found.extend(self.finalizers());
         }
         ordered::sort_by_key(&mut found, |holder| (holder.confidence, holder.kind));
@@ -125,7 +125,7 @@ impl<'a> Case<'a> {
         match self.facts.deletion {
             Deletion::NotRequested => PodHold::NotDeleted,
             Deletion::Requested { .. } if !self.is_over() => PodHold::InGrace,
-            _ if holders.iter().any(counts) => PodHold::Held,
+            _ if holders.iter().any(is_likely_or_certain) => PodHold::Held,
             _ => PodHold::Free,
         }
     }
@@ -146,9 +146,9 @@ impl<'a> Case<'a> {
                 } else {
                     format!("{} of its grace period are left", elapsed(left))
                 };
-                return format!("{pod} terminates since {since}, and {grace}{}", after(": "));
+                return format!("{pod} has been terminating for {since}, and {grace}{}", after(": "));
             }
-            (_, Some(since)) => format!("{pod} terminates since {since}"),
+            (_, Some(since)) => format!("{pod} has been terminating for {since}"),
             (Deletion::Gone, None) => format!("no source has {pod} any more"),
             (_, None) => format!("no source shows whether {pod} is being deleted"),
         };
@@ -180,7 +180,8 @@ impl<'a> Case<'a> {
             || sandboxes.filter(|one| one.state == SandboxState::Ready).any(|one| of_pod(&one.id))
     }
 
-    /// Whether the node and both lists of the runtime could be read, so that what they lack is not there.
+    /// Whether the node and both lists of the runtime could be read, so that something missing from them really does
+    /// not exist.
     fn sees_all(&self) -> bool {
         let runtime = &self.evidence.runtime;
         self.look.sees_node && runtime.containers.latest().is_some() && runtime.sandboxes.latest().is_some()
@@ -266,7 +267,7 @@ impl<'a> Case<'a> {
         };
         let label = format!("{}[{}]", umount.comm, umount.pid);
         let who = if umount.by == label { label } else { format!("{label} of {}", umount.by) };
-        found.evidence.push(format!("{who} runs for {}", elapsed(umount.age)));
+        found.evidence.push(format!("{who} has been running for {}", elapsed(umount.age)));
         found.evidence.extend(volume.map(describe));
         if is_own.is_none() {
             found.evidence.push(
@@ -339,7 +340,7 @@ impl<'a> Case<'a> {
             }
             let Some(holder) = self.kernel_wait(wait) else { continue };
             let kind = (wait.reason.rule.id, &wait.owner, holder.kind);
-            // The others wait for the same.
+            // Tasks with the same reason, owner and kind are reported once.
             if !seen.contains(&kind) && found.len() < MAX_OF_KIND {
                 seen.push(kind);
                 found.push(holder);
@@ -460,7 +461,7 @@ impl<'a> Case<'a> {
                 process: Some(member.comm.clone()),
                 ..PodHolder::new(HolderKind::PreStop, confidence, title)
             };
-            holder.evidence.push(format!("{} runs for {}", member.label(), elapsed(member.age)));
+            holder.evidence.push(format!("{} has been running for {}", member.label(), elapsed(member.age)));
             holder.evidence.push(if is_same {
                 format!("its command line is that of the hook: {}", hook.command.join(" "))
             } else {
@@ -518,9 +519,9 @@ impl<'a> Case<'a> {
             Some(OnTerm::Handles | OnTerm::Ends) | None => None,
         };
         let title = match (self.is_over(), how) {
-            (true, _) if is_killed => format!("{label} has got SIGKILL and has not ended"),
-            (true, Some(how)) => format!("{label} {how}, and has not got SIGKILL"),
-            (true, None) => format!("{label} runs on, and has not got SIGKILL"),
+            (true, _) if is_killed => format!("{label} was sent SIGKILL and has not ended"),
+            (true, Some(how)) => format!("{label} {how}, and was not sent SIGKILL"),
+            (true, None) => format!("{label} runs on, and was not sent SIGKILL"),
             (false, Some(how)) => format!("{label} {how}; it runs until the grace period ends"),
             (false, None) => return None,
         };
@@ -536,7 +537,7 @@ impl<'a> Case<'a> {
             None => "its signal masks are not readable".to_owned(),
         });
         found.evidence.push(format!(
-            "{} runs for {}, state {}",
+            "{} has been running for {}, state {}",
             member.label(),
             elapsed(member.age),
             member.state

@@ -79,7 +79,10 @@ pub(super) fn stale(case: &Case<'_>) -> Option<HealthFinding> {
     let old =
         kubelet.reading_age(case.evidence.taken_at).filter(|old| *old >= limits::READING_OLD.as_secs_f64());
     found.evidence.extend(old.map(|old| format!("according to metrics that are {} old", age_text(old))));
-    found.evidence.push(if well {
+    let still_grows = grown.is_some_and(|(before, _)| age > before);
+    found.evidence.push(if well && still_grows {
+        "the runtime answers, and the age still grows: the cause is in the kubelet".to_owned()
+    } else if well {
         "the runtime answers now: the cause is in the kubelet, or the problem is over".to_owned()
     } else {
         "the runtime does not answer well either: start with the runtime".to_owned()
@@ -285,7 +288,7 @@ pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
 }
 
 /// Returns how to restart the kubelet.
-fn restart_kubelet(evidence: &Evidence) -> &'static str {
+pub(super) fn restart_kubelet(evidence: &Evidence) -> &'static str {
     if evidence.has_systemd() {
         "restart the kubelet (changes state): systemctl restart kubelet"
     } else {

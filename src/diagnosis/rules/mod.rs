@@ -23,7 +23,6 @@ mod size;
 pub mod state;
 mod versions;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[cfg(feature = "cli")]
@@ -39,7 +38,6 @@ use super::proc::{Blocked, Process};
 use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use super::words::seconds;
 use crate::cri::Rpc;
-use crate::ordered;
 use crate::panics::catch_panic;
 use crate::report::plural;
 use estimate::Estimate;
@@ -201,7 +199,10 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     let estimate = &case.estimate;
     let population = case.evidence.runtime.population();
     let pods = case.evidence.runtime.pod_uids().len();
+    let is_umount =
+        |finding: &&HealthFinding| finding.id == RuleId::D37 && finding.title.starts_with("umount");
     let stopped = possible.iter().find(|finding| finding.id == RuleId::D10);
+    let stopped = stopped.or_else(|| possible.iter().find(is_umount));
     let kubelet = &case.evidence.kubelet;
     let unchecked =
         if kubelet.healthz.is_none() && kubelet.latest().is_none() { "; kubelet not checked" } else { "" };
@@ -213,15 +214,20 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
         |stopped| format!("PLEG works, but {}", stopped.title),
     );
     let mut finding = finding(RuleId::D00, Severity::Info, Confidence::Certain, title);
-    finding.next.extend(stopped.iter().flat_map(|stopped| stopped.next.clone()));
+    if stopped.is_some_and(|stopped| is_umount(&stopped)) {
+        finding.next.push("which pod it keeps from ending: plegctl pods --terminating".to_owned());
+    }
+    finding.next.extend(stopped.iter().flat_map(|stopped| stopped.next.iter().take(2).cloned()));
     finding.evidence.extend(stopped.iter().flat_map(|stopped| stopped.evidence.clone()));
+    let others = population.containers.saturating_sub(population.running + population.exited);
     finding.evidence.push(format!(
-        "{}, {}, {} ({} running, {} exited): all answered",
+        "{}, {}, {} ({} running, {} exited{}): all answered",
         plural(pods, "pod"),
         plural(population.sandboxes, "sandbox"),
         plural(population.containers, "container"),
         population.running,
-        population.exited
+        population.exited,
+        if others > 0 { format!(", {others} created") } else { String::new() }
     ));
     if let Some(lists) = estimate.lists {
         finding.evidence.push(format!(
@@ -234,12 +240,16 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
         "far below the {} without a relist that make PLEG unhealthy",
         seconds(case.evidence.settings.threshold.value)
     ));
-    finding.evidence.extend(most_restarted(case.evidence));
-    let node = &case.evidence.node;
-    finding.next.push(format!(
-        "if the node is NotReady: kubectl describe node {}   # its conditions say why",
-        if node.is_empty() { "NODE" } else { node }
-    ));
+    finding.next.extend(most_restarted(case.evidence));
+    let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
+    finding
+        .next
+        .push(format!("if the node is NotReady: kubectl describe node {node}   # its conditions say why"));
+    if !unchecked.is_empty() {
+        finding.next.push(format!(
+            "to check the kubelet's PLEG too: plegctl health --node {node}   # with a kubeconfig"
+        ));
+    }
     finding.next.push("if it comes and goes: plegctl watch --until-slow 2s   # waits, then says why".into());
     finding
         .next
@@ -253,23 +263,18 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     finding
 }
 
-/// Names the containers that were restarted most often.
+/// Returns the step that shows why the container that was restarted most often ended.
 fn most_restarted(evidence: &Evidence) -> Option<String> {
     let containers = evidence.runtime.containers.items().into_iter().flatten();
-    let restarted = containers.filter_map(|container| {
-        let attempt = container.metadata.as_ref()?.attempt;
-        (attempt >= MANY_RESTARTS).then(|| (evidence.names.name(&container.id), attempt))
-    });
-    let mut worst = BTreeMap::new();
-    for (name, attempt) in restarted {
-        let most: &mut u32 = worst.entry(name).or_default();
-        *most = attempt.max(*most);
-    }
-    let mut worst: Vec<(String, u32)> = worst.into_iter().collect();
-    ordered::sort_by(&mut worst, |one, other| other.1.cmp(&one.1));
-    let worst = worst.iter().take(2).map(|(name, attempt)| format!("{name} {attempt} times"));
-    let worst = worst.collect::<Vec<_>>().join(", ");
-    (!worst.is_empty()).then(|| format!("restarted most often: {worst}"))
+    let attempts =
+        containers.filter_map(|container| Some((container.metadata.as_ref()?.attempt, &container.id)));
+    let (attempt, id) = attempts.max().filter(|(attempt, _)| *attempt >= MANY_RESTARTS)?;
+    let (pod, container) = (evidence.names.pod(id)?, evidence.names.container(id)?);
+    let (namespace, name, container) = (&pod.namespace, &pod.name, container.name);
+    Some(format!(
+        "{namespace}/{name}/{container} was restarted {attempt} times, see why: kubectl -n {namespace} logs {name} -c \
+         {container} -p"
+    ))
 }
 
 /// Creates a finding with only its title.

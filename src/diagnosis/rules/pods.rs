@@ -82,15 +82,15 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
             pods.len().checked_sub(MAX_NAMED).filter(|more| *more > 0).map(|more| format!("and {more} more"));
         names.chain(more).collect::<Vec<_>>().join(", ")
     };
-    if !ending.is_empty() {
-        found.evidence.push(format!("still running although their grace period is over: {}", named(&ending)));
-    }
     if cannot_start {
         let last = seconds(now.duration_since(crate::clock::Wall::from_nanos(newest)));
         found.evidence.push(format!(
             "accepted by the kubelet, but without a sandbox: {}; the newest sandbox or container of the node is {last} old",
             named(&waiting)
         ));
+    }
+    if !ending.is_empty() {
+        found.evidence.push(format!("still running although their grace period is over: {}", named(&ending)));
     }
     if !settled {
         found.evidence.push("the kubelet's age is not known, or it has just started".to_owned());
@@ -110,10 +110,10 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
         "the kubelet's log about this pod: journalctl -u kubelet -S -30min | grep -e {} -e 'Error syncing pod'",
         first.pod.uid
     ));
-    found.next.push(
-        "if the same pods still wait after some minutes (changes state): restart the kubelet; containers run on"
-            .to_owned(),
-    );
+    found.next.push(format!(
+        "if the same pods still wait after some minutes, {}",
+        super::kubelet::restart_kubelet(case.evidence)
+    ));
     found.pod = Some(first.pod.clone());
     found.ids =
         ending.iter().chain(&waiting).take(limits::MAX_LISTED_IDS).map(|pod| pod.pod.uid.clone()).collect();

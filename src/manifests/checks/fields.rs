@@ -1,5 +1,5 @@
-//! Checks of fields that the kubelet drops (SP053, SP054) and of quantities that are probably a mistake (SP056). Errors
-//! of kind and type, for which the kubelet rejects a file, are part of the verdict.
+//! Checks of fields that the kubelet drops (SP053, SP054) and of quantities that are probably a mistake (SP056). A
+//! wrong kind or type makes the kubelet reject the file, so it is part of the verdict.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;

@@ -7,7 +7,7 @@ use crate::clock::Wall;
 use crate::manifests::{Check, FileReport, FileVerdict, ManifestNode, tree};
 
 impl WantedPod {
-    /// Returns the pod of a file, if the kubelet loads it.
+    /// Returns the pod of a file, if the file is valid, even if another file shadows it.
     pub(super) fn of_file(file: &FileReport) -> Option<Self> {
         let is_valid = matches!(file.verdict, FileVerdict::Loaded | FileVerdict::Shadowed);
         let identity = file.pod.clone().filter(|_| is_valid)?;

@@ -169,8 +169,8 @@ fn float_text(plain: &str) -> Option<Scalar> {
     Some(integral(value).map_or(Scalar::Float(value), Scalar::Int))
 }
 
-/// Returns the integer that Go prints for a float, if Go prints neither a fraction nor an exponent, as it does from 1e21
-/// on.
+/// Returns the integer that Go prints for a float, if Go prints neither a fraction nor an exponent; from 1e21 on, Go
+/// prints an exponent.
 fn integral(value: f64) -> Option<i128> {
     if value.fract() != 0.0 || value.abs() >= 1e21 {
         return None;

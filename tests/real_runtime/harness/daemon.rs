@@ -347,7 +347,8 @@ pub fn tool(name: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{name} {}: {output:?}", arguments.join(" "));
 }
 
-/// Returns the path of a new directory. It is short, because the path of a socket may have at most 107 bytes.
+/// Returns the path of a directory that does not exist yet. It is short, because the path of a socket may have at most
+/// 107 bytes.
 fn fresh_directory() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

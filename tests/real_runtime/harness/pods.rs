@@ -1,4 +1,4 @@
-//! Runs pods on a private containerd, with the fields that a kubelet sets and in the host's network.
+//! Runs pods on a private containerd, with the fields that a kubelet sets and by default in the host's network.
 
 use std::collections::HashMap;
 use std::path::Path;

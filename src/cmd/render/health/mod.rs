@@ -193,7 +193,9 @@ fn impact(report: &HealthReport) -> Option<&'static str> {
     Some(match (primary.id, primary.phase) {
         (RuleId::D41, _) => "impact: pods run on; none starts or ends here, although PLEG works",
         (RuleId::D32, _) => "impact: pods run on; nothing restarts or probes them; evicted 5m after NotReady",
-        (_, Phase::Connect) => "impact: pods run on; none starts or ends; evicted 5m after NotReady",
+        (RuleId::D22, _) | (_, Phase::Connect) => {
+            "impact: pods run on; none starts or ends; evicted 5m after NotReady"
+        }
         _ => "impact: pods run on; once NotReady, none starts or ends; evicted 5m later",
     })
 }
@@ -406,6 +408,10 @@ fn what_to_keep(report: &HealthReport) -> &'static str {
 /// Returns the heading of the steps.
 fn what_to_do(report: &HealthReport) -> &'static str {
     match report.verdict {
+        Verdict::Healthy if report.summary.starts_with("PLEG works, but") => "what to do",
+        Verdict::Healthy if report.summary.ends_with("kubelet not checked") => {
+            "the runtime is not the problem; what to do"
+        }
         Verdict::Healthy => "PLEG is not the problem; what to do",
         _ if report.keep.is_empty() => "what to do",
         _ => "then do",
@@ -416,14 +422,7 @@ fn what_to_do(report: &HealthReport) -> &'static str {
 fn of_what(finding: &HealthFinding) -> &'static str {
     match (finding.id, finding.confidence) {
         (
-            RuleId::D00
-            | RuleId::D04
-            | RuleId::D27
-            | RuleId::D36
-            | RuleId::D38
-            | RuleId::D39
-            | RuleId::D40
-            | RuleId::D41,
+            RuleId::D00 | RuleId::D04 | RuleId::D27 | RuleId::D36 | RuleId::D38 | RuleId::D39 | RuleId::D40,
             _,
         ) => "",
         (RuleId::D05, Confidence::Likely | Confidence::Possible) => " (estimated from what was measured)",
@@ -448,7 +447,8 @@ fn of_what(finding: &HealthFinding) -> &'static str {
             | RuleId::D30
             | RuleId::D31
             | RuleId::D32
-            | RuleId::D33,
+            | RuleId::D33
+            | RuleId::D41,
             _,
         ) => " (the symptom; its cause is not proven)",
         (_, Confidence::Certain) => " (the cause)",
