@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! $ plegctl pods --why shop/db-0
-//! shop/db-0 has been terminating for 44m: umount of 10.1.2.3:/export by csi-nfs[2231] does not return
+//! shop/db-0 terminates since 44m: umount of 10.1.2.3:/export by csi-nfs[2231] does not return
 //! ```
 //!
 //! The command reads the sources of pods, runs the checks of `health`, and then looks at the processes and mounts of the

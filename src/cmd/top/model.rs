@@ -32,6 +32,9 @@ const MAX_NAMES: usize = 100_000;
 /// A relist that takes longer than this is slow.
 const SLOW: Duration = Duration::from_secs(1);
 
+/// The hint for slow calls.
+const LOOK_AT_NODE: &str = "look at storage, memory and CPU: iostat -x 1 5; grep . /proc/pressure/*";
+
 /// A running relist that takes longer than this is reported while it runs.
 const LONG: Duration = Duration::from_secs(5);
 
@@ -164,6 +167,8 @@ pub struct Judgement {
     pub title: String,
     pub confidence: Option<Confidence>,
     pub outlook: Outlook,
+    /// What to do about slow calls; empty in other cases.
+    pub hint: &'static str,
 }
 
 /// What the screen shows.
@@ -494,9 +499,11 @@ impl Model {
                 title: format!("{silence} {}: {}", elapsed(call.waited), call.about()),
                 confidence: Some(limits.confidence(call.waited)),
                 outlook,
+                hint: "",
             };
         }
-        let plain = |verdict, title| Judgement { verdict, ids: &[], title, confidence: None, outlook };
+        let plain =
+            |verdict, title| Judgement { verdict, ids: &[], title, confidence: None, outlook, hint: "" };
         if let Some((error, unreachable)) = &self.failure {
             let ids: &[_] = if *unreachable { &["D06"] } else { &[] };
             return Judgement { ids, ..plain(Verdict::Unhealthy, format!("relists fail: {error}")) };
@@ -513,12 +520,16 @@ impl Model {
                 None => (Verdict::Unknown, "first relist"),
                 Some(_) => (Verdict::Degraded, "this relist"),
             };
-            let longest = took(longest);
-            let title = format!(
-                "{which} has been running for {}: {ended} calls answered, the slowest in {longest}",
-                elapsed(running)
-            );
-            return plain(verdict, title);
+            let (running, slowest) = (elapsed(running), took(longest));
+            return if longest > SLOW {
+                let title =
+                    format!("slow calls, up to {slowest}: {ended} answered, {which} runs since {running}");
+                Judgement { hint: LOOK_AT_NODE, ..plain(Verdict::Degraded, title) }
+            } else {
+                let title =
+                    format!("{which} runs since {running}: {ended} calls answered, at most {slowest} each");
+                plain(verdict, title)
+            };
         }
         match latency {
             None => plain(Verdict::Unknown, "waiting for the first relist".to_owned()),

@@ -261,7 +261,7 @@ impl Painter<'_> {
         self.parts(&[(&word, style), (" ", style), (&title, bold()), (&known, bold())]);
         let threshold = elapsed(model.threshold);
         let (text, style) = match judgement.outlook {
-            Outlook::Calm => (String::new(), Style::new()),
+            Outlook::Calm => (judgement.hint.to_owned(), Style::new()),
             Outlook::StaysReady => (
                 format!(
                     "the node stays Ready: the kubelet gives up such a call after {}, before {threshold}",

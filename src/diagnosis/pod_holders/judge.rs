@@ -146,9 +146,9 @@ impl<'a> Case<'a> {
                 } else {
                     format!("{} of its grace period are left", elapsed(left))
                 };
-                return format!("{pod} has been terminating for {since}, and {grace}{}", after(": "));
+                return format!("{pod} terminates since {since}, and {grace}{}", after(": "));
             }
-            (_, Some(since)) => format!("{pod} has been terminating for {since}"),
+            (_, Some(since)) => format!("{pod} terminates since {since}"),
             (Deletion::Gone, None) => format!("no source has {pod} any more"),
             (_, None) => format!("no source shows whether {pod} is being deleted"),
         };

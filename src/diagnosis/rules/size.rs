@@ -462,6 +462,13 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Option<
             format!("when repeated, the slower list call took {}", seconds(again))
         }
     }));
-    found.next.push("wait for the next time: plegctl watch --until-slow 1s".to_owned());
+    let others = runtime.status_calls.iter().map(|record| record.duration);
+    found
+        .evidence
+        .extend(others.max().map(|longest| format!("no status call took longer than {}", seconds(longest))));
+    found.next.push(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
+    found.next.push(
+        "to be told when it comes again: plegctl watch --until-slow 2s   # waits, then says why".to_owned(),
+    );
     Some(found)
 }

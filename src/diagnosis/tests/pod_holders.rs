@@ -113,7 +113,8 @@ async fn an_umount_that_does_not_return_is_named_with_its_server_and_its_driver(
     mount(&node, &[(&path, SERVER)]);
     hung_umount(&node, &path, 2600);
     let found = why(&node, ended(), deleted(44 * 60)).await;
-    let sentence = "default/web-1 has been terminating for 44m: umount of 10.1.2.3:/export by csi-nfs[2231] does not return";
+    let sentence =
+        "default/web-1 terminates since 44m: umount of 10.1.2.3:/export by csi-nfs[2231] does not return";
     assert_eq!(found.summary, sentence, "{found:#?}");
     assert_eq!(
         (found.state, holders(&found)),
@@ -186,7 +187,7 @@ async fn a_container_that_ignores_sigterm_is_named_and_a_healthy_one_in_its_grac
     assert_eq!(holders(&over), [(HolderKind::Container, Confidence::Likely)], "{over:#?}");
     assert_eq!(
         over.summary,
-        "default/web-1 has been terminating for 10m: app[2001] of container app ignores SIGTERM, and was not sent SIGKILL"
+        "default/web-1 terminates since 10m: app[2001] of container app ignores SIGTERM, and was not sent SIGKILL"
     );
     assert!(over.holders[0].next.iter().all(|step| !step.contains("kill ")), "{over:#?}");
 
@@ -194,7 +195,7 @@ async fn a_container_that_ignores_sigterm_is_named_and_a_healthy_one_in_its_grac
     assert_eq!(in_grace.state, PodHold::InGrace);
     assert_eq!(
         in_grace.summary,
-        "default/web-1 has been terminating for 12s, and 18s of its grace period are left: app[2001] of container app ignores \
+        "default/web-1 terminates since 12s, and 18s of its grace period are left: app[2001] of container app ignores \
          SIGTERM; it runs until the grace period ends"
     );
     signals(&node, NONE, TERM, NONE);
@@ -223,7 +224,7 @@ async fn a_container_that_waits_for_its_volume_is_named_with_the_server() {
     assert_eq!(holders(&found), [(HolderKind::Kernel, Confidence::Certain)], "{found:#?}");
     assert_eq!(
         found.summary,
-        "default/web-1 has been terminating for 10m: app[2001] of container app waits for the file system 10.1.2.3:/export (nfs4)"
+        "default/web-1 terminates since 10m: app[2001] of container app waits for the file system 10.1.2.3:/export (nfs4)"
     );
     // Without the stack, the reason is not proven.
     node.file("proc/2001/task/2001/stack", "");

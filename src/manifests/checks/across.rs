@@ -39,8 +39,8 @@ fn check_same_pod(files: &mut [FileReport]) {
             LintFinding::error(
                 Check::SamePod,
                 format!(
-                    "{winner} defines the same pod, and the kubelet reads it after {loser}: it undoes each edit of \
-                     {loser} within 20 s"
+                    "{winner} defines the same pod, and the kubelet reads it after {loser}, so each edit of {loser} is \
+                     undone within 20 s"
                 ),
             )
             .with_fix(format!(

@@ -8,7 +8,7 @@ use super::api_server::TestDir;
 use crate::support::plegctl::plegctl;
 
 const SENTENCE: &str =
-    "shop/db-0 has been terminating for 44m: umount of 10.1.2.3:/export by csi-nfs[2231] does not return";
+    "shop/db-0 terminates since 44m: umount of 10.1.2.3:/export by csi-nfs[2231] does not return";
 
 /// The pod `shop/db-0` as the API server has it, deleted this long ago with a grace period of 30 s.
 fn deleted(uid: &str, ago: Option<u64>) -> Value {
