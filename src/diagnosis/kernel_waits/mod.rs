@@ -66,6 +66,22 @@ impl KernelWait {
         self.reason.describe(self.owner.as_deref())
     }
 
+    /// Returns the steps against the wait. A file server is named, and steps for FUSE are left out if the wait is for
+    /// another file system.
+    pub(super) fn steps(&self) -> impl Iterator<Item = String> {
+        let rule = self.reason.rule;
+        let owner = self.owner.as_deref().unwrap_or_default();
+        let is_fuse = owner.is_empty() || owner.contains("(fuse") || self.function.starts_with("fuse_");
+        let server = owner.split_once(":/").map(|(server, _)| server);
+        let server = server.filter(|_| rule.id == "KR04" && !is_fuse);
+        let first = server.map(|server| {
+            format!("make the file server {server} answer again: the wait then ends by itself")
+        });
+        let others = rule.act.iter().skip(usize::from(server.is_some()));
+        let fits = move |step: &&&str| is_fuse || !step.starts_with("FUSE only");
+        first.into_iter().chain(others.filter(fits).map(|step| (*step).to_owned()))
+    }
+
     /// Creates a simulated wait of the process `pid`; `None` if there is no such reason.
     pub(super) fn simulated(pid: u32, reason: &str, owner: Option<String>) -> Option<Self> {
         let reason = KernelWaitReason::of(reason)?;

@@ -309,16 +309,7 @@ impl<'a> Case<'a> {
             format!("kernel stack: {}", wait.stack.join(" < "))
         });
         let rule = wait.reason.rule;
-        let owner = wait.owner.as_deref().unwrap_or_default();
-        let is_fuse = owner.contains("(fuse") || wait.function.starts_with("fuse_");
-        let server =
-            owner.split_once(":/").map(|(server, _)| server).filter(|_| rule.id == "KR04" && !is_fuse);
-        found.next.extend(server.map(|server| {
-            format!("make the file server {server} answer again: the wait then ends by itself")
-        }));
-        let steps = rule.act.iter().skip(usize::from(server.is_some()));
-        let fits = |step: &&&str| is_fuse || !step.starts_with("FUSE only");
-        found.next.extend(steps.filter(fits).map(|step| (*step).to_owned()));
+        found.next.extend(wait.steps());
         found.next.push(format!("more about this reason: plegctl explain {}", rule.id));
         found.kernel_reason = Some(KernelReason {
             id: rule.id.to_owned(),

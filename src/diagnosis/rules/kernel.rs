@@ -148,7 +148,7 @@ fn finding_of(
                 found.next.extend(rule.act.iter().take(1).map(|line| (*line).to_owned()));
                 found.next.push(format!("then thaw it (changes state): {thaw}"));
             }
-            None => found.next.extend(rule.act.iter().map(|line| (*line).to_owned())),
+            None => found.next.extend(wait.steps()),
         },
     }
     found.next.push(format!("more about this reason: plegctl explain {}", rule.id));

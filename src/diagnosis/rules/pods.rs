@@ -8,7 +8,6 @@ use crate::cri::{ContainerState, Labels, label};
 use crate::diagnosis::kubelet::StuckPod;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use crate::diagnosis::words::seconds;
 use crate::ordered::{self, IntoOrdered};
 use crate::report::duration::elapsed;
 
@@ -83,7 +82,7 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
         names.chain(more).collect::<Vec<_>>().join(", ")
     };
     if cannot_start {
-        let last = seconds(now.duration_since(crate::clock::Wall::from_nanos(newest)));
+        let last = elapsed(now.duration_since(crate::clock::Wall::from_nanos(newest)));
         found.evidence.push(format!(
             "accepted by the kubelet, but without a sandbox: {}; the newest sandbox or container of the node is {last} old",
             named(&waiting)
