@@ -35,7 +35,7 @@ fn keys_work_while_a_container_dies_a_list_hangs_and_the_node_recovers(version: 
     shell.shows("running → exited (137");
 
     let held = runtime.hold_status_lock(&pod.containers[0]);
-    let screen = shell.shows("UNHEALTHY  ListContainers has not answered for");
+    let screen = shell.shows("UNHEALTHY  no answer for");
     assert!(screen.contains("NotReady in 2m"), "{screen}");
     shell.press(&["Down", "Enter"]);
     let screen = shell.shows("to look further");
