@@ -125,13 +125,11 @@ impl Evidence {
         }
         match self.family() {
             DaemonFamily::Containerd => {
-                let by_pid = |daemon: &Process| {
-                    let signal = format!("kill -USR1 {}", daemon.pid);
-                    format!("{signal}; sleep 60; {signal}   # containerd's stacks, in /tmp")
-                };
-                let by_name =
-                    || format!("for i in 1 2; do {}; sleep 60; done   # stacks in /tmp", self.write_stacks());
-                Some(daemon.map_or_else(by_name, by_pid))
+                let signal = self.write_stacks();
+                Some(match daemon {
+                    Some(_) => format!("{signal}; sleep 60; {signal}   # containerd's stacks, in /tmp"),
+                    None => format!("for i in 1 2; do {signal}; sleep 60; done   # stacks in /tmp"),
+                })
             }
             DaemonFamily::Crio => {
                 let socket = self.socket.as_deref().unwrap_or_else(|| Path::new("/run/crio/crio.sock"));

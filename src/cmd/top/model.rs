@@ -523,11 +523,11 @@ impl Model {
             let (running, slowest) = (elapsed(running), took(longest));
             return if longest > SLOW {
                 let title =
-                    format!("slow calls, up to {slowest}: {ended} answered, {which} runs since {running}");
+                    format!("slow calls, up to {slowest}: {ended} answered, {which} has run for {running}");
                 Judgement { hint: LOOK_AT_NODE, ..plain(Verdict::Degraded, title) }
             } else {
                 let title =
-                    format!("{which} runs since {running}: {ended} calls answered, at most {slowest} each");
+                    format!("{which} has run for {running}: {ended} calls answered, at most {slowest} each");
                 plain(verdict, title)
             };
         }

@@ -193,6 +193,11 @@ fn findings_of(
     (findings, failed)
 }
 
+/// The beginning of the title of D00 if a process may hang that PLEG does not need.
+pub const PLEG_WORKS_BUT: &str = "PLEG works, but ";
+/// The end of the title of D00 if plegctl could not ask the kubelet.
+pub const KUBELET_NOT_CHECKED: &str = "; kubelet not checked";
+
 /// Returns the finding D00: every call is answered. Its title names a process that may hang, because no call shows it, and
 /// says if the kubelet was not checked.
 pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFinding {
@@ -201,24 +206,24 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     let pods = case.evidence.runtime.pod_uids().len();
     let is_umount =
         |finding: &&HealthFinding| finding.id == RuleId::D37 && finding.title.starts_with("umount");
-    let stopped = possible.iter().find(|finding| finding.id == RuleId::D10);
-    let stopped = stopped.or_else(|| possible.iter().find(is_umount));
+    let culprit = possible.iter().find(|finding| finding.id == RuleId::D10);
+    let culprit = culprit.or_else(|| possible.iter().find(is_umount));
     let kubelet = &case.evidence.kubelet;
     let unchecked =
-        if kubelet.healthz.is_none() && kubelet.latest().is_none() { "; kubelet not checked" } else { "" };
-    let title = stopped.map_or_else(
+        if kubelet.healthz.is_none() && kubelet.latest().is_none() { KUBELET_NOT_CHECKED } else { "" };
+    let title = culprit.map_or_else(
         || {
             let took = seconds(estimate.serial);
             format!("all calls are answered; a relist takes {took}{unchecked}")
         },
-        |stopped| format!("PLEG works, but {}", stopped.title),
+        |culprit| format!("{PLEG_WORKS_BUT}{}", culprit.title),
     );
     let mut finding = finding(RuleId::D00, Severity::Info, Confidence::Certain, title);
-    if stopped.is_some_and(|stopped| is_umount(&stopped)) {
+    if culprit.is_some_and(|culprit| is_umount(&culprit)) {
         finding.next.push("which pod it keeps from ending: plegctl pods --terminating".to_owned());
     }
-    finding.next.extend(stopped.iter().flat_map(|stopped| stopped.next.iter().take(2).cloned()));
-    finding.evidence.extend(stopped.iter().flat_map(|stopped| stopped.evidence.clone()));
+    finding.next.extend(culprit.iter().flat_map(|culprit| culprit.next.clone()));
+    finding.evidence.extend(culprit.iter().flat_map(|culprit| culprit.evidence.clone()));
     let others = population.containers.saturating_sub(population.running + population.exited);
     finding.evidence.push(format!(
         "{}, {}, {} ({} running, {} exited{}): all answered",
@@ -227,7 +232,7 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
         plural(population.containers, "container"),
         population.running,
         population.exited,
-        if others > 0 { format!(", {others} created") } else { String::new() }
+        if others > 0 { format!(", {others} in another state") } else { String::new() }
     ));
     if let Some(lists) = estimate.lists {
         finding.evidence.push(format!(

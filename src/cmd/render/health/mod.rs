@@ -22,6 +22,7 @@ use crate::cmd::render::words::{cut, elapsed, wrapped};
 use crate::diagnosis::report::{
     Confidence, HealthFinding, HealthReport, NotChecked, Phase, ReportSource, RuleId, SourceKind, Verdict,
 };
+use crate::diagnosis::rules;
 use crate::ordered;
 use crate::report::escape::escaped;
 use crate::report::plural;
@@ -408,8 +409,8 @@ fn what_to_keep(report: &HealthReport) -> &'static str {
 /// Returns the heading of the steps.
 fn what_to_do(report: &HealthReport) -> &'static str {
     match report.verdict {
-        Verdict::Healthy if report.summary.starts_with("PLEG works, but") => "what to do",
-        Verdict::Healthy if report.summary.ends_with("kubelet not checked") => {
+        Verdict::Healthy if report.summary.starts_with(rules::PLEG_WORKS_BUT) => "what to do",
+        Verdict::Healthy if report.summary.ends_with(rules::KUBELET_NOT_CHECKED) => {
             "the runtime is not the problem; what to do"
         }
         Verdict::Healthy => "PLEG is not the problem; what to do",
@@ -469,10 +470,7 @@ fn possible_lines(findings: Vec<&HealthFinding>) -> Vec<String> {
             *more += 1;
             continue;
         }
-        // A umount keeps a pod that is being deleted.
-        let is_umount = finding.id == RuleId::D37 && finding.title.starts_with("umount");
-        let hint = if is_umount { "; which pod: plegctl pods --terminating" } else { "" };
-        lines.push((finding.id, 0, format!("{} possible: {}{hint}", finding.id, finding.title)));
+        lines.push((finding.id, 0, format!("{} possible: {}", finding.id, finding.title)));
     }
     let with_more = |(_, more, line)| if more > 0 { format!("{line} (and {more} more)") } else { line };
     lines.into_iter().map(with_more).collect()
