@@ -30,13 +30,17 @@ quick: lint
 	$(UNIT) --lib -- $(LONG_UNIT:%=--skip %)
 	$(UNIT) --test product -- $(LONG:%=--skip %)
 
-# Tests that replay many recordings of kubelets, show every scenario, fill a disk, or need more than four seconds of a
-# processor: most of the processor time of `make test`.
+# Tests that replay many recordings of kubelets, show every scenario, fill a disk, need more than two seconds of a
+# processor, or wait for half a minute: most of the time of `make test`.
 LONG = capture::anonymise:: capture::compare:: capture::disk:: capture::matrix:: capture::replay:: \
 	capture::signals::file_size_limit cli::evented::a_flood_of_pods cli::evented::removed_pods_leave \
-	cli::evented::ten_thousand_events cli::hostile::ten_thousands cli::pods::scripts:: cli::screens:: \
-	cli::sim::kubelet_and_node cli::syscalls:: docs::the_walkthrough fleet::nodes::one_look_at_two_thousand \
-	fleet::recorders::incident_on_five_hundred manifests::source::the_number_of_values manifests::uids:: releases:: recorded_history_of stacks::damaged
+	cli::evented::ten_thousand_events cli::health::list_above cli::help::every_example cli::hostile::list_of_many \
+	cli::hostile::ten_thousands cli::lint::verdicts::every_verdict_and_uid cli::pods::scripts:: cli::screens:: \
+	cli::sim::kubelet_and_node cli::stacks::default_screen cli::syscalls:: cli::watch::log_that_cannot \
+	docs::the_walkthrough fleet::nodes::one_look_at_two_thousand fleet::nodes::worst_node \
+	fleet::recorders::incident_on_five_hundred manifests::fuzz:: manifests::mutated::deep_nesting \
+	manifests::source::a_mapping manifests::source::the_number_of_values manifests::uids:: releases:: \
+	recorded_history_of stacks::damaged
 LONG_UNIT = capture::hostile_tests::chain_of_differences capture::tests::file_truncated capture::tests::flipped_bit \
 	capture::tests::segment_deleted cmd::health::replay_tests::kubelet_that_does_not_relist \
 	cmd::health::replay_tests::stopped_or_dead pleg::compare::tests::a_flood sim::tests::big_node

@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::life::{Nanos, nanos};
 use super::node::TimedEvent;
-use super::scenario::RuntimeFamily;
+use super::scenario::{EventDelivery, RuntimeFamily};
 use super::timeline::NodeTimeline;
 use crate::cri::server::{Answer, Bytes, message};
 
@@ -122,16 +122,24 @@ fn answer_of(events: mpsc::Receiver<Bytes>) -> Answer {
     Answer::stream(ReceiverStream::new(events).map(Ok))
 }
 
+/// Returns the time from which on a runtime that nobody has listened to still has its events at `now`.
+pub fn oldest_kept_event(family: RuntimeFamily, delivery: EventDelivery, now: Nanos) -> Nanos {
+    match (family, delivery) {
+        (RuntimeFamily::Containerd, EventDelivery::Broadcast) => BEGINNING.max(now - nanos(KEPT_FOR)),
+        _ => BEGINNING,
+    }
+}
+
 /// Registers a listener. Returns the time from which on the listener receives events.
 fn join(distributor: &EventDistributor, timeline: &NodeTimeline) -> Nanos {
     let now = timeline.elapsed();
     let mut listeners = distributor.listeners();
-    let kept_from = match timeline.family() {
-        RuntimeFamily::Containerd => {
-            listeners.delivered_until.unwrap_or(BEGINNING).max(now - nanos(KEPT_FOR))
-        }
+    let oldest = oldest_kept_event(timeline.family(), EventDelivery::Broadcast, now);
+    let kept_from = match (timeline.family(), listeners.delivered_until) {
+        (_, None) => oldest,
+        (RuntimeFamily::Containerd, Some(delivered)) => delivered.max(oldest),
         // CRI-O keeps events only for its first listener.
-        RuntimeFamily::CriO => listeners.delivered_until.map_or(BEGINNING, |_| now),
+        (RuntimeFamily::CriO, Some(_)) => now,
     };
     let from = if listeners.count == 0 { kept_from } else { now };
     listeners.count += 1;

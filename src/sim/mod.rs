@@ -87,8 +87,8 @@ pub struct PodProcesses {
 /// Returns the processes of the pods that run at `now`.
 pub fn pod_processes(scenario: &Scenario, processes: &NodeProcesses, now: Wall) -> Vec<PodProcesses> {
     let start = timeline_start(now);
-    let node = node::SimulatedNode::new(scenario, start.nanos());
     let at = now.nanos().saturating_sub(start.nanos());
+    let node = node::SimulatedNode::new(scenario, start.nanos(), at);
     let stopped = |group: Option<&str>| {
         group.is_some_and(|group| processes.stopped_shims.iter().any(|stopped| stopped == group))
     };
@@ -127,8 +127,8 @@ pub fn deleted_pods(scenario: &Scenario, now: Wall) -> Vec<DeletedPod> {
     let umounts = scenario.processes.as_ref().map(|processes| processes.hung_umounts.as_slice());
     let umounts = umounts.unwrap_or_default();
     let start = timeline_start(now);
-    let node = node::SimulatedNode::new(scenario, start.nanos());
     let at = now.nanos().saturating_sub(start.nanos());
+    let node = node::SimulatedNode::new(scenario, start.nanos(), at);
     let sandboxes = if umounts.is_empty() { Vec::new() } else { node.sandboxes(at, |_| true) };
     let deleted = sandboxes.into_iter().filter_map(|sandbox| {
         let group = sandbox.labels.get("app")?;
@@ -174,8 +174,8 @@ pub fn pod_documents(scenario: &Scenario, processes: &NodeProcesses, now: Wall) 
         })
     };
     let start = timeline_start(now);
-    let node = node::SimulatedNode::new(scenario, start.nanos());
     let at = now.nanos().saturating_sub(start.nanos());
+    let node = node::SimulatedNode::new(scenario, start.nanos(), at);
     let mut known = Vec::new();
     for sandbox in node.sandboxes(at, |sandbox| sandbox.state == SandboxState::Ready) {
         let Some(metadata) = sandbox.metadata else { continue };
@@ -199,7 +199,7 @@ pub fn pod_documents(scenario: &Scenario, processes: &NodeProcesses, now: Wall) 
 
 /// Returns the namespace and name of each pod at the start of the simulation.
 pub fn pods(scenario: &Scenario) -> Vec<(String, String)> {
-    let sandboxes = node::SimulatedNode::new(scenario, 0).sandboxes(0, |_| true).into_iter();
+    let sandboxes = node::SimulatedNode::new(scenario, 0, 0).sandboxes(0, |_| true).into_iter();
     let named = sandboxes.filter_map(|sandbox| sandbox.metadata);
     named.map(|metadata| (metadata.namespace, metadata.name)).collect()
 }

@@ -62,8 +62,9 @@ pub struct TimedEvent {
 }
 
 impl SimulatedNode {
-    /// Creates the node of `scenario`. Simulated time 0 is `origin`, in nanoseconds since the Unix epoch.
-    pub fn new(scenario: &Scenario, origin: i64) -> Self {
+    /// Creates the node of `scenario`, for times and events after `from`. Simulated time 0 is `origin`, in nanoseconds
+    /// since the Unix epoch.
+    pub fn new(scenario: &Scenario, origin: i64, from: Nanos) -> Self {
         let message_builder = MessageBuilder { origin, family: scenario.runtime.family };
         let seed = Seed::new(scenario.seed);
         let slots = scenario.groups.iter().flat_map(|group| {
@@ -72,15 +73,16 @@ impl SimulatedNode {
         });
         let (mut active, mut settled): (Vec<Slot>, Vec<PodLife>) = (Vec::new(), Vec::new());
         for mut slot in slots {
-            settled.extend(slot.settle(0));
-            if slot.next_after(0).is_some() {
+            settled.extend(slot.settle(from));
+            if slot.next_after(from).is_some() {
                 active.push(slot);
             }
         }
         let settled_sandboxes =
-            EncodedList::of(&settled, |pod| (1, message::sandboxes([message_builder.sandbox(pod, 0)])));
+            EncodedList::of(&settled, |pod| (1, message::sandboxes([message_builder.sandbox(pod, from)])));
         let settled_containers = EncodedList::of(&settled, |pod| {
-            let lives = pod.containers_at(0).map(|container| message_builder.container(pod, container, 0));
+            let lives =
+                pod.containers_at(from).map(|container| message_builder.container(pod, container, from));
             let containers: Vec<_> = lives.collect();
             (containers.len(), message::containers(containers))
         });
@@ -287,7 +289,7 @@ mod tests {
 
     fn node(pods: &str) -> SimulatedNode {
         let file = format!("title: a\nteaches: b\nwrong: c\nkubelet: d\npods: {pods}\n");
-        SimulatedNode::new(&read("test", file.as_bytes()).unwrap(), 1_700_000_000 * SECOND)
+        SimulatedNode::new(&read("test", file.as_bytes()).unwrap(), 1_700_000_000 * SECOND, 0)
     }
 
     const MIXED: &str =

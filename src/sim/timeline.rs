@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::events::oldest_kept_event;
 use super::life::{Nanos, nanos};
 use super::node::{SimulatedNode, TimedEvent};
 use super::scenario::{RuntimeFamily, Scenario};
@@ -26,9 +27,12 @@ pub struct NodeTimeline {
 impl NodeTimeline {
     /// Creates the timeline of a simulation that started at `start_time`.
     pub fn begin(scenario: &Scenario, clock: Arc<dyn Clock>, start_time: Wall) -> Self {
+        let elapsed_at_start = clock.wall().nanos().saturating_sub(start_time.nanos()).max(0);
+        let runtime = &scenario.runtime;
+        let oldest_event = oldest_kept_event(runtime.family, runtime.events, elapsed_at_start).max(0);
         Self {
-            node: SimulatedNode::new(scenario, start_time.nanos()),
-            elapsed_at_start: clock.wall().nanos().saturating_sub(start_time.nanos()).max(0),
+            node: SimulatedNode::new(scenario, start_time.nanos(), oldest_event),
+            elapsed_at_start,
             family: scenario.runtime.family,
             loses_every: scenario.runtime.loses_every,
             seed: Seed::new(scenario.seed).of("faults"),

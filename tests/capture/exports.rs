@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use plegctl::cri::Rpc;
 use serde_json::Value;
 
-use super::service::{free_address, until};
+use super::service::until;
+use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, Running, plegctl};
 use crate::support::{FakeRuntime, Node};

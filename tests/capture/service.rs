@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 
 use plegctl::capture::Capture;
 use plegctl::cri::Rpc;
 
+use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument, record, skip};
 use crate::support::plegctl::{Invocation, Running, plegctl};
 use crate::support::{FakeRuntime, Node, Reply};
@@ -103,8 +104,7 @@ fn sighup_makes_the_recorder_reopen_its_directory() {
 #[test]
 fn recorder_metrics_have_the_kubelets_names_and_name_the_culprit() {
     let place = CaptureDir::make();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = format!("127.0.0.1:{port}");
+    let address = free_address();
     let directory = place.path("capture");
     let how = [
         "record",
@@ -132,11 +132,6 @@ fn recorder_metrics_have_the_kubelets_names_and_name_the_culprit() {
     }
     running.signal("TERM");
     running.wait();
-}
-
-/// Returns a free address of this machine.
-pub(super) fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// Returns the answer of a recorder: its head and its body.

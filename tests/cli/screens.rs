@@ -236,7 +236,7 @@ fn compare_mode_prints_its_sentence_first_and_completely() {
     if !has_tmux() {
         return;
     }
-    let arguments = ["watch", "--mode", "compare", "-r", "sim:quiet", "--at", "0s", "--for", "2s"];
+    let arguments = ["watch", "--mode", "compare", "-r", "sim:quiet", "--at", "0s", "--count", "2"];
     let terminal = Terminal::after(&arguments, SIZES[0]);
     terminal.assert_fits("compare", 80);
     let text = terminal.written().join(" ");

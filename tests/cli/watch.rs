@@ -6,6 +6,7 @@ use plegctl::cri::Rpc;
 use serde_json::Value;
 
 use crate::cli::stream_records::{Events, of_kind, records, text};
+use crate::support::address::free_address;
 use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{FakeRuntime, Gate, Node, ReceivedCall, recording};
 
@@ -258,8 +259,7 @@ fn dumb_terminal_gets_plain_lines_of_its_width() {
 #[test]
 fn metrics_are_served_again_when_file_descriptors_are_free() {
     let fake = FakeRuntime::start(node());
-    // A port that was free a moment ago.
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = free_address();
     let watch = format!(
         "ulimit -n 32; exec {} watch -r {} --metrics-listen {address} -o jsonl",
         env!("CARGO_BIN_EXE_plegctl"),

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +15,7 @@ use super::api::{Clients, Reply, Request, Server};
 use super::file;
 use super::nodes::{authority, kubeconfig};
 use super::remote::{node, pods, verdict};
+use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, Output, Running, plegctl};
 
@@ -80,7 +81,7 @@ fn forwarded(address: &str, page: &str, request: &Request) -> Reply {
 /// Starts a recorder whose incident is diagnosed already; returns it and its address.
 fn recorder(place: &CaptureDir) -> (Running, String) {
     let directory = place.path("capture");
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = free_address();
     let token = token_file(place);
     let how = ["record", "-r", "sim:hung-container", argument(&directory), "--slow", "1s"];
     let how = [&how[..], &["--metrics-listen", &address, "--serve-token-file", argument(&token)]].concat();

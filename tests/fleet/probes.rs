@@ -2,9 +2,10 @@
 //! probe (`/readyz`), and the variable `NODE_NAME`.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::support::address::free_address;
 use crate::support::plegctl::Invocation;
 
 fn get(address: &str, path: &str) -> String {
@@ -13,11 +14,6 @@ fn get(address: &str, path: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
-}
-
-/// Returns an address without a listener: the test has just closed a listener there.
-fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// Returns the metrics that `watch --metrics-listen` serves. They have the same names as the kubelet's own metrics. The

@@ -2,13 +2,14 @@
 //! pod proxy to a recorder, else to the kubelet.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::thread;
 
 use serde_json::{Value, json};
 
 use super::api::{Clients, Reply, Request, Server};
 use super::nodes::{authority, kubeconfig};
+use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, Output};
 
@@ -265,7 +266,7 @@ fn forwarded(address: &str, target: &str) -> Reply {
 fn running_recorder_is_reached_through_a_proxy_without_authorization() {
     let place = CaptureDir::make();
     let directory = place.path("capture");
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = free_address();
     let how = ["record", "-r", "sim:hung-container", argument(&directory), "--slow", "1s"];
     let mut recorder =
         Invocation::new(&[&how[..], &["--metrics-listen", &address]].concat()).with_short_silences().spawn();

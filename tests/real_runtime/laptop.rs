@@ -14,6 +14,7 @@ use std::time::Instant;
 use plegctl::capture::Capture;
 use serde_json::{Value, json};
 
+use crate::address::free_address;
 use crate::daemon::RealRuntime;
 use crate::health::with_network;
 use crate::packages::Containerd;
@@ -127,7 +128,7 @@ impl Scene {
         let (capture, token) = (runtime.directory().join("capture"), runtime.directory().join("token"));
         fs::write(&token, TOKEN).unwrap();
         fs::set_permissions(&token, fs::Permissions::from_mode(0o400)).unwrap();
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let address = free_address();
         let endpoint = runtime.endpoint();
         let how = ["record", capture.to_str().unwrap(), "-r", &endpoint, "--metrics-listen", &address];
         let how = [&how[..], &["--serve-token-file", token.to_str().unwrap()]].concat();

@@ -37,6 +37,8 @@ macro_rules! on_each_containerd {
     };
 }
 
+#[path = "../support/address.rs"]
+mod address;
 mod cleanup;
 mod cri_missing;
 mod driver;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::address::free_address;
 use crate::daemon::RealRuntime;
 use crate::packages::Containerd;
 use crate::plegctl::{Invocation, Output, Running};
@@ -90,16 +91,12 @@ fn copied(folder: &Path) -> PathBuf {
 }
 
 /// Reads the recorder's metrics.
-fn scrape(port: u16) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+fn scrape(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: soak\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A node, the number of pods that the test has started on it, and the number of changes of each kind.
@@ -238,8 +235,7 @@ fn soak() {
     let folder = std::env::temp_dir().join(format!("plegctl-soak-{}", std::process::id()));
     fs::create_dir(&folder).unwrap();
     let (program, log, capture) = (copied(&folder), folder.join("watch.jsonl"), folder.join("capture"));
-    let (endpoint, ports) = (runtime.endpoint(), [free_port(), free_port()]);
-    let listen = ports.map(|port| format!("127.0.0.1:{port}"));
+    let (endpoint, listen) = (runtime.endpoint(), [free_address(), free_address()]);
     // While the daemon restarts, it refuses thousands of streams; the watch must not give up.
     let words = ["watch", "--mode", "compare", "--retries", "1000000", "-o", "jsonl", "-q", "-r", &endpoint];
     let more = ["--log", log.to_str().unwrap(), "--metrics-listen", &listen[0]];
@@ -263,8 +259,8 @@ fn soak() {
         }
         next += interval;
         let (watch_figures, record_figures) = (Figures::of(watch.pid()), Figures::of(record.pid()));
-        for port in ports {
-            let metrics = scrape(port);
+        for address in &listen {
+            let metrics = scrape(address);
             assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");
         }
         let capture_size = size(&capture);

@@ -1,6 +1,7 @@
 //! The support code of the tests: a scripted runtime, sockets without a runtime, recordings of kubelets, and a runner
 //! for the real binary.
 
+pub mod address;
 mod answer;
 pub mod captures;
 pub mod crictl;
