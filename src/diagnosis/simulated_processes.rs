@@ -96,9 +96,10 @@ impl SimulatedProcesses {
             let owner = format!("{} (nfs4)", umount.source);
             let wait = KernelWait::simulated(umount.pid(), "KR04", Some(owner.clone()))?;
             let stack: Vec<String> = UMOUNT_STACK.map(str::to_owned).to_vec();
-            let facts = vec![format!("{owner} is mounted at {}", umount.mount().target)];
+            let mount = umount.mount();
+            let facts = vec![format!("{owner} is mounted at {}", mount.target)];
             let function = stack.first().cloned().unwrap_or_default();
-            Some(KernelWait { function, stack, facts, ..wait })
+            Some(KernelWait { function, stack, facts, mount: Some(mount), ..wait })
         };
         self.pods.iter().filter_map(wait).chain(self.hung_umounts.iter().filter_map(umount)).collect()
     }

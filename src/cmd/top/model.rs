@@ -11,8 +11,8 @@ use crate::kubelet::Metrics;
 use crate::ordered;
 use crate::pleg::stream::{Event, EventSubject, EventType, Relist};
 use crate::pleg::{CallRecord, OpenCall, PlegState, PodRef};
-use crate::report::Confidence;
 use crate::report::duration::{elapsed, took};
+use crate::report::{Confidence, plural};
 
 /// The time that the latency chart and the slowest pods cover.
 pub const WINDOW: Duration = Duration::from_secs(300);
@@ -31,9 +31,6 @@ const MAX_NAMES: usize = 100_000;
 
 /// A relist that takes longer than this is slow.
 const SLOW: Duration = Duration::from_secs(1);
-
-/// The hint for slow calls.
-const LOOK_AT_NODE: &str = "look at storage, memory and CPU: iostat -x 1 5; grep . /proc/pressure/*";
 
 /// A running relist that takes longer than this is reported while it runs.
 const LONG: Duration = Duration::from_secs(5);
@@ -167,8 +164,8 @@ pub struct Judgement {
     pub title: String,
     pub confidence: Option<Confidence>,
     pub outlook: Outlook,
-    /// What to do about slow calls; empty in other cases.
-    pub hint: &'static str,
+    /// What to do; empty if the outlook says what matters.
+    pub hint: String,
 }
 
 /// What the screen shows.
@@ -186,8 +183,8 @@ pub struct Model {
     started: Mono,
     /// The start of the running relist.
     pub relisting: Option<Mono>,
-    /// The number of calls that ended in the running relist, and the longest of them.
-    ended_calls: (u64, Duration),
+    /// The number of calls that ended in the running relist, the duration of the longest, and its RPC.
+    ended_calls: (u64, Duration, String),
     /// The number of finished relists.
     pub finished: u64,
     /// The start of the last relist whose two list calls succeeded.
@@ -220,7 +217,7 @@ impl Model {
             timeout,
             started,
             relisting: None,
-            ended_calls: (0, Duration::ZERO),
+            ended_calls: (0, Duration::ZERO, String::new()),
             finished: 0,
             last_list: None,
             pods: 0,
@@ -240,7 +237,7 @@ impl Model {
     /// A relist begins.
     pub fn relist_begins(&mut self, now: Mono) {
         self.relisting = Some(now);
-        self.ended_calls = (0, Duration::ZERO);
+        self.ended_calls = (0, Duration::ZERO, String::new());
         self.given_up_before = std::mem::take(&mut self.given_up);
     }
 
@@ -312,7 +309,11 @@ impl Model {
     pub fn call_finished(&mut self, call: &CallRecord, now: Mono, time: Wall) {
         self.open = None;
         let duration = call.duration_seconds.duration();
-        self.ended_calls = (self.ended_calls.0 + 1, self.ended_calls.1.max(duration));
+        let (ended, longest, slowest) = &mut self.ended_calls;
+        *ended += 1;
+        if duration > *longest {
+            (*longest, *slowest) = (duration, call.rpc.clone());
+        }
         let silent = SilentCall {
             rpc: call.rpc.clone(),
             id: call.id.clone(),
@@ -499,11 +500,17 @@ impl Model {
                 title: format!("{silence} {}: {}", elapsed(call.waited), call.about()),
                 confidence: Some(limits.confidence(call.waited)),
                 outlook,
-                hint: "",
+                hint: String::new(),
             };
         }
-        let plain =
-            |verdict, title| Judgement { verdict, ids: &[], title, confidence: None, outlook, hint: "" };
+        let plain = |verdict, title| Judgement {
+            verdict,
+            ids: &[],
+            title,
+            confidence: None,
+            outlook,
+            hint: String::new(),
+        };
         if let Some((error, unreachable)) = &self.failure {
             let ids: &[_] = if *unreachable { &["D06"] } else { &[] };
             return Judgement { ids, ..plain(Verdict::Unhealthy, format!("relists fail: {error}")) };
@@ -514,17 +521,22 @@ impl Model {
         let latency = self.latency(now);
         let running = self.relisting.map(|began| now.since(began)).filter(|running| *running > LONG);
         if let Some(running) = running {
-            let (ended, longest) = self.ended_calls;
+            let (ended, longest, slowest_call) = &self.ended_calls;
+            let longest = *longest;
             let (verdict, which) = match latency {
                 // A first relist visits every pod, which may take long on a healthy node.
-                None => (Verdict::Unknown, "first relist"),
+                None => (Verdict::Unknown, "first relist, of all pods,"),
                 Some(_) => (Verdict::Degraded, "this relist"),
             };
             let (running, slowest) = (elapsed(running), took(longest));
             return if longest > SLOW {
                 let title =
-                    format!("slow calls, up to {slowest}: {ended} answered, {which} has run for {running}");
-                Judgement { hint: LOOK_AT_NODE, ..plain(Verdict::Degraded, title) }
+                    format!("slow calls, up to {slowest} ({slowest_call}); {which} has run for {running}");
+                let hint = format!(
+                    "{ended} calls answered; NotReady only if a relist takes {}; see iostat -x 1 5",
+                    elapsed(self.threshold)
+                );
+                Judgement { hint, ..plain(Verdict::Degraded, title) }
             } else {
                 let title =
                     format!("{which} has run for {running}: {ended} calls answered, at most {slowest} each");
@@ -537,11 +549,42 @@ impl Model {
                 Verdict::Degraded,
                 format!("relists are slow: the last one took {}", took(latency.last)),
             ),
-            Some(latency) => plain(
-                Verdict::Healthy,
-                format!("PLEG is active, no call is silent; the last relist took {}", took(latency.last)),
-            ),
+            Some(latency) => Judgement {
+                hint: self.failing_container().unwrap_or_else(|| {
+                    let node = self.node.as_deref().unwrap_or("NODE");
+                    format!("if the node is NotReady all the same: kubectl describe node {node}")
+                }),
+                ..plain(
+                    Verdict::Healthy,
+                    format!(
+                        "the runtime answers every call; plegctl's last relist took {}",
+                        took(latency.last)
+                    ),
+                )
+            },
         }
+    }
+
+    /// Names the container that ended with an error most often on this screen, and the command for its log.
+    fn failing_container(&self) -> Option<String> {
+        let mut failures: BTreeMap<(&str, &str, &str), (usize, String)> = BTreeMap::new();
+        for entry in &self.entries {
+            let EntryKind::Event(Event { pod, name: Some(container), exit_code: Some(code), reason, .. }) =
+                &entry.kind
+            else {
+                continue;
+            };
+            if *code != 0 {
+                let (count, how) = failures.entry((&pod.namespace, &pod.name, container)).or_default();
+                *count += 1;
+                let reason = reason.as_deref().map(|reason| format!(" {reason}")).unwrap_or_default();
+                *how = format!("{code}{reason}");
+            }
+        }
+        let ((namespace, pod, container), (count, how)) =
+            failures.into_iter().max_by_key(|(_, (count, _))| *count)?;
+        let count = plural(count, "time");
+        Some(format!("{how}, {count}: kubectl -n {namespace} logs {pod} -c {container} -p"))
     }
 
     /// Estimates what happens if the silent calls stay silent.

@@ -251,20 +251,24 @@ impl Painter<'_> {
         let style = colored(verdict_color(judgement.verdict)).add_modifier(Modifier::BOLD);
         let word = format!("{} ", judgement.verdict.as_str().to_uppercase());
         let confidence = judgement.confidence.map(|confidence| confidence.as_str().to_owned());
-        let ids = Some(judgement.ids.join(" or ")).filter(|ids| !ids.is_empty());
-        let ids = ids.map(|ids| format!("Enter: {ids}"));
-        let known: Vec<String> = confidence.into_iter().chain(ids).collect();
-        let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join("; ")) };
-        // The id and the confidence stay, so a long name is cut before them.
-        let room = self.width.saturating_sub(word.len() + known.len() + 1);
-        let title = cut(&escaped(&judgement.title), room);
+        let title = escaped(&judgement.title);
+        let room = self.width.saturating_sub(word.len() + 1);
+        let words = [confidence.clone().unwrap_or_default(), "Enter: what to do".to_owned()];
+        let both = format!(" ({})", words.join("; "));
+        let known = match confidence {
+            None => String::new(),
+            Some(_) if !judgement.ids.is_empty() && width(&title) + both.len() <= room => both,
+            Some(confidence) => format!(" ({confidence})"),
+        };
+        // The confidence stays, so a long name is cut before it.
+        let title = cut(&title, room.saturating_sub(known.len()));
         self.parts(&[(&word, style), (" ", style), (&title, bold()), (&known, bold())]);
         let threshold = elapsed(model.threshold);
         let (text, style) = match judgement.outlook {
-            Outlook::Calm => (judgement.hint.to_owned(), Style::new()),
+            Outlook::Calm => (escaped(&judgement.hint).into_owned(), Style::new()),
             Outlook::StaysReady => (
                 format!(
-                    "the node stays Ready: the kubelet gives up such a call after {}, before {threshold}",
+                    "Enter: what to do; the node stays Ready: the kubelet gives up after {}, before {threshold}",
                     elapsed(model.timeout)
                 ),
                 Style::new(),

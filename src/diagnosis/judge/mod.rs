@@ -277,7 +277,7 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
     if findings.first().is_some_and(|primary| stacks_may_help(case, primary)) {
         keep.extend(evidence.save_stacks());
     }
-    if findings.first().is_some_and(|primary| primary.id == RuleId::D22) {
+    if findings.first().is_some_and(|primary| matches!(primary.id, RuleId::D22 | RuleId::D41)) {
         keep.push(format!(
             "the kubelet's stacks: kubectl get --raw \
              /api/v1/nodes/{}/proxy/debug/pprof/goroutine\\?debug=2 > kubelet.txt",
@@ -301,7 +301,7 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
 fn stacks_may_help(case: &Case<'_>, primary: &HealthFinding) -> bool {
     match primary.id {
         RuleId::D03 | RuleId::D04 | RuleId::D06 | RuleId::D38 => false,
-        RuleId::D22 | RuleId::D32 => case.stuck(),
+        RuleId::D22 | RuleId::D32 | RuleId::D41 => case.stuck(),
         // Many quick calls wait for nothing.
         RuleId::D05 => case.estimate.per_call.is_none_or(|took| took > limits::CALL_SLOW / 2),
         _ => true,

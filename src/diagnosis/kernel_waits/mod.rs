@@ -13,9 +13,13 @@ use super::proc::waits::{self, DiskCounters, TaskLook, WaitLook};
 use super::proc::{ProcPaths, Process, Role};
 use super::{HealthRun, offload, overdue_processes};
 use crate::clock::Mono;
+use crate::host::proc::NodeMount;
 use crate::ordered::IntoOrdered;
 use owner::OwnerSearch;
 pub use reason::KernelWaitReason;
+
+/// The beginning of the last step of KR04 in `reasons.txt`. If the mount is known, the step names it.
+const UMOUNT: &str = "otherwise umount -f";
 
 /// The time limit for the search of owners, which reads the descriptors of all processes.
 const OWNER_TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -56,6 +60,8 @@ pub struct KernelWait {
     pub facts: Vec<String>,
     /// The command that ends the wait, if plegctl knows it with its path.
     pub thaw: Option<String>,
+    /// The mount of the file server or daemon that does not answer, if there is only one.
+    pub mount: Option<NodeMount>,
     /// The number of programs on the node that have a task in uninterruptible sleep for the same reason.
     pub programs: usize,
 }
@@ -79,7 +85,16 @@ impl KernelWait {
         });
         let others = rule.act.iter().skip(usize::from(server.is_some()));
         let fits = move |step: &&&str| is_fuse || !step.starts_with("FUSE only");
-        first.into_iter().chain(others.filter(fits).map(|step| (*step).to_owned()))
+        // A name with other characters would need quotes, and a mount may have any name.
+        let is_plain = |char: char| char.is_ascii_alphanumeric() || "/_.~:@+-".contains(char);
+        let mount = self.mount.as_ref().filter(|mount| mount.target.chars().all(is_plain));
+        let exact = move |step: &str| match mount {
+            Some(NodeMount { target, .. }) if step.starts_with(UMOUNT) => {
+                format!("otherwise (changes state): for m in {target}; do umount -f $m || umount -l $m; done")
+            }
+            _ => step.to_owned(),
+        };
+        first.into_iter().chain(others.filter(fits).map(move |step| exact(step)))
     }
 
     /// Creates a simulated wait of the process `pid`; `None` if there is no such reason.
@@ -89,7 +104,18 @@ impl KernelWait {
         let stack = vec![function.clone()];
         let is_agent = reason.rule.id == "KR01";
         let facts = owner.iter().filter(|_| is_agent).map(|owner| owner::fact_of_agent(owner)).collect();
-        Some(Self { reason, pid, tid: pid, function, stack, owner, facts, thaw: None, programs: 1 })
+        Some(Self {
+            reason,
+            pid,
+            tid: pid,
+            function,
+            stack,
+            owner,
+            facts,
+            thaw: None,
+            mount: None,
+            programs: 1,
+        })
     }
 
     /// Whether the stack was readable and the owner is known, so that the wait is proven.

@@ -39,6 +39,8 @@ struct FoundOwner {
     facts: Vec<String>,
     /// See [`KernelWait::thaw`].
     thaw: Option<String>,
+    /// See [`KernelWait::mount`].
+    mount: Option<NodeMount>,
 }
 
 impl OwnerSearch {
@@ -67,7 +69,7 @@ impl OwnerSearch {
         let (reason, function, owner) = if let Some(freeze) = frozen {
             let facts = vec![format!("{} is frozen", freeze.path)];
             let thaw = Some(freeze.thaw());
-            let owner = FoundOwner { name: Some(freeze.path), facts, thaw };
+            let owner = FoundOwner { name: Some(freeze.path), facts, thaw, mount: None };
             (KernelWaitReason::of("KR08")?, task.wchan.as_str(), owner)
         } else {
             KernelWaitReason::all().iter().find_map(|row| {
@@ -84,6 +86,7 @@ impl OwnerSearch {
             owner: owner.name,
             facts: owner.facts,
             thaw: owner.thaw,
+            mount: owner.mount,
             programs: 0,
         })
     }
@@ -129,7 +132,7 @@ impl OwnerSearch {
         let agents = waits::permission_agents(&self.paths.proc);
         let facts = agents.iter().map(|pid| fact_of_agent(&self.label(*pid))).collect();
         let name = if let [only] = agents.as_slice() { Some(self.label(*only)) } else { None };
-        FoundOwner { name, facts, thaw: None }
+        FoundOwner { name, facts, ..FoundOwner::default() }
     }
 
     /// Finds the kernel thread that removes network namespaces, if it is blocked.
@@ -168,14 +171,14 @@ impl OwnerSearch {
         let own: Vec<_> = own.collect();
         let candidates = if own.is_empty() { mounts } else { own };
         let devices: BTreeSet<&str> = candidates.iter().map(|mount| mount.device.as_str()).into_set();
-        let Some(mount) = candidates.first().filter(|_| devices.len() == 1) else {
+        let Some(&mount) = candidates.first().filter(|_| devices.len() == 1) else {
             let facts = candidates.iter().take(3).map(|mount| format!("{} ({})", mount.source, mount.kind));
             return FoundOwner { facts: facts.collect(), ..FoundOwner::default() };
         };
         let mut facts = vec![format!("{} ({}) is mounted at {}", mount.source, mount.kind, mount.target)];
         let source = format!("{} ({})", mount.source, mount.kind);
         if !is_fuse {
-            return FoundOwner { name: Some(source), facts, thaw: None };
+            return FoundOwner { name: Some(source), facts, thaw: None, mount: Some(mount.clone()) };
         }
         let connection = minor(&mount.device);
         if let Some(count) = waiting(&connection) {
@@ -183,7 +186,12 @@ impl OwnerSearch {
         }
         let servers = waits::fuse_servers(&self.paths.proc, &connection);
         let daemon = servers.first().map(|server| format!(" of {}", self.label(*server)));
-        FoundOwner { name: Some(source + &daemon.unwrap_or_default()), facts, thaw: None }
+        FoundOwner {
+            name: Some(source + &daemon.unwrap_or_default()),
+            facts,
+            thaw: None,
+            mount: Some(mount.clone()),
+        }
     }
 
     /// Finds running programs that may have frozen the file system.
@@ -209,7 +217,7 @@ impl OwnerSearch {
             );
             std::iter::once(stalls).chain(mounted)
         });
-        Some(FoundOwner { name: Some(disk.name.clone()), facts: facts.collect(), thaw: None })
+        Some(FoundOwner { name: Some(disk.name.clone()), facts: facts.collect(), ..FoundOwner::default() })
     }
 
     /// Finds the process that holds the file lock for which the task waits.
@@ -220,7 +228,11 @@ impl OwnerSearch {
         let Some(holder) = found else { return FoundOwner::default() };
         let what = holder.path.as_deref().unwrap_or("the file");
         let name = self.label(holder.pid);
-        FoundOwner { facts: vec![format!("{name} has locked {what}")], name: Some(name), thaw: None }
+        FoundOwner {
+            facts: vec![format!("{name} has locked {what}")],
+            name: Some(name),
+            ..FoundOwner::default()
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! D37: tasks wait in the kernel, and the reason is known. The reasons are in `reasons.txt`.
 
 use super::{Case, finding, node};
+use crate::cri::Sandbox;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::parts_of;
 use crate::diagnosis::kernel_waits::{KernelWait, KernelWaitReason};
@@ -102,7 +103,7 @@ fn finding_of(
         (false, true) => (Severity::Warning, Confidence::Likely),
         (false, false) => (Severity::Warning, Confidence::Possible),
     };
-    let id = id_of(case, process).or_else(|| id_of(case, awaited_by));
+    let id = id_of(case, process).or_else(|| id_of(case, awaited_by)).or_else(|| sandbox_of(evidence, wait));
     let of_pod = id.as_deref().and_then(|id| evidence.names.pod(id));
     let of_pod = of_pod.map(|pod| format!(" of {pod}")).unwrap_or_default();
     let title = format!("{}{of_pod} {}", process.label(), wait.words());
@@ -160,6 +161,14 @@ fn finding_of(
         owner: wait.owner.clone(),
     });
     found
+}
+
+/// Returns the sandbox of the pod whose volume is the mount of the wait.
+fn sandbox_of(evidence: &Evidence, wait: &KernelWait) -> Option<String> {
+    let uid = wait.mount.as_ref()?.pod_uid()?;
+    let mut sandboxes = evidence.runtime.sandboxes.items()?.iter();
+    let of_pod = |sandbox: &&Sandbox| sandbox.metadata.as_ref().is_some_and(|metadata| metadata.uid == uid);
+    sandboxes.find(of_pod).map(|sandbox| sandbox.id.clone())
 }
 
 /// Returns the process id in a label such as `falcon-sensor[4711]`.

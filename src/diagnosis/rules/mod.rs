@@ -36,9 +36,12 @@ use super::evidence::container_parts::still_blocked;
 use super::limits::{MANY_EXITED, MANY_RESTARTS};
 use super::proc::{Blocked, Process};
 use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use super::words::seconds;
-use crate::cri::Rpc;
+use super::words::{seconds, short};
+use crate::clock::Wall;
+use crate::cri::{Container, Rpc, Sandbox, SandboxState};
+use crate::ordered;
 use crate::panics::catch_panic;
+use crate::report::duration::elapsed;
 use crate::report::plural;
 use estimate::Estimate;
 
@@ -211,16 +214,19 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     let kubelet = &case.evidence.kubelet;
     let unchecked =
         if kubelet.healthz.is_none() && kubelet.latest().is_none() { KUBELET_NOT_CHECKED } else { "" };
-    let title = culprit.map_or_else(
-        || {
-            let took = seconds(estimate.serial);
-            format!("all calls are answered; a relist takes {took}{unchecked}")
-        },
-        |culprit| format!("{PLEG_WORKS_BUT}{}", culprit.title),
+    let twice = SameName::find(case.evidence);
+    let but = culprit.map(|culprit| culprit.title.clone());
+    let but = but.or_else(|| twice.as_ref().map(|twice| format!("{} runs twice, under two UIDs", twice.pod)));
+    let title = but.map_or_else(
+        || format!("all calls are answered; a relist takes {}{unchecked}", seconds(estimate.serial)),
+        |but| format!("{PLEG_WORKS_BUT}{but}"),
     );
     let mut finding = finding(RuleId::D00, Severity::Info, Confidence::Certain, title);
-    if culprit.is_some_and(|culprit| is_umount(&culprit)) {
-        finding.next.push("which pod it keeps from ending: plegctl pods --terminating".to_owned());
+    if let Some(umount) = culprit.filter(is_umount) {
+        finding.next.push(match &umount.pod {
+            Some(pod) => format!("why {pod} does not end: plegctl pods --why {pod}"),
+            None => "which pod it keeps from ending: plegctl pods --terminating".to_owned(),
+        });
     }
     finding.next.extend(culprit.iter().flat_map(|culprit| culprit.next.clone()));
     finding.evidence.extend(culprit.iter().flat_map(|culprit| culprit.evidence.clone()));
@@ -245,6 +251,10 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
         "far below the {} without a relist that make PLEG unhealthy",
         seconds(case.evidence.settings.threshold.value)
     ));
+    if let Some(twice) = &twice {
+        finding.evidence.insert(0, twice.evidence(case.evidence.taken_at));
+        finding.next.extend(twice.steps());
+    }
     finding.next.extend(most_restarted(case.evidence));
     let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
     finding
@@ -268,18 +278,87 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     finding
 }
 
+/// Two ready sandboxes of one pod name with different UIDs. The kubelet starts a pod only when an earlier pod of its name
+/// has ended, so one of them is left over.
+struct SameName<'a> {
+    /// `NAMESPACE/NAME`
+    pod: String,
+    older: &'a Sandbox,
+    newer: &'a Sandbox,
+}
+
+impl<'a> SameName<'a> {
+    /// Finds the first such pair, in the order of the names.
+    fn find(evidence: &'a Evidence) -> Option<Self> {
+        let sandboxes = evidence.runtime.sandboxes.items()?.iter();
+        let mut ready: Vec<_> = sandboxes
+            .filter(|sandbox| sandbox.state == SandboxState::Ready)
+            .filter_map(|sandbox| Some((sandbox.metadata.as_ref()?, sandbox)))
+            .collect();
+        ordered::sort_by_key(&mut ready, |(pod, sandbox)| (&pod.namespace, &pod.name, sandbox.created_at));
+        let pairs = ready.iter().zip(ready.iter().skip(1));
+        let found = pairs.into_iter().find(|((one, _), (other, _))| {
+            one.namespace == other.namespace && one.name == other.name && one.uid != other.uid
+        });
+        let ((pod, older), (_, newer)) = found?;
+        Some(Self { pod: format!("{}/{}", pod.namespace, pod.name), older, newer })
+    }
+
+    /// Describes the two sandboxes: short id, age, UID.
+    fn evidence(&self, now: Wall) -> String {
+        let describe = |sandbox: &Sandbox| {
+            let age = elapsed(now.duration_since(Wall::from_nanos(sandbox.created_at)));
+            let uid = sandbox.metadata.as_ref().map_or("unknown", |pod| pod.uid.as_str());
+            format!("sandbox {} ({age} old, UID {uid})", short(&sandbox.id))
+        };
+        format!("{} runs twice: {} and {}", self.pod, describe(self.older), describe(self.newer))
+    }
+
+    /// Returns the steps to find out which of the two is wanted, and to end the other one.
+    fn steps(&self) -> [String; 2] {
+        let pod = &self.pod;
+        let is_static = self.newer.annotations.get("kubernetes.io/config.source") == Some("file");
+        let (older, newer) = (short(&self.older.id), short(&self.newer.id));
+        [
+            if is_static {
+                "which of the two its file wants: plegctl static-pods lint   # a static pod".to_owned()
+            } else {
+                format!("why both run: plegctl pods --why {pod}")
+            },
+            format!(
+                "then end the other one (changes state): crictl rmp -f SANDBOX   # {older} is older, {newer} newer"
+            ),
+        ]
+    }
+}
+
 /// Returns the step that shows why the container that was restarted most often ended.
 fn most_restarted(evidence: &Evidence) -> Option<String> {
     let containers = evidence.runtime.containers.items().into_iter().flatten();
-    let attempts =
-        containers.filter_map(|container| Some((container.metadata.as_ref()?.attempt, &container.id)));
-    let (attempt, id) = attempts.max().filter(|(attempt, _)| *attempt >= MANY_RESTARTS)?;
+    let attempts = containers
+        .filter_map(|container| Some((container.metadata.as_ref()?.attempt, &container.id, container)));
+    let key = |(attempt, id, _): &(u32, &String, &Container)| (*attempt, (*id).clone());
+    let (attempt, id, newest) = attempts.max_by_key(key).filter(|(attempt, ..)| *attempt >= MANY_RESTARTS)?;
+    let last = elapsed(evidence.taken_at.duration_since(Wall::from_nanos(newest.created_at)));
     let (pod, container) = (evidence.names.pod(id)?, evidence.names.container(id)?);
     let (namespace, name, container) = (&pod.namespace, &pod.name, container.name);
-    Some(format!(
-        "{namespace}/{name}/{container} was restarted {attempt} times, see why: kubectl -n {namespace} logs {name} -c \
-         {container} -p"
-    ))
+    // The API server may be the container that is restarted, and another pod may have the same name.
+    let sandboxes = evidence.runtime.sandboxes.items().into_iter().flatten();
+    let same_name = sandboxes.filter(|sandbox| {
+        sandbox.metadata.as_ref().is_some_and(|other| other.namespace == *namespace && other.name == *name)
+    });
+    let (id, sandbox) = (short(id), short(&newest.sandbox_id));
+    Some(if same_name.count() > 1 {
+        format!(
+            "{namespace}/{name}/{container} in sandbox {sandbox} was restarted {attempt} times, last {last} ago; its log: crictl \
+             logs {id}"
+        )
+    } else {
+        format!(
+            "{namespace}/{name}/{container} was restarted {attempt} times, last {last} ago; its log: kubectl -n {namespace} logs \
+             {name} -c {container} -p"
+        )
+    })
 }
 
 /// Creates a finding with only its title.

@@ -151,7 +151,7 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
     let prefix = name.rsplit('/').next().unwrap_or(name).trim_end_matches('*');
     let by_name = if owners.is_empty() { String::new() } else { format!(" --name '^{prefix}'") };
     found.next.extend(if are_dead {
-        [
+        vec![
             format!(
                 "remove 200 dead pods of {name}, and repeat it until health no longer says D03 (changes state): crictl pods \
                  --state notready --namespace {namespace}{by_name} -q | head -200 | xargs -r crictl rmp"
@@ -161,22 +161,18 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
         ]
     } else {
         let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
-        [
+        vec![
             format!("let no new pod come (changes state): kubectl cordon {node}"),
+            format!("scale down or move what creates {name} (changes state): kubectl -n {namespace} get deploy,sts,rs"),
             format!(
-                "delete 50 of them (changes state): kubectl -n {namespace} get pods --field-selector \
-                 spec.nodeName={node} -o name | grep pod/{prefix} | head -50 | tee pods.txt | xargs kubectl -n \
-                 {namespace} delete --wait=false"
+                "or delete 200 of them and end them here, because the kubelet cannot now; repeat until health no longer says D03 \
+                 (changes state): for p in $(kubectl -n {namespace} get pods --field-selector spec.nodeName={node} -o name \
+                 | grep pod/{prefix} | head -200 | cut -d/ -f2); do kubectl -n {namespace} delete pod $p --wait=false; \
+                 crictl pods --namespace {namespace} --name \"^$p$\" -q | xargs -r crictl rmp -f; done"
             ),
-            format!(
-                "end them here, because the kubelet cannot now; repeat both (changes state): for p in $(cut -d/ -f2 \
-                 pods.txt); do crictl pods --namespace {namespace} --name \"^$p$\" -q | xargs -r crictl rmp -f; done"
-            ),
+            "then lower maxPods, or shorten annotations and labels".to_owned(),
         ]
     });
-    if !are_dead {
-        found.next.push("then lower maxPods, or shorten annotations and labels".to_owned());
-    }
     found
 }
 

@@ -642,3 +642,19 @@ async fn the_estimate_for_many_new_pods_hardly_depends_on_which_calls_are_late()
         (seen.iter().copied().fold(f64::MAX, f64::min), seen.iter().copied().fold(0.0, f64::max));
     assert!(most < 1.5 * least, "{seen:?}");
 }
+
+/// A static pod whose file was edited, and whose earlier pod did not end.
+#[tokio::test(start_paused = true)]
+async fn two_ready_sandboxes_of_one_pod_name_are_named_on_a_healthy_node() {
+    let mut script = Scripted::with_pods(5);
+    let mut twin = sandbox(2, SandboxState::Ready, script.now);
+    twin.id = id(999, 'a');
+    twin.metadata.as_mut().unwrap().uid = "another-uid".to_owned();
+    script.sandboxes.push(twin);
+    let report = report(script).await;
+    assert_row(&report, Verdict::Healthy, Phase::None, RuleId::D00);
+    assert_eq!(report.summary, "PLEG works, but default/web-2 runs twice, under two UIDs");
+    let primary = report.primary.unwrap();
+    assert!(primary.evidence[0].contains("UID another-uid"), "{:?}", primary.evidence);
+    assert!(primary.next[1].starts_with("then end the other one (changes state): "), "{:?}", primary.next);
+}

@@ -192,7 +192,7 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
 fn impact(report: &HealthReport) -> Option<&'static str> {
     let primary = report.primary.as_ref().filter(|_| report.verdict == Verdict::Unhealthy)?;
     Some(match (primary.id, primary.phase) {
-        (RuleId::D41, _) => "impact: pods run on; none starts or ends here, although PLEG works",
+        (RuleId::D41, _) => "impact: the node stays Ready and gets more pods; rollouts and drains wait here",
         (RuleId::D32, _) => "impact: pods run on; nothing restarts or probes them; evicted 5m after NotReady",
         (RuleId::D22, _) | (_, Phase::Connect) => {
             "impact: pods run on; none starts or ends; evicted 5m after NotReady"
@@ -310,7 +310,11 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
     let primary = report.primary.as_ref();
     let evidence = primary.map(|primary| primary.evidence.clone()).unwrap_or_default();
     let disagreements = report.kubelet.iter().flat_map(|kubelet| kubelet.disagreements.clone());
-    let next = primary.map(|primary| primary.next.clone()).unwrap_or_default();
+    let mut next = primary.map(|primary| primary.next.clone()).unwrap_or_default();
+    if report.verdict == Verdict::Degraded {
+        let node = if report.node.is_empty() { "NODE" } else { &report.node };
+        next.push(format!("if the node is NotReady all the same: kubectl describe node {node}"));
+    }
     // The first line of a healthy report may have the title of another finding.
     let is_new = |finding: &&HealthFinding| !report.summary.ends_with(&finding.title);
     let rest: Vec<&HealthFinding> = report.findings.iter().skip(1).filter(is_new).collect();
