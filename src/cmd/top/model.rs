@@ -530,10 +530,9 @@ impl Model {
             };
             let (running, slowest) = (elapsed(running), took(longest));
             return if longest > SLOW {
-                let title =
-                    format!("slow calls, up to {slowest} ({slowest_call}); {which} has run for {running}");
+                let title = format!("slow calls, up to {slowest}; {which} has run for {running}");
                 let hint = format!(
-                    "{ended} calls answered; NotReady only if a relist takes {}; see iostat -x 1 5",
+                    "{ended} answered, slowest {slowest_call}; NotReady only at {}; see iostat -x 1 5",
                     elapsed(self.threshold)
                 );
                 Judgement { hint, ..plain(Verdict::Degraded, title) }

@@ -268,7 +268,7 @@ impl Painter<'_> {
             Outlook::Calm => (escaped(&judgement.hint).into_owned(), Style::new()),
             Outlook::StaysReady => (
                 format!(
-                    "Enter: what to do; the node stays Ready: the kubelet gives up after {}, before {threshold}",
+                    "Enter: what to do; the node stays Ready: the kubelet gives up after {}",
                     elapsed(model.timeout)
                 ),
                 Style::new(),

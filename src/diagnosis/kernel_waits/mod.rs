@@ -90,7 +90,9 @@ impl KernelWait {
         let mount = self.mount.as_ref().filter(|mount| mount.target.chars().all(is_plain));
         let exact = move |step: &str| match mount {
             Some(NodeMount { target, .. }) if step.starts_with(UMOUNT) => {
-                format!("otherwise (changes state): for m in {target}; do umount -f $m || umount -l $m; done")
+                format!(
+                    "otherwise, if its unwritten data may be lost (changes state): for m in {target}; do timeout 10 umount -f $m || umount -l $m; done"
+                )
             }
             _ => step.to_owned(),
         };

@@ -326,7 +326,7 @@ impl<'a> SameName<'a> {
                 format!("why both run: plegctl pods --why {pod}")
             },
             format!(
-                "then end the other one (changes state): crictl rmp -f SANDBOX   # {older} is older, {newer} newer"
+                "then end the other one, which may be the one that works (changes state): crictl rmp -f SANDBOX   # {older} is older, {newer} newer"
             ),
         ]
     }

@@ -154,7 +154,7 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
         vec![
             format!(
                 "remove 200 dead pods of {name}, and repeat it until health no longer says D03 (changes state): crictl pods \
-                 --state notready --namespace {namespace}{by_name} -q | head -200 | xargs -r crictl rmp"
+                 --state notready --namespace '^{namespace}$'{by_name} -q | head -200 | xargs -r crictl rmp"
             ),
             find_creator(name, namespace),
             LIMIT_HISTORY.to_owned(),
@@ -163,12 +163,13 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
         let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
         vec![
             format!("let no new pod come (changes state): kubectl cordon {node}"),
-            format!("scale down or move what creates {name} (changes state): kubectl -n {namespace} get deploy,sts,rs"),
             format!(
-                "or delete 200 of them and end them here, because the kubelet cannot now; repeat until health no longer says D03 \
-                 (changes state): for p in $(kubectl -n {namespace} get pods --field-selector spec.nodeName={node} -o name \
-                 | grep pod/{prefix} | head -200 | cut -d/ -f2); do kubectl -n {namespace} delete pod $p --wait=false; \
-                 crictl pods --namespace {namespace} --name \"^$p$\" -q | xargs -r crictl rmp -f; done"
+                "scale down what creates {name}, so that they do not come back (changes state): kubectl -n {namespace} get \
+                 deploy,sts,rs"
+            ),
+            format!(
+                "then end them here, because the kubelet cannot now: 200 at once, and again until health no longer says D03 \
+                 (changes state): crictl pods --namespace '^{namespace}$'{by_name} -q | head -200 | xargs -r crictl rmp -f"
             ),
             "then lower maxPods, or shorten annotations and labels".to_owned(),
         ]
