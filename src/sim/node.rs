@@ -308,6 +308,30 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_is_created_later_has_the_same_objects_and_events() {
+        let ids = |node: &SimulatedNode, at: Nanos| {
+            let mut ids: Vec<String> = node.sandboxes(at, |_| true).into_iter().map(|one| one.id).collect();
+            ids.extend(node.containers(at, |_| true).into_iter().map(|one| one.id));
+            ordered::sort(&mut ids);
+            ids
+        };
+        // Finished pods of `done` stay, so they stop changing one after the other.
+        let pods = "[{ name: done, owner: job, runs: 5s, every: 20s }, { name: busy, count: 3, lives: 10s }]";
+        let file = format!("title: a\nteaches: b\nwrong: c\nkubelet: d\npods: {pods}\n");
+        let scenario = read("test", file.as_bytes()).unwrap();
+        let origin = 1_700_000_000 * SECOND;
+        let first = SimulatedNode::new(&scenario, origin, 0);
+        for from in [0, 90 * SECOND, 3600 * SECOND] {
+            let later = SimulatedNode::new(&scenario, origin, from);
+            assert_eq!(later.settled.len() > first.settled.len(), from > 0, "{from}");
+            let until = from + 120 * SECOND;
+            assert_eq!(ids(&later, from), ids(&first, from), "{from}");
+            assert_eq!(ids(&later, until), ids(&first, until), "{from}");
+            assert_eq!(later.events(from, until), first.events(from, until), "{from}");
+        }
+    }
+
+    #[test]
     fn streamed_lists_have_batches_of_five_thousand() {
         let node = node("[{ name: still, count: 5600, containers: [a, b] }]");
         let containers = node.containers(0, |_| true);

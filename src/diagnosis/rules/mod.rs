@@ -38,7 +38,7 @@ use super::proc::{Blocked, Process};
 use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use super::words::{seconds, short};
 use crate::clock::Wall;
-use crate::cri::{Container, Rpc, Sandbox, SandboxState};
+use crate::cri::{Rpc, Sandbox, SandboxState};
 use crate::ordered;
 use crate::panics::catch_panic;
 use crate::report::duration::elapsed;
@@ -337,8 +337,9 @@ fn most_restarted(evidence: &Evidence) -> Option<String> {
     let containers = evidence.runtime.containers.items().into_iter().flatten();
     let attempts = containers
         .filter_map(|container| Some((container.metadata.as_ref()?.attempt, &container.id, container)));
-    let key = |(attempt, id, _): &(u32, &String, &Container)| (*attempt, (*id).clone());
-    let (attempt, id, newest) = attempts.max_by_key(key).filter(|(attempt, ..)| *attempt >= MANY_RESTARTS)?;
+    let (attempt, id, newest) = attempts
+        .max_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)))
+        .filter(|(attempt, ..)| *attempt >= MANY_RESTARTS)?;
     let last = elapsed(evidence.taken_at.duration_since(Wall::from_nanos(newest.created_at)));
     let (pod, container) = (evidence.names.pod(id)?, evidence.names.container(id)?);
     let (namespace, name, container) = (&pod.namespace, &pod.name, container.name);
