@@ -7,8 +7,11 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
 
 use super::render::Style;
 use super::stop_signals;
@@ -462,30 +465,42 @@ impl Context {
 
 /// Runs `work` on an event loop in this thread.
 pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Error> {
-    let runtime = new_event_loop()?;
-    let answer = runtime.block_on(work);
+    let (event_loop, answer) = run_to_end(work)?;
     // A pending call must not delay the exit.
-    runtime.shutdown_background();
+    event_loop.shutdown_background();
     Ok(answer)
 }
 
 /// Like [`block_on`], for the last work of a process. Pending calls are not dropped, because freeing a list of
 /// many entries may take longer than the process may still run.
 pub fn block_on_to_the_end<T>(work: impl Future<Output = T>) -> Result<T, Error> {
-    let runtime = new_event_loop()?;
-    let answer = runtime.block_on(work);
-    std::mem::forget(runtime);
+    let (event_loop, answer) = run_to_end(work)?;
+    std::mem::forget(event_loop);
     Ok(answer)
 }
 
+/// Runs `work` to its end, and returns the event loop and the answer.
+fn run_to_end<T>(work: impl Future<Output = T>) -> Result<(Runtime, T), Error> {
+    let event_loop = new_event_loop()?;
+    let mut answer = None;
+    block_on_boxed(&event_loop, Box::pin(async { answer = Some(work.await) }));
+    let ended = answer.ok_or_else(|| Error::Start(io::Error::other("the work has no result")))?;
+    Ok((event_loop, ended))
+}
+
+/// Is compiled only once, unlike [`Runtime::block_on`], which is compiled for each type of work.
+fn block_on_boxed(event_loop: &Runtime, work: Pin<Box<dyn Future<Output = ()> + '_>>) {
+    event_loop.block_on(work);
+}
+
 /// Creates the event loop of this thread.
-fn new_event_loop() -> Result<tokio::runtime::Runtime, Error> {
+fn new_event_loop() -> Result<Runtime, Error> {
     // tokio panics if it cannot open all descriptors of an event loop, so the same number is opened and closed here
     // first.
     let descriptors =
         || -> io::Result<_> { Ok((UnixStream::pair()?, UnixStream::pair()?, UnixDatagram::unbound()?)) };
     drop(descriptors().map_err(Error::Start)?);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
     let entered = runtime.enter();
     stop_signals::ignore_harmless().map_err(Error::Start)?;
     drop(entered);
