@@ -85,6 +85,8 @@ pub use read::{
 pub use recorder::{LivePendingCall, Recorder};
 pub use replay::{AnyClientService, Playback, PlaybackStep, ReplayServer, Speed, Unanswered};
 #[cfg(feature = "cli")]
+pub(crate) use segment::check as check_header;
+#[cfg(feature = "cli")]
 pub(crate) use stacks::RecordedStacks;
 pub use store::{Extent, Limits, MIN_CAPTURE_SIZE, Store};
 

@@ -26,11 +26,13 @@ pub const HEADER_SIZE: usize = 16;
 const SUFFIX: &str = ".seg";
 
 /// The reason why a file is not read as a segment.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The file does not begin with [`MAGIC`].
+    #[error("it does not begin like one")]
     NoSegment,
     /// A later release wrote the file in another version of the format.
+    #[error("it has version {0} of the format, which only a later release reads")]
     Version(u16),
 }
 

@@ -39,7 +39,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use clap_complete::ArgValueCompleter;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::signal::unix::{SignalKind, signal};
@@ -50,7 +50,7 @@ use super::output::Output;
 use super::render::words::{cut, width};
 use super::render::{incidents as render_incidents, nodes as render};
 use super::stop_signals::StopSignals;
-use super::{Error, Exit, at_least_one, positive_duration};
+use super::{Error, Exit, at_least_one, fleet_fetch, positive_duration};
 use crate::fleet::{
     self, FleetReading, FleetRequest, NodeReport, NodeVerdict, NodesReport, RecorderPods, StartVerdict,
 };
@@ -106,11 +106,11 @@ pub struct NodesArgs {
     preflight: Option<KubeletVersion>,
 
     #[command(flatten)]
-    recorders: RecorderArgs,
+    pub(super) recorders: RecorderArgs,
 
     /// Show at most this many nodes; 0 is all [default: one screen on a terminal, else all]
     #[arg(long, value_name = "N", conflicts_with_all = ["preflight", "incidents"])]
-    limit: Option<usize>,
+    pub(super) limit: Option<usize>,
 
     /// The order of the nodes: the worst verdict, the oldest PLEG, the slowest relists, or names from A to Z
     #[arg(long, value_name = "KEY", default_value = "verdict", conflicts_with_all = ["preflight", "incidents"])]
@@ -122,23 +122,48 @@ pub struct NodesArgs {
 
     /// How to print; `name` prints the names of the nodes that are not healthy, that may not start, or that had an incident
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name]))]
-    output: Output,
+    pub(super) output: Output,
 }
 
 /// What the nodes' recorders are asked for.
 #[derive(Debug, Args)]
-struct RecorderArgs {
+pub(super) struct RecorderArgs {
     /// Show instead the incidents that the nodes' recorders have kept, by cause, and what the nodes of each cause share
     #[arg(long, conflicts_with_all = ["watch", "preflight", "no_recorders"])]
     incidents: bool,
 
-    /// With --incidents: how far to look back
-    #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "24h", requires = "incidents")]
-    since: Duration,
+    #[command(flatten)]
+    pub(super) fetch: FetchArgs,
+
+    /// With --incidents and --fetch: how far to look back
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "24h", conflicts_with_all = ["watch", "preflight"])]
+    pub(super) since: Duration,
 
     /// Do not ask the nodes' recorders, only the kubelets
     #[arg(long, conflicts_with = "preflight")]
     no_recorders: bool,
+}
+
+/// What is downloaded about the worst incidents.
+#[derive(Debug, Args)]
+pub(super) struct FetchArgs {
+    /// Download the captures of the worst incidents from the nodes' recorders into this directory, one for each node; it is
+    /// created if it does not exist. Without --limit, of 5 nodes
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "token_file", conflicts_with_all = ["watch", "preflight", "no_recorders", "incidents", "sort_by", "unhealthy"])]
+    pub(super) fetch: Option<PathBuf>,
+
+    /// With --fetch: the file with the recorders' token (`record --serve-token-file`)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "fetch")]
+    pub(super) token_file: Option<PathBuf>,
+
+    /// With --fetch: replace names in the captures by pseudonyms
+    #[arg(long, requires = "fetch")]
+    pub(super) anonymise: bool,
+
+    /// With --fetch: also download the journals of kubelet and runtime around each incident, without secrets. Needs
+    /// `enableSystemLogQuery` in the kubelet's configuration, and `get` on nodes/proxy
+    #[arg(long, requires = "fetch", conflicts_with = "anonymise")]
+    pub(super) journals: bool,
 }
 
 /// The order of the nodes.
@@ -170,6 +195,10 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
         context.remark("note: --interval is now --period; the next release no longer accepts --interval");
     }
     let cluster = Arc::new(cluster);
+    let wanted = &arguments.recorders.fetch;
+    if let (Some(directory), Some(token_file)) = (&wanted.fetch, &wanted.token_file) {
+        return block_on(fleet_fetch::run(arguments, context, &cluster, directory, token_file))?;
+    }
     match arguments.preflight {
         Some(release) => block_on(preflight(arguments, context, &cluster, release))?,
         None if arguments.recorders.incidents => block_on(incidents(arguments, context, &cluster))?,
@@ -199,7 +228,7 @@ impl NodesArgs {
         beyond
     }
 
-    fn request(&self, context: &Context) -> FleetRequest {
+    pub(super) fn request(&self, context: &Context) -> FleetRequest {
         FleetRequest {
             selector: self.selector.clone(),
             concurrency: self.concurrency.get(),
@@ -251,9 +280,10 @@ async fn incidents(arguments: &NodesArgs, context: &Context, cluster: &Arc<Clust
     let recorders = fleet::find_recorders(cluster, request.timeout).await?;
     let progress = progress_bar(nodes.len(), context.quiet);
     let since = arguments.recorders.since;
-    let readings =
+    let mut readings =
         fleet::read_incidents(cluster, nodes, recorders, since, &request, || progress.inc(1)).await;
     progress.finish_and_clear();
+    fleet::read_images(cluster, &mut readings, &request).await;
     let now = context.clock.wall();
     let report = fleet::join_incidents(&readings, now, since, &cluster.server, &cluster.context);
     arguments.output.print(&document(&report), |out| match arguments.output {
@@ -434,7 +464,7 @@ async fn query_once(
     Ok((readings, report))
 }
 
-fn progress_bar(nodes: usize, quiet: bool) -> ProgressBar {
+pub(super) fn progress_bar(nodes: usize, quiet: bool) -> ProgressBar {
     if quiet || !Context::is_seen(&io::stderr()) {
         return ProgressBar::hidden();
     }

@@ -25,14 +25,19 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::context::{Context, block_on};
 use super::health::{SIMULATED_KUBELET, diagnose};
+use super::incident_events::SentCounts;
+use super::incident_upload::UploadTarget;
 use super::kubelet_access::KubeletAccess;
-use super::metrics_server::ServedPages;
+use super::metrics_server::{MetricsPage, ServedPages};
 use super::queued_output::QueuedOutput;
 use super::recorder_exports::Exports;
 use super::render::capture as text;
 use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
 use super::token_file::Token;
-use super::{Error, Exit, at_least_one, metrics_server, positive_duration, recorder_pages};
+use super::{
+    Error, Exit, at_least_one, incident_events, incident_upload, metrics_server, positive_duration,
+    recorder_pages,
+};
 use crate::capture::entry::{Session, kind, nanos};
 use crate::capture::node::SampledKubeletState;
 use crate::capture::recording::{
@@ -125,6 +130,17 @@ pub struct RecordArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
+    /// Create an Event on the Node when an incident has begun and when it is over, at most 20 an hour. Needs `create` on
+    /// events in the namespace `default`. Nothing else that plegctl does changes an object in the API server
+    #[arg(long)]
+    events: bool,
+
+    /// PUT the capture of each incident to this URL of an object store: when it has begun, and again when it is over.
+    /// {node} and {incident} are replaced. @FILE reads the URL from a file each time, so that a signature is not in the
+    /// list of processes
+    #[arg(long, value_name = "URL|@FILE", value_parser = UploadTarget::parse)]
+    on_incident_put: Option<UploadTarget>,
+
     /// Serve the kubelet's PLEG metrics and the recorder's own over HTTP on this address, at `/metrics`; the
     /// verdict at `/verdict` and the incidents at `/incidents`
     #[arg(long, value_name = "ADDR")]
@@ -209,6 +225,20 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     let signals = CommandSignals::listen(arguments, output).map_err(Error::Start)?;
     let kubelet = (kubelet.map(|kubelet| kubelet.pid), metrics);
     let recording = Recording::new(settings, host, signals, begun, client, sampler, kubelet);
+    let mut sent = Vec::new();
+    if arguments.events && node.is_empty() {
+        warnings.push("no Events are created: the node's name is not known; set NODE_NAME".to_owned());
+    } else if arguments.events {
+        let started = incident_events::start(node.clone(), recording.view(), Arc::clone(&context.clock));
+        let help = "Events on the Node about incidents.";
+        sent.push(("plegctl_record_events_total", help, started.map_err(Error::Start)?));
+    }
+    if let Some(target) = arguments.on_incident_put.clone() {
+        let directory = arguments.directory.clone();
+        let started = incident_upload::start(target, node.clone(), directory, recording.view());
+        let help = "Captures of incidents sent to the object store.";
+        sent.push(("plegctl_record_uploads_total", help, started.map_err(Error::Start)?));
+    }
     if let Some(address) = arguments.metrics_listen {
         let names = (node, host.endpoint().to_string());
         let token_file = arguments.serve_token_file.clone();
@@ -222,7 +252,7 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
         );
         let pages = ServedPages {
             shared_state: recording.shared_state(),
-            metrics: recording.metrics_page(),
+            metrics: with_sent(recording.metrics_page(), sent),
             more: recorder_pages::pages(recording.view(), names, Arc::new(exports)),
         };
         let bound = metrics_server::serve(address, pages);
@@ -247,6 +277,17 @@ fn closed_exports(path: &Path) -> Option<String> {
         Err(why) => why.to_string(),
     };
     Some(text::closed_exports(path, &why))
+}
+
+/// A counter of what is sent: the name of its metric, the help of the metric, the counts.
+type SentMetric = (&'static str, &'static str, Arc<SentCounts>);
+
+/// Adds the counters of what is sent to a page of metrics.
+fn with_sent(page: MetricsPage, sent: Vec<SentMetric>) -> MetricsPage {
+    Arc::new(move || {
+        let more = sent.iter().map(|(name, help, counts)| counts.metrics(name, help));
+        more.fold(page(), |page, more| page + &more)
+    })
 }
 
 /// Opens the directory, calls `Version` and begins the session. Also returns the kubelet release whose relist is

@@ -248,6 +248,22 @@ impl CaptureRequest {
     }
 }
 
+/// Exports the capture of an incident.
+pub fn incident_export(
+    directory: &std::path::Path,
+    view: &RecordingView,
+    incident: u64,
+) -> Result<Vec<u8>, String> {
+    let range = pinned(&view.incidents(), incident).ok_or("the capture does not contain the incident")?;
+    let part = open_part(directory, range, view.clock()).map_err(|why| why.to_string())?;
+    let mut bytes = Vec::new();
+    capture::export(&part, range, None, &mut bytes).map_err(|why| why.to_string())?;
+    if bytes.len() > LARGEST {
+        return Err(format!("the export of {} bytes is too large", bytes.len()));
+    }
+    Ok(bytes)
+}
+
 /// Returns the period that is pinned for an incident.
 fn pinned(known: &IncidentSnapshot, number: u64) -> Option<Range> {
     let incident = known.incidents.iter().find(|incident| incident.number == number)?;

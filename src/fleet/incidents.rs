@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::recorder::RecorderPod;
 use super::recorders::{RecorderFinding, check_document, clock_ahead, corrected, shortened};
 use super::{FleetRequest, ListedNode, NodeReader, RecorderPods, read_each};
 use crate::clock::Wall;
@@ -164,29 +165,30 @@ pub struct IncidentNode {
 /// The incidents of one node, or why they are not known.
 #[derive(Clone, Debug)]
 pub struct IncidentReading {
-    listed: ListedNode,
-    /// `None` if the node has no recorder.
-    answer: Option<Result<RecorderIncidents, String>>,
+    pub(super) listed: ListedNode,
+    /// The pod that was asked, and its answer; `None` if the node has no recorder.
+    pub(super) answer: Option<(RecorderPod, Result<RecorderIncidents, String>)>,
 }
 
 /// The incidents that one recorder knows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RecorderIncidents {
-    taken_at: Wall,
-    incidents: Vec<RecordedIncident>,
+pub struct RecorderIncidents {
+    pub(super) taken_at: Wall,
+    pub(super) incidents: Vec<RecordedIncident>,
     #[serde(skip)]
-    clock_ahead: f64,
+    pub(super) clock_ahead: f64,
 }
 
 /// One incident that a recorder knows.
 #[derive(Clone, Debug, Deserialize)]
-struct RecordedIncident {
-    number: u64,
-    from: Wall,
-    to: Option<Wall>,
+pub struct RecordedIncident {
+    pub(super) number: u64,
+    pub(super) from: Wall,
+    pub(super) to: Option<Wall>,
     #[serde(default)]
-    open: bool,
+    pub(super) open: bool,
+    pub(super) verdict: Option<String>,
     primary: Option<RecorderFinding>,
 }
 
@@ -201,6 +203,7 @@ impl RecorderIncidents {
             incident.from = corrected(incident.from, list.clock_ahead);
             incident.to = incident.to.map(|to| corrected(to, list.clock_ahead));
         }
+        list.taken_at = corrected(list.taken_at, list.clock_ahead);
         Ok(list)
     }
 }
@@ -226,7 +229,7 @@ impl NodeReader for IncidentReader {
             self.timeout,
             RecorderIncidents::parse,
         );
-        let answer = read.await.map(|(_, answer)| answer);
+        let answer = read.await.map(|(pod, answer)| (pod.clone(), answer));
         IncidentReading { listed, answer }
     }
 }
@@ -273,12 +276,11 @@ impl NodeReader for ImageReader {
 /// The incidents of all nodes, and the images of their culprits.
 #[derive(Clone, Debug)]
 pub struct IncidentReadings {
-    readings: Vec<IncidentReading>,
+    pub(super) readings: Vec<IncidentReading>,
     images: BTreeMap<PodKey, BTreeMap<String, String>>,
 }
 
-/// Reads the incidents of the last `since` from the recorder of every node, and then the images of their culprits. Calls
-/// `done` after each node.
+/// Reads the incidents of the last `since` from the recorder of every node. Calls `done` after each node.
 pub async fn read_incidents(
     cluster: &Arc<Cluster>,
     nodes: Vec<ListedNode>,
@@ -291,14 +293,20 @@ pub async fn read_incidents(
     let page = format!("incidents?since={}s", since.as_secs().max(1)).into();
     let reader = IncidentReader { timeout, recorders: Arc::new(recorders), page };
     let readings = read_each(cluster, nodes, request.concurrency, reader, |_| done()).await;
-    let found = readings.iter().filter_map(|reading| reading.answer.as_ref()?.as_ref().ok());
+    IncidentReadings { readings, images: BTreeMap::new() }
+}
+
+/// Reads the images of the culprits.
+pub async fn read_images(cluster: &Arc<Cluster>, readings: &mut IncidentReadings, request: &FleetRequest) {
+    let timeout = request.timeout;
+    let found = readings.readings.iter().filter_map(|reading| reading.answer.as_ref()?.1.as_ref().ok());
     let pods = found.flat_map(|found| &found.incidents).filter_map(|incident| {
         let PodRef { namespace, name, .. } = incident.primary.as_ref()?.pod.clone()?;
         (!namespace.is_empty() && !name.is_empty()).then_some((namespace, name))
     });
     let pods: Vec<PodKey> = pods.into_set().into_iter().take(MAX_PODS).collect();
     let images = read_each(cluster, pods, request.concurrency, ImageReader { timeout }, |_| ()).await;
-    IncidentReadings { readings, images: images.into_iter().flatten().into_map() }
+    readings.images = images.into_iter().flatten().into_map();
 }
 
 /// Joins the incidents of all nodes.
@@ -316,12 +324,12 @@ pub fn join(
         counts.nodes += 1;
         match answer {
             None => counts.no_recorder += 1,
-            Some(Err(why)) => {
+            Some((_, Err(why))) => {
                 counts.no_answer += 1;
                 not_answered.push(UnansweredNode { node: listed.name.clone(), why: shortened(why.clone()) });
             }
-            Some(Ok(list)) if list.incidents.is_empty() => counts.without_incidents += 1,
-            Some(Ok(list)) => {
+            Some((_, Ok(list))) if list.incidents.is_empty() => counts.without_incidents += 1,
+            Some((_, Ok(list))) => {
                 counts.with_incidents += 1;
                 for incident in &list.incidents {
                     let node = node_of(incident, listed, list.clock_ahead, &readings.images);
@@ -512,6 +520,13 @@ mod tests {
         join(&IncidentReadings { readings, images }, Wall::from_nanos(0).plus(day), day, "s", "c")
     }
 
+    /// The answer of a recorder, with its pod.
+    fn answered(
+        answer: Option<Result<RecorderIncidents, String>>,
+    ) -> Option<(RecorderPod, Result<RecorderIncidents, String>)> {
+        answer.map(|answer| (RecorderPod::default(), answer))
+    }
+
     fn facts(group: &IncidentGroup) -> Vec<String> {
         let facts = group.shared.iter();
         facts
@@ -526,7 +541,7 @@ mod tests {
     fn group_says_what_all_its_nodes_share_and_nothing_that_only_some_do() {
         let reading = |name: &str, runtime: &str, pool: &str, answer| IncidentReading {
             listed: listed(name, runtime, pool),
-            answer,
+            answer: answered(answer),
         };
         let report = joined(vec![
             reading("a", "2.3.2", "gpu", Some(Ok(list(0.0, &[incident(1, 10, "csi-a", "csi-nfs")])))),
@@ -566,7 +581,7 @@ mod tests {
     fn image_that_is_not_known_on_one_node_is_not_claimed() {
         let reading = |name: &str, pod: &str| IncidentReading {
             listed: listed(name, "2.3.2", "gpu"),
-            answer: Some(Ok(list(0.0, &[incident(1, 10, pod, "csi-nfs")]))),
+            answer: answered(Some(Ok(list(0.0, &[incident(1, 10, pod, "csi-nfs")])))),
         };
         let report = joined(vec![reading("a", "csi-a"), reading("b", "deleted")]);
         assert!(!facts(&report.groups[0]).iter().any(|fact| fact.starts_with("image")), "{report:#?}");
@@ -577,7 +592,10 @@ mod tests {
         let other = incident(2, 20, "x", "app");
         let undiagnosed = r#"{"number":3,"from":"2026-11-21T02:30:00Z","open":true}"#.to_owned();
         let nfs = |minute| incident(1, minute, "csi-a", "csi-nfs");
-        let reading = |name: &str, answer| IncidentReading { listed: listed(name, "2.3.2", "gpu"), answer };
+        let reading = |name: &str, answer| IncidentReading {
+            listed: listed(name, "2.3.2", "gpu"),
+            answer: answered(answer),
+        };
         let report = joined(vec![
             reading("a", Some(Ok(list(0.0, &[other, undiagnosed, nfs(1), nfs(50)])))),
             reading("b", Some(Ok(list(0.0, &[nfs(10)])))),

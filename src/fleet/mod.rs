@@ -10,8 +10,10 @@
 //! Nothing else is requested. Every request has a timeout, so a silent node does not delay the other nodes. The
 //! verdict names no cause; `plegctl health` on the node does.
 
+mod captures;
 mod histogram;
 mod incidents;
+mod journals;
 mod node;
 mod preflight;
 mod recorder;
@@ -31,8 +33,9 @@ use crate::kubelet::http::{self, HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
 use crate::report::json;
 
+pub use self::captures::{CAPTURE, FetchedFile, FleetCaptures, WorstIncident, worst_incidents};
 pub use self::incidents::{
-    FleetIncidents, IncidentGroup, SharedFact, join as join_incidents, read_incidents,
+    FleetIncidents, IncidentGroup, SharedFact, join as join_incidents, read_images, read_incidents,
 };
 pub use self::node::{FleetReading, NodeReading};
 pub use self::preflight::{
@@ -45,7 +48,7 @@ pub use self::recorders::{
 #[cfg(test)]
 pub use self::report::NodeCounts;
 pub use self::report::{NodeReport, NodeRuntime, NodeVerdict, NodesReport, RelistSeconds};
-pub use self::verdict::judge;
+pub use self::verdict::{error_text, judge};
 
 /// The number of nodes in one page of the list. A node object with its list of images can have 100 KB.
 const PAGE: usize = 200;

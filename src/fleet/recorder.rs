@@ -38,7 +38,7 @@ const MAX_REFUSAL: usize = 300;
 pub(super) const MAX_POD_LIST: usize = 8 * 1024 * 1024;
 
 /// A recorder's pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecorderPod {
     namespace: String,
     name: String,

@@ -218,7 +218,7 @@ fn verdict_without_metrics(why: &MetricsError, reading: &NodeReading) -> (NodeVe
 }
 
 /// Returns the error text without the URL, which would repeat the node's name.
-pub(super) fn error_text(why: &http::Error) -> String {
+pub fn error_text(why: &http::Error) -> String {
     match why {
         http::Error::Forbidden { text, .. } => text.clone(),
         http::Error::Status { status, text, .. } => format!("{status} {text}"),

@@ -1,5 +1,5 @@
 //! A minimal HTTP/1.1 client for a kubelet or an API server. It sends GET requests; each answer has a time limit and
-//! a size limit.
+//! a size limit. Only [`HttpClient::write`] sends something else: two options of `record` use it, and nothing else.
 //!
 //! The client sends its token over TLS only. It follows no redirect, because the other server may not be trusted.
 
@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::Response;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
@@ -228,6 +228,26 @@ struct RequestParts<'a> {
     path: &'a str,
     /// The accepted media types, for the `Accept` header.
     accept: &'a str,
+    /// What is written; `None` for a GET request.
+    written: Option<WrittenDocument<'a>>,
+}
+
+/// A method of a request that writes.
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only `record` writes"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteMethod {
+    /// Creates an object.
+    Post,
+    /// Creates or replaces a file.
+    Put,
+}
+
+/// A document that is sent to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct WrittenDocument<'a> {
+    method: WriteMethod,
+    content_type: &'a str,
+    body: Bytes,
 }
 
 /// Splits a URL. Refuses URLs with a user name, blanks or control characters.
@@ -251,7 +271,7 @@ fn parse_url(url: &str) -> Result<RequestParts<'_>, Error> {
         None => (authority, format!("{authority}:{}", if tls { 443 } else { 80 })),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    Ok(RequestParts { tls, authority, host, address, path, accept: "*/*" })
+    Ok(RequestParts { tls, authority, host, address, path, accept: "*/*", written: None })
 }
 
 /// Checks whether the client can request a URL. A command does this first, so that a wrong URL is reported before
@@ -342,6 +362,20 @@ impl HttpClient {
         self.session().get(url, limit).await
     }
 
+    /// Sends a document on a new connection. Returns the answer, whatever its status is.
+    #[cfg(feature = "cli")]
+    pub async fn write(
+        &self,
+        method: WriteMethod,
+        url: &str,
+        content_type: &str,
+        body: Bytes,
+        limit: Duration,
+    ) -> Result<HttpAnswer, Error> {
+        let written = Some(WrittenDocument { method, content_type, body });
+        self.session().send(RequestParts { written, ..parse_url(url)? }, url, limit).await
+    }
+
     /// Starts a session. Its requests use the same connection as long as the server keeps the connection open.
     pub const fn session(&self) -> HttpSession<'_> {
         HttpSession { client: self, largest: self.largest, open: None }
@@ -361,7 +395,7 @@ pub struct HttpSession<'a> {
 /// An open connection to a server.
 #[derive(Debug)]
 struct Connection {
-    sender: SendRequest<Empty<Bytes>>,
+    sender: SendRequest<Full<Bytes>>,
     /// Limits the bytes that arrive before the answer begins.
     pre_answer_limit: PreAnswerLimit,
 }
@@ -396,7 +430,15 @@ impl HttpSession<'_> {
 
     /// Sends one request that accepts an answer of these media types.
     pub async fn get_as(&mut self, url: &str, accept: &str, limit: Duration) -> Result<HttpAnswer, Error> {
-        let parts = RequestParts { accept, ..parse_url(url)? };
+        self.send(RequestParts { accept, ..parse_url(url)? }, url, limit).await
+    }
+
+    async fn send(
+        &mut self,
+        parts: RequestParts<'_>,
+        url: &str,
+        limit: Duration,
+    ) -> Result<HttpAnswer, Error> {
         let mut received = 0;
         let mut begun = false;
         let outcome = timeout(limit, self.exchange(&parts, &mut begun, &mut received)).await;
@@ -492,7 +534,15 @@ impl HttpClient {
         connection: &mut Connection,
         parts: &RequestParts<'_>,
     ) -> Result<Response<Incoming>, RequestFailure> {
-        let mut request = http::Request::get(parts.path)
+        let written = parts.written.as_ref();
+        let method = match written.map(|written| written.method) {
+            None => http::Method::GET,
+            Some(WriteMethod::Post) => http::Method::POST,
+            Some(WriteMethod::Put) => http::Method::PUT,
+        };
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri(parts.path)
             .header(http::header::HOST, parts.authority)
             .header(http::header::ACCEPT, parts.accept)
             .header(http::header::USER_AGENT, concat!("plegctl/", env!("CARGO_PKG_VERSION")));
@@ -502,7 +552,12 @@ impl HttpClient {
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        let request = request.body(Empty::new()).map_err(|why| RequestFailure::Io(io::Error::other(why)))?;
+        if let Some(written) = written {
+            request = request.header(http::header::CONTENT_TYPE, written.content_type);
+        }
+        let body = written.map(|written| written.body.clone()).unwrap_or_default();
+        let request =
+            request.body(Full::new(body)).map_err(|why| RequestFailure::Io(io::Error::other(why)))?;
         connection.pre_answer_limit.reset();
         let response = connection.sender.send_request(request).await.map_err(RequestFailure::Http)?;
         connection.pre_answer_limit.remove();

@@ -1,5 +1,6 @@
-//! Removes secret values from command lines, configurations and mount options that plegctl puts into reports and
-//! bundles. A value is secret if its name contains a word such as `token` or `password`. Other text stays unchanged.
+//! Removes secret values from command lines, configurations, mount options and journals that plegctl puts into reports,
+//! bundles and files. A value is secret if its name contains a word such as `token` or `password`. Other text stays
+//! unchanged.
 
 use crate::report::json;
 use serde_json::Value;
@@ -8,6 +9,89 @@ use serde_json::Value;
 const SECRETS: [&str; 7] = ["token", "password", "passwd", "secret", "header", "credential", "private"];
 /// The text that replaces a secret value.
 const LEFT_OUT: &str = "(left out)";
+
+/// More parts of names in logs that mark the text after them as secret.
+#[cfg(feature = "cli")]
+const SECRETS_IN_LOGS: [&str; 6] = ["authorization", "cookie", "signature", "apikey", "api-key", "api_key"];
+
+/// Whole names in logs that mark the text after them as secret.
+#[cfg(feature = "cli")]
+const SECRET_NAMES_IN_LOGS: [&str; 3] = ["sig", "pass", "pwd"];
+
+/// Removes secrets from a log. A log quotes values in many ways, so the rest of a line is removed after a secret name with a
+/// value, after `Bearer` and from a JSON web token on. A private key and the user in a URL are removed too.
+#[cfg(feature = "cli")]
+pub(crate) fn without_secrets_of_log(text: &str) -> String {
+    let mut shown = String::new();
+    let mut is_in_key = false;
+    for line in text.lines() {
+        let is_end = is_in_key && line.contains("-----END ");
+        is_in_key |= line.contains("-----BEGIN ") && line.contains("PRIVATE KEY");
+        match secret_begin(line) {
+            _ if is_in_key => shown.push_str(LEFT_OUT),
+            None => shown.push_str(&without_url_users(line)),
+            Some(at) => {
+                shown.push_str(&without_url_users(&line[..at]));
+                shown.push_str(LEFT_OUT);
+            }
+        }
+        is_in_key &= !is_end;
+        shown.push('\n');
+    }
+    shown
+}
+
+/// Returns where the first secret of a line begins.
+#[cfg(feature = "cli")]
+fn secret_begin(line: &str) -> Option<usize> {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let mut begin = 0;
+    for word in line.split(|letter| !is_of_name(letter)) {
+        let end = begin + word.len();
+        let rest = &line[end..];
+        let name = word.to_ascii_lowercase();
+        if name.starts_with("eyj") && name.len() > 20 && name.contains('.') {
+            return Some(begin);
+        }
+        let is_secret = SECRET_NAMES_IN_LOGS.contains(&name.as_str())
+            || is_secret(&name)
+            || SECRETS_IN_LOGS.iter().any(|secret| name.contains(secret));
+        let separator = value_separator(rest, word.starts_with('-') || name == "bearer");
+        if let Some(length) = separator.filter(|_| is_secret || name == "bearer") {
+            return Some(end + length);
+        }
+        begin = end + rest.chars().next().map_or(0, char::len_utf8);
+    }
+    None
+}
+
+/// Returns the length of what separates a name from its value at the beginning of `rest`; `None` if no value follows. The
+/// separator may be a blank if `may_be_blank`.
+#[cfg(feature = "cli")]
+fn value_separator(rest: &str, may_be_blank: bool) -> Option<usize> {
+    let after_quote = rest.trim_start_matches(['\\', '"', '\'']);
+    let is_separator = after_quote.starts_with(['=', ':'])
+        || after_quote.starts_with(" map[")
+        || (may_be_blank && rest.starts_with(' '));
+    let length = rest.len() - after_quote.len() + 1;
+    (is_separator && rest.len() > length).then_some(length)
+}
+
+/// Removes the user and the password from each URL of a line.
+#[cfg(feature = "cli")]
+fn without_url_users(line: &str) -> String {
+    let mut parts = line.split("://");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        shown.push_str("://");
+        let authority = part.split(['/', '?', '#', ' ', '"', '\'']).next().unwrap_or_default();
+        match authority.rsplit_once('@') {
+            Some((user, _)) => shown.extend([LEFT_OUT, &part[user.len()..]]),
+            None => shown.push_str(part),
+        }
+    }
+    shown
+}
 
 /// Removes passwords and other secrets from mount options. For example, the options of a CIFS mount contain a password.
 pub(crate) fn without_secrets_of_mounts(text: &str) -> String {
@@ -156,6 +240,46 @@ mod tests {
             let shown = without_secret_values(packed);
             assert!(!shown.contains("t0p"), "{shown}");
             assert_eq!(shown.contains("110"), packed.contains("110"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn secrets_in_logs_are_redacted_with_the_rest_of_the_line() {
+        for (line, shown) in [
+            (
+                r#"flags.go:64] FLAG: --manifest-url-header="X-Site:t0p""#,
+                "flags.go:64] FLAG: --manifest-url-header=(left out)",
+            ),
+            (
+                r#""Adding URL" staticPodURLHeader={"X-Site":["t0p"]}"#,
+                r#""Adding URL" staticPodURLHeader=(left out)"#,
+            ),
+            ("with HTTP header map[X-Site:[t0p]]", "with HTTP header (left out)"),
+            (r#"err="{\"Authorization\":[\"Basic t0p\"]}""#, r#"err="{\"Authorization\":(left out)"#),
+            ("sends Bearer t0p to the server", "sends Bearer (left out)"),
+            ("kubelet --token t0p --v 2", "kubelet --token (left out)"),
+            ("pull https://u:t0p@registry.example/i: 401", "pull https://(left out)@registry.example/i: 401"),
+            (
+                "PUT https://s.example/a?X-Amz-Signature=t0p",
+                "PUT https://s.example/a?X-Amz-Signature=(left out)",
+            ),
+            ("jwt eyJhbGciOiJSUzI1NiIsImtpZCI6.t0p.x end", "jwt (left out)"),
+            (
+                "a\n-----BEGIN RSA PRIVATE KEY-----\nt0p\n-----END RSA PRIVATE KEY-----\nb",
+                "a\n(left out)\n(left out)\n(left out)\nb",
+            ),
+            ("-----BEGIN PRIVATE KEY-----\nt0p", "(left out)\n(left out)"),
+            ("größer: pass=t0p", "größer: pass=(left out)"),
+        ] {
+            assert_eq!(without_secrets_of_log(line), format!("{shown}\n"));
+        }
+        for unchanged in [
+            r#"MountVolume.SetUp succeeded for volume "default-token-x1" pod="shop/db-0""#,
+            "PLEG is not healthy: pleg was last seen active 3m8s ago; threshold is 3m0s",
+            "https://10.0.0.1:6443/api/v1/nodes?watch=true user@host",
+            "the token",
+        ] {
+            assert_eq!(without_secrets_of_log(unchanged), format!("{unchanged}\n"));
         }
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -48,6 +48,7 @@ pub struct Request {
     pub authorization: Option<String>,
     /// The recorder's token.
     pub token: Option<String>,
+    pub body: Vec<u8>,
 }
 
 type Script = dyn Fn(&Request) -> Reply + Send + Sync;
@@ -187,7 +188,10 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         let mut words = first.split(' ').map(str::to_owned);
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let authorization = headers.remove("authorization");
-        let request = Request { method, path, authorization, token: headers.remove("x-plegctl-token") };
+        let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+        let mut body = vec![0; length];
+        lines.get_mut().read_exact(&mut body).await?;
+        let request = Request { method, path, authorization, token: headers.remove("x-plegctl-token"), body };
         log.lock().unwrap().push(request.clone());
         let head = |status: u16, length: usize| {
             format!(

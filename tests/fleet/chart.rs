@@ -19,6 +19,8 @@ fn values_of(overlay: &str) -> Value {
         "overlays/k3s" => json!({"runtime": "k3s"}),
         "overlays/crio" => json!({"runtime": "crio"}),
         "overlays/kubelet-access" => json!({"kubeletAccess": true}),
+        "overlays/events" => json!({"events": true}),
+        "overlays/upload" => json!({"uploadSecret": "plegctl-upload"}),
         "overlays/serve-token" => json!({"serveTokenSecret": "plegctl-token"}),
         other => panic!("the chart has no values for {other}"),
     }
@@ -104,7 +106,8 @@ fn chart_renders_the_objects_of_every_overlay() {
 #[test]
 fn pods_of_all_combinations_are_valid_for_a_kubelet() {
     for runtime in ["containerd", "k3s", "crio"] {
-        let values = json!({"runtime": runtime, "kubeletAccess": true, "extraArgs": ["--period=2s"]});
+        let values =
+            json!({"runtime": runtime, "kubeletAccess": true, "events": true, "extraArgs": ["--period=2s"]});
         let Some(objects) = rendered(&values) else { return };
         let set = objects.iter().find(|object| object["kind"] == "DaemonSet").unwrap();
         let mut pod = set["spec"]["template"].clone();
@@ -209,6 +212,8 @@ fn schema_accepts_the_defaults_and_refuses_wrong_values() {
         ("/image/pullSecrets", json!(["registry"])),
         ("/tolerations", json!([{"effect": "None"}])),
         ("/extraArgs", json!("--period=2s")),
+        ("/events", json!("yes")),
+        ("/uploadSecret", json!("Not a name")),
         ("/resources", json!({"cpu": "1"})),
     ] {
         let mut values = defaults.clone();

@@ -32,6 +32,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("DiffReport", schema::<crate::pleg::diff::DiffReport>()),
         ("Divergence", schema::<stream::Divergence>()),
         ("Event", schema::<stream::Event>()),
+        ("FleetCaptures", schema::<crate::fleet::FleetCaptures>()),
         ("FleetIncidents", schema::<crate::fleet::FleetIncidents>()),
         ("FleetPreflight", schema::<crate::fleet::FleetPreflight>()),
         ("Health", schema::<stream::Health>()),

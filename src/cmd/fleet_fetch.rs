@@ -1,0 +1,170 @@
+//! `plegctl nodes --fetch DIR`: downloads the captures of the worst incidents from the nodes' recorders, one after another, and
+//! with `--journals` the journals of their kubelets and runtimes.
+//!
+//! ```text
+//! $ plegctl nodes --fetch evidence --token-file token
+//! NODE   INCIDENT   WHAT      FILE           SIZE      ERROR
+//! n7     3          capture   n7-3.plegcap   1.2 MiB   <none>
+//! n9     1          capture   <none>         <none>    403 the recorder has another token
+//! ```
+//!
+//! A file is complete or does not exist. A directory that others may write to is refused.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, CWD, FileType, statat};
+
+use super::context::Context;
+use super::nodes::{NodesArgs, progress_bar};
+use super::render::Style;
+use super::render::table;
+use super::render::words::{NONE, or_none};
+use super::token_file::Token;
+use super::{Error, Exit};
+use crate::capture;
+use crate::fleet::{self, FetchedFile, FleetCaptures, WorstIncident};
+use crate::kubelet::kubeconfig::Cluster;
+use crate::report::bytes::bytes as size;
+use crate::report::escape::escaped;
+use crate::report::{document, is_private_directory, plural, save};
+
+/// The number of nodes whose captures are downloaded by default.
+const LIMIT: usize = 5;
+
+/// The default time limit of one download. A recorder pauses while it makes an export, so that its relists are not late.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Downloads the captures into `directory`.
+pub async fn run(
+    arguments: &NodesArgs,
+    context: &Context,
+    cluster: &Arc<Cluster>,
+    directory: &Path,
+    token_file: &Path,
+) -> Result<Exit, Error> {
+    let token = Token::of_client(token_file)
+        .map_err(|why| Error::Token { name: token_file.display().to_string(), why })?;
+    prepare(directory).map_err(|source| save::Error { path: directory.to_path_buf(), source })?;
+    let request = arguments.request(context);
+    let nodes = fleet::list(cluster, &request).await?;
+    let recorders = fleet::find_recorders(cluster, request.timeout).await?;
+    let progress = progress_bar(nodes.len(), context.quiet);
+    let readings =
+        fleet::read_incidents(cluster, nodes, recorders, arguments.recorders.since, &request, || {
+            progress.inc(1);
+        })
+        .await;
+    progress.finish_and_clear();
+    let (mut worst, not_known) = fleet::worst_incidents(&readings);
+    let limit = match arguments.limit {
+        None => LIMIT,
+        Some(0) => usize::MAX,
+        Some(limit) => limit,
+    };
+    let beyond_limit = worst.len().saturating_sub(limit);
+    worst.truncate(limit);
+    let progress = progress_bar(worst.len(), context.quiet);
+    let mut files = Vec::new();
+    for incident in worst {
+        files.extend(fetch(&incident, arguments, cluster, &token, directory, context).await);
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+    let report = FleetCaptures {
+        taken_at: context.clock.wall(),
+        server: cluster.server.clone(),
+        context: cluster.context.clone(),
+        directory: directory.display().to_string(),
+        files,
+        beyond_limit,
+        not_known,
+    };
+    arguments.output.print(&document(&report), |out| print(&report, context.style(), out))?;
+    let is_complete = report.files.iter().filter(|file| file.is_capture()).all(|file| file.file.is_some());
+    Ok(if is_complete { Exit::Good } else { Exit::NoAnswer })
+}
+
+/// Downloads what is wanted about an incident into `directory`.
+async fn fetch(
+    incident: &WorstIncident,
+    arguments: &NodesArgs,
+    cluster: &Cluster,
+    token: &Token,
+    directory: &Path,
+    context: &Context,
+) -> Vec<FetchedFile> {
+    let timeout = context.timeout.unwrap_or(TIMEOUT);
+    let wanted = &arguments.recorders.fetch;
+    let save = |ending: &str, bytes: &[u8]| {
+        let name = incident.file_name(ending).ok_or("the node's name cannot be the name of a file")?;
+        save::write(&directory.join(&name), |file| file.write_all(bytes)).map_err(|why| why.to_string())?;
+        Ok((name, bytes.len()))
+    };
+    let downloaded = incident.download(cluster, &token.header(), wanted.anonymise, timeout).await;
+    let capture = downloaded.and_then(|bytes| {
+        capture::check_header(&bytes).map_err(|why| format!("the answer is no capture: {why}"))?;
+        save("plegcap", &bytes)
+    });
+    let mut saved = vec![(fleet::CAPTURE, capture)];
+    let units = if wanted.journals { incident.units.as_slice() } else { &[] };
+    for unit in units {
+        let journal = incident.journal(cluster, unit, timeout).await;
+        saved.push((unit, journal.and_then(|text| save(&format!("{unit}.log"), text.as_bytes()))));
+    }
+    let row = |(what, saved): (&'static str, Result<(String, usize), String>)| {
+        let (file, bytes, error) = match saved {
+            Ok((file, bytes)) => (Some(file), Some(bytes), None),
+            Err(error) => (None, None, Some(error)),
+        };
+        FetchedFile { node: incident.node.clone(), incident: incident.number, what, file, bytes, error }
+    };
+    saved.into_iter().map(row).collect()
+}
+
+/// Creates the directory, which only the user can read. A directory that exists must be one that others cannot change.
+fn prepare(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+        created => return created,
+    }
+    let found = statat(CWD, directory, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a directory"));
+    }
+    if !is_private_directory(&found) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "others may write to this directory"));
+    }
+    Ok(())
+}
+
+fn print(report: &FleetCaptures, style: Style, out: &mut dyn io::Write) -> io::Result<()> {
+    let row = |file: &FetchedFile| {
+        let bytes = file.bytes.and_then(|bytes| u64::try_from(bytes).ok());
+        vec![
+            escaped(&file.node).into_owned(),
+            file.incident.to_string(),
+            file.what.to_owned(),
+            or_none(file.file.as_deref().unwrap_or_default()),
+            bytes.map_or_else(|| NONE.to_owned(), size),
+            or_none(file.error.as_deref().unwrap_or_default()),
+        ]
+    };
+    if !report.files.is_empty() {
+        let headers = ["NODE", "INCIDENT", "WHAT", "FILE", "SIZE", "ERROR"];
+        table::write(out, style, &headers, report.files.iter().map(row))?;
+    }
+    let captures = report.files.iter().filter(|file| file.is_capture() && file.file.is_some()).count();
+    write!(out, "{} in {}", plural(captures, "capture"), escaped(&report.directory))?;
+    if report.beyond_limit > 0 {
+        write!(out, "; {} more had incidents (--limit 0 fetches all)", plural(report.beyond_limit, "node"))?;
+    }
+    if report.not_known > 0 {
+        write!(out, "; the incidents of {} are not known", plural(report.not_known, "node"))?;
+    }
+    writeln!(out)
+}

@@ -1,0 +1,204 @@
+//! `record --events`: creates one Event on the Node when an incident has begun, and one when it is over.
+//!
+//! This is one of the two things that plegctl sends with another method than GET; `record` does it only with the flag, and
+//! no other command does it. A thread of its own sends at most 20 Events an hour, tries each three times, and counts what it
+//! could not send in a metric.
+
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+
+use super::incident_steps::{IncidentSteps, PERIOD, Step};
+use crate::capture::entry::Incident;
+use crate::capture::recording::RecordingView;
+use crate::clock::{Clock, Mono, Wall};
+use crate::fleet::error_text;
+use crate::kubelet::http::WriteMethod;
+use crate::kubelet::kubeconfig::{self, KubeconfigSources};
+use crate::report::duration::elapsed;
+use crate::report::escape::escaped;
+use crate::report::json as json_text;
+use crate::threads;
+
+/// The maximum number of Events in an hour.
+const MAX_EVENTS: usize = 20;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The pauses between the attempts to send an Event.
+const PAUSES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
+
+/// The time limit of one attempt.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The maximum number of characters of a message.
+const MAX_MESSAGE: usize = 1000;
+
+/// Counts what was sent.
+#[derive(Debug, Default)]
+pub struct SentCounts {
+    done: AtomicU64,
+    failed: AtomicU64,
+    limited: AtomicU64,
+}
+
+impl SentCounts {
+    /// Counts one that was sent.
+    pub fn add_done(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one that could not be sent, and prints the reason to stderr.
+    pub fn add_failed(&self, what: &str, why: &str) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        // Nobody may read stderr.
+        let _ = writeln!(io::stderr(), "{what}: {}", escaped(why));
+    }
+
+    /// Renders the metric `name`.
+    pub fn metrics(&self, name: &str, help: &str) -> String {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        format!(
+            "# HELP {name} {help}\n# TYPE {name} counter\n{name}{{outcome=\"done\"}} {}\n\
+             {name}{{outcome=\"failed\"}} {}\n{name}{{outcome=\"limited\"}} {}\n",
+            count(&self.done),
+            count(&self.failed),
+            count(&self.limited)
+        )
+    }
+}
+
+/// Starts the thread that sends the Events of `node`.
+pub fn start(node: String, view: RecordingView, clock: Arc<dyn Clock>) -> io::Result<Arc<SentCounts>> {
+    let counts = Arc::new(SentCounts::default());
+    let sent = Arc::clone(&counts);
+    threads::run_event_loop("events", async move {
+        let (mut steps, mut times) = (IncidentSteps::default(), VecDeque::new());
+        loop {
+            for (step, incident) in steps.due(&view.incidents()) {
+                if !is_allowed(&mut times, clock.mono()) {
+                    sent.limited.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
+                match send(&node, step, &incident, clock.wall()).await {
+                    Ok(()) => sent.add_done(),
+                    Err(why) => sent.add_failed("cannot create an Event", &why),
+                }
+            }
+            tokio::time::sleep(PERIOD).await;
+        }
+    })?;
+    Ok(counts)
+}
+
+/// Whether one more Event may be sent now. `times` are the times of the Events of the last hour.
+fn is_allowed(times: &mut VecDeque<Mono>, now: Mono) -> bool {
+    times.retain(|time| now.since(*time) < HOUR);
+    let is_allowed = times.len() < MAX_EVENTS;
+    if is_allowed {
+        times.push_back(now);
+    }
+    is_allowed
+}
+
+/// Sends an Event, several times if necessary. The Event has the same name each time, so that it is created only once.
+async fn send(node: &str, step: Step, incident: &Incident, now: Wall) -> Result<(), String> {
+    let body = json_text::text(&event(node, step, incident, now)).unwrap_or_default();
+    let mut why = String::new();
+    for pause in [Duration::ZERO].into_iter().chain(PAUSES) {
+        tokio::time::sleep(pause).await;
+        match send_once(Bytes::from(body.clone())).await {
+            Ok(()) => return Ok(()),
+            Err(failure) => why = failure,
+        }
+    }
+    Err(why)
+}
+
+async fn send_once(body: Bytes) -> Result<(), String> {
+    // The token of a pod changes every hour, so it is read each time.
+    let sources = KubeconfigSources::of_environment(None);
+    let cluster = kubeconfig::cluster(&sources, None, TIMEOUT).map_err(|why| why.to_string())?;
+    let url = format!("{}/api/v1/namespaces/default/events", cluster.server);
+    let answer = cluster.client.write(WriteMethod::Post, &url, "application/json", body, TIMEOUT).await;
+    let answer = answer.map_err(|why| error_text(&why))?;
+    // 409: an attempt before has created it.
+    if [200, 201, 202, 409].contains(&answer.status) {
+        return Ok(());
+    }
+    answer.bytes(&url).map(drop).map_err(|why| error_text(&why))
+}
+
+/// Returns the Event. Like the kubelet, it names the node as its own UID, so that `kubectl describe node` shows it.
+fn event(node: &str, step: Step, incident: &Incident, now: Wall) -> Value {
+    let number = incident.number;
+    let about = if incident.summary.is_empty() { &incident.why } else { &incident.summary };
+    let (word, reason, kind, message) = match step {
+        Step::Begun => {
+            let verdict = if incident.verdict.is_empty() { "not diagnosed yet" } else { &incident.verdict };
+            ("begun", "PLEGIncidentBegun", "Warning", format!("incident {number}: {verdict}: {about}"))
+        }
+        Step::Ended => {
+            let lasted = incident.duration().map(|lasted| format!(" after {}", elapsed(lasted)));
+            let lasted = lasted.unwrap_or_default();
+            ("ended", "PLEGIncidentEnded", "Normal", format!("incident {number} is over{lasted}: {about}"))
+        }
+    };
+    let now = now.to_string();
+    let now = format!("{}Z", now.get(..19).unwrap_or_default());
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"namespace": "default", "name": format!("{node}.plegctl-{:x}-{word}", incident.from)},
+        "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node},
+        "reason": reason,
+        "message": message.chars().take(MAX_MESSAGE).collect::<String>(),
+        "type": kind,
+        "count": 1,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "source": {"component": "plegctl", "host": node},
+        "reportingComponent": "plegctl",
+        "reportingInstance": node,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_names_the_node_and_what_the_diagnosis_found() {
+        let incident = Incident {
+            number: 3,
+            from: 1,
+            to: 62_000_000_001,
+            verdict: "unhealthy".to_owned(),
+            summary: "s".repeat(5000),
+            ..Incident::default()
+        };
+        let begun = event("n1", Step::Begun, &incident, Wall::from_nanos(1_500_000_000));
+        assert_eq!((&begun["reason"], &begun["type"]), (&"PLEGIncidentBegun".into(), &"Warning".into()));
+        assert_eq!(begun["involvedObject"]["name"], "n1");
+        assert_eq!(begun["firstTimestamp"], "1970-01-01T00:00:01Z");
+        let message = begun["message"].as_str().unwrap();
+        assert!(message.starts_with("incident 3: unhealthy: sss") && message.len() == MAX_MESSAGE);
+        let ended = event("n1", Step::Ended, &incident, Wall::from_nanos(0));
+        assert!(ended["message"].as_str().unwrap().starts_with("incident 3 is over after 62s: s"), "{ended}");
+        assert_ne!(begun["metadata"]["name"], ended["metadata"]["name"]);
+    }
+
+    #[test]
+    fn twenty_events_are_sent_in_an_hour() {
+        let mut times = VecDeque::new();
+        let second = |second| Mono::default().plus(Duration::from_secs(second));
+        let allowed = (0..100).filter(|at| is_allowed(&mut times, second(*at))).count();
+        assert_eq!(allowed, MAX_EVENTS);
+        assert!(is_allowed(&mut times, second(3601)));
+    }
+}

@@ -1,0 +1,105 @@
+//! Decides when something is to be done about an incident outside of the recorder: when it has begun and is diagnosed, and
+//! when it is over. `record --events` and `record --on-incident-put` follow these steps, each in its own thread, so that
+//! they never delay a relist.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::capture::entry::Incident;
+use crate::capture::recording::IncidentSnapshot;
+use crate::clock::Wall;
+use crate::ordered::IntoOrdered;
+
+/// How often the incidents are looked at.
+pub const PERIOD: Duration = Duration::from_secs(2);
+
+/// How long a step waits for the first diagnosis of an incident.
+const DIAGNOSIS_WAIT: Duration = Duration::from_secs(30);
+
+/// A step of an incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// The incident has begun, and its diagnosis is known or takes too long.
+    Begun,
+    /// The incident is over.
+    Ended,
+}
+
+/// The steps that were reported, by the beginning of the incident.
+#[derive(Debug, Default)]
+pub struct IncidentSteps {
+    reported: Option<BTreeMap<i64, Step>>,
+}
+
+impl IncidentSteps {
+    /// Returns the steps that are due, each once. Incidents that were over at the first call have none.
+    pub fn due(&mut self, known: &IncidentSnapshot) -> Vec<(Step, Incident)> {
+        let is_open = |incident: &Incident| Some(incident.number) == known.open;
+        let reported = self.reported.get_or_insert_with(|| {
+            let old = known.incidents.iter().filter(|incident| !is_open(incident));
+            old.map(|incident| (incident.from, Step::Ended)).into_map()
+        });
+        let mut due = Vec::new();
+        for incident in &known.incidents {
+            let before = reported.get(&incident.from).copied();
+            let age = known.taken_at.duration_since(Wall::from_nanos(incident.from));
+            let is_over = !is_open(incident);
+            let is_ready = is_over || !incident.verdict.is_empty() || age >= DIAGNOSIS_WAIT;
+            if before.is_none() && is_ready {
+                due.push((Step::Begun, incident.clone()));
+                reported.insert(incident.from, Step::Begun);
+            }
+            if before != Some(Step::Ended) && is_over {
+                due.push((Step::Ended, incident.clone()));
+                reported.insert(incident.from, Step::Ended);
+            }
+        }
+        let listed: BTreeSet<i64> = known.incidents.iter().map(|incident| incident.from).into_set();
+        reported.retain(|from, _| listed.contains(from));
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn incident(number: u64, verdict: &str, to: i64) -> Incident {
+        let from = 1_000_000_000 * i64::try_from(number).unwrap();
+        Incident { number, from, to, verdict: verdict.to_owned(), ..Incident::default() }
+    }
+
+    fn at(second: u64, open: Option<u64>, incidents: &[Incident]) -> IncidentSnapshot {
+        let taken_at = Wall::from_nanos(0).plus(Duration::from_secs(second));
+        IncidentSnapshot { taken_at, open, incidents: incidents.to_vec() }
+    }
+
+    fn due(steps: &mut IncidentSteps, known: &IncidentSnapshot) -> Vec<(Step, u64)> {
+        steps.due(known).into_iter().map(|(step, incident)| (step, incident.number)).collect()
+    }
+
+    #[test]
+    fn each_step_is_due_once_and_waits_for_the_diagnosis() {
+        let mut steps = IncidentSteps::default();
+        let old = incident(1, "unhealthy", 2);
+        assert_eq!(due(&mut steps, &at(5, None, std::slice::from_ref(&old))), []);
+        let open = |verdict| [old.clone(), incident(6, verdict, 0)];
+        assert_eq!(due(&mut steps, &at(8, Some(6), &open(""))), [], "it is not diagnosed yet");
+        assert_eq!(due(&mut steps, &at(10, Some(6), &open("unhealthy"))), [(Step::Begun, 6)]);
+        assert_eq!(due(&mut steps, &at(12, Some(6), &open("degraded"))), []);
+        let over = [old, incident(6, "degraded", 13)];
+        assert_eq!(due(&mut steps, &at(14, None, &over)), [(Step::Ended, 6)]);
+        assert_eq!(due(&mut steps, &at(16, None, &over)), []);
+    }
+
+    #[test]
+    fn incident_without_a_diagnosis_or_shorter_than_the_period_has_both_steps() {
+        let mut steps = IncidentSteps::default();
+        // The recorder starts during an incident.
+        assert_eq!(due(&mut steps, &at(10, Some(1), &[incident(1, "", 0)])), []);
+        assert_eq!(due(&mut steps, &at(31, Some(1), &[incident(1, "", 0)])), [(Step::Begun, 1)]);
+        let short = [incident(1, "", 32), incident(33, "", 34)];
+        let all = [(Step::Ended, 1), (Step::Begun, 33), (Step::Ended, 33)];
+        assert_eq!(due(&mut steps, &at(40, None, &short)), all);
+    }
+}

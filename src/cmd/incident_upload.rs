@@ -1,0 +1,138 @@
+//! `record --on-incident-put URL`: sends the capture of each incident to an object store, so that the evidence outlives the
+//! node: once when the incident has begun and is diagnosed, and again, complete, when it is over.
+//!
+//! This is one of the two things that plegctl sends with another method than GET; `record` does it only with the flag. A
+//! thread of its own makes one export at a time and sends it, so that no relist is delayed. The query of the URL may be a
+//! signature, so no message contains it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Bytes;
+
+use super::incident_events::SentCounts;
+use super::incident_steps::{IncidentSteps, PERIOD};
+use super::recorder_exports;
+use crate::capture::recording::RecordingView;
+use crate::kubelet::http::{self, HttpClient, WriteMethod, encoded};
+use crate::report::load::load;
+use crate::threads;
+
+/// The longest URL in bytes.
+const MAX_URL: usize = 8192;
+
+/// The pauses between the attempts to send a capture.
+const PAUSES: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(120)];
+
+/// The time limit of one attempt.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Where captures are sent: a URL, or a file that contains it and is read each time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UploadTarget {
+    Url(String),
+    File(PathBuf),
+}
+
+impl UploadTarget {
+    /// Parses a URL or `@FILE`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some(file) = text.strip_prefix('@').filter(|file| !file.is_empty()) {
+            return Ok(Self::File(PathBuf::from(file)));
+        }
+        let target = Self::Url(text.to_owned());
+        target.url("node", 1).map(|_| target)
+    }
+
+    /// Returns the URL for an incident of a node.
+    fn url(&self, node: &str, incident: u64) -> Result<String, String> {
+        let text = match self {
+            Self::Url(text) => text.clone(),
+            Self::File(path) => {
+                let bytes = load(path, MAX_URL).map_err(|why| format!("{}: {why}", path.display()))?;
+                String::from_utf8_lossy(&bytes).trim().to_owned()
+            }
+        };
+        let url = text.replace("{node}", &encoded(node)).replace("{incident}", &incident.to_string());
+        http::check(&url).map_err(|_| "it is not an http or https URL with a host".to_owned())?;
+        Ok(url)
+    }
+}
+
+/// Starts the thread that sends the captures of `node`, which are in `directory`.
+pub fn start(
+    target: UploadTarget,
+    node: String,
+    directory: PathBuf,
+    view: RecordingView,
+) -> io::Result<Arc<SentCounts>> {
+    let counts = Arc::new(SentCounts::default());
+    let sent = Arc::clone(&counts);
+    threads::run_event_loop("uploads", async move {
+        let mut steps = IncidentSteps::default();
+        loop {
+            for (_, incident) in steps.due(&view.incidents()) {
+                match send(&target, &node, &directory, &view, incident.number).await {
+                    Ok(()) => sent.add_done(),
+                    Err(why) => sent.add_failed("cannot send the capture of an incident", &why),
+                }
+            }
+            tokio::time::sleep(PERIOD).await;
+        }
+    })?;
+    Ok(counts)
+}
+
+/// Exports the capture of an incident and sends it, several times if necessary.
+async fn send(
+    target: &UploadTarget,
+    node: &str,
+    directory: &Path,
+    view: &RecordingView,
+    incident: u64,
+) -> Result<(), String> {
+    let capture = Bytes::from(recorder_exports::incident_export(directory, view, incident)?);
+    let mut why = String::new();
+    for pause in [Duration::ZERO].into_iter().chain(PAUSES) {
+        tokio::time::sleep(pause).await;
+        match send_once(target, node, incident, capture.clone()).await {
+            Ok(()) => return Ok(()),
+            Err(failure) => why = failure,
+        }
+    }
+    Err(why)
+}
+
+async fn send_once(target: &UploadTarget, node: &str, incident: u64, capture: Bytes) -> Result<(), String> {
+    let url = target.url(node, incident)?;
+    let client = HttpClient::default();
+    match client.write(WriteMethod::Put, &url, "application/octet-stream", capture, TIMEOUT).await {
+        Ok(answer) if (200..300).contains(&answer.status) => Ok(()),
+        // The body of an answer may quote the URL.
+        Ok(answer) => Err(format!("`{}` answers {}", without_query(&url), answer.status)),
+        Err(why) => Err(why.to_string().replace(&url, without_query(&url))),
+    }
+}
+
+/// Returns a URL without the part that may be a signature.
+fn without_query(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_filled_in_and_wrong_urls_are_refused() {
+        let target = UploadTarget::parse("https://s.example/b/{node}/{incident}.plegcap?sig=a%2Fb").unwrap();
+        assert_eq!(target.url("n 1", 3).unwrap(), "https://s.example/b/n%201/3.plegcap?sig=a%2Fb");
+        for wrong in ["", "@", "s3://bucket", "https://user@host/", "https://"] {
+            assert!(UploadTarget::parse(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(UploadTarget::parse("@/upload/url"), Ok(UploadTarget::File("/upload/url".into())));
+        assert_eq!(without_query("https://s/b?sig=x#y"), "https://s/b");
+    }
+}

@@ -1,0 +1,145 @@
+//! Chooses the nodes with the worst incidents, and downloads the captures of these incidents from the nodes' recorders.
+//!
+//! Only these requests have the recorder's token, in a header of its own. The journals of the kubelet and the runtime come from
+//! the kubelet.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::incidents::{IncidentReadings, RecordedIncident};
+use super::journals::{self, JournalPeriod};
+use super::recorder::RecorderPod;
+use super::recorders::corrected;
+use crate::clock::Wall;
+use crate::kubelet::kubeconfig::Cluster;
+use crate::ordered;
+
+/// What a capture is called in [`FetchedFile::what`].
+pub const CAPTURE: &str = "capture";
+
+/// The captures that `plegctl nodes --fetch` has downloaded.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct FleetCaptures {
+    /// When the last capture was downloaded.
+    pub taken_at: Wall,
+    /// The API server.
+    pub server: String,
+    /// The kubeconfig context.
+    pub context: String,
+    /// The directory.
+    pub directory: String,
+    /// The files, those of the worst incident first.
+    pub files: Vec<FetchedFile>,
+    /// The number of nodes with incidents beyond `--limit`.
+    pub beyond_limit: usize,
+    /// The number of nodes that have no recorder, or whose recorder gave no answer.
+    pub not_known: usize,
+}
+
+/// A file about one incident.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FetchedFile {
+    /// The node's name.
+    pub node: String,
+    /// The number of the incident in the node's capture.
+    pub incident: u64,
+    /// `capture`, or with `--journals` the unit whose journal it is, such as `kubelet`.
+    pub what: &'static str,
+    /// The name of the file in the directory; absent if nothing could be downloaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The size of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<usize>,
+    /// Why there is no file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl FetchedFile {
+    /// Whether this is a capture.
+    pub fn is_capture(&self) -> bool {
+        self.what == CAPTURE
+    }
+}
+
+/// The worst incident of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorstIncident {
+    /// The node's name.
+    pub node: String,
+    /// The number of the incident in the node's capture.
+    pub number: u64,
+    /// The units of the node's kubelet and runtime.
+    pub units: Vec<&'static str>,
+    pod: RecorderPod,
+    period: JournalPeriod,
+}
+
+/// Returns the worst incident of each node, the worst of all first, and the number of nodes of which nothing is known.
+/// An incident that lasts is worse than one that is over, then an unhealthy node is worse, then a longer incident.
+pub fn worst_incidents(readings: &IncidentReadings) -> (Vec<WorstIncident>, usize) {
+    let rank = |incident: &RecordedIncident, taken_at: Wall| {
+        let seconds = incident.to.unwrap_or(taken_at).duration_since(incident.from).as_secs();
+        Reverse((incident.open, incident.verdict.as_deref() == Some("unhealthy"), seconds))
+    };
+    let (mut found, mut not_known) = (Vec::new(), 0);
+    for reading in &readings.readings {
+        let Some((pod, Ok(list))) = &reading.answer else {
+            not_known += 1;
+            continue;
+        };
+        let worst = list.incidents.iter().min_by_key(|incident| rank(incident, list.taken_at));
+        found.extend(worst.map(|worst| {
+            let of_node = |time| corrected(time, -list.clock_ahead);
+            let incident = WorstIncident {
+                node: reading.listed.name.clone(),
+                number: worst.number,
+                units: journals::units(&reading.listed),
+                pod: pod.clone(),
+                period: JournalPeriod::of_incident(of_node(worst.from), worst.to.map(of_node)),
+            };
+            (rank(worst, list.taken_at), incident)
+        }));
+    }
+    ordered::sort_by(&mut found, |one, other| (one.0, &one.1.node).cmp(&(other.0, &other.1.node)));
+    (found.into_iter().map(|(_, worst)| worst).collect(), not_known)
+}
+
+impl WorstIncident {
+    /// Downloads the capture of the incident. `token` is the header with the recorder's token.
+    pub async fn download(
+        &self,
+        cluster: &Cluster,
+        token: &(String, String),
+        anonymise: bool,
+        timeout: Duration,
+    ) -> Result<Vec<u8>, String> {
+        let page = format!("capture?incident={}{}", self.number, if anonymise { "&anonymise=1" } else { "" });
+        self.pod.export(cluster, &page, token, timeout).await.map_err(|why| why.to_string())
+    }
+
+    /// Reads the journal of a unit around the incident, without secrets.
+    pub async fn journal(
+        &self,
+        cluster: &Cluster,
+        unit: &'static str,
+        timeout: Duration,
+    ) -> Result<String, String> {
+        journals::read(cluster, &self.node, unit, self.period, timeout).await
+    }
+
+    /// Returns the name of a file about the incident; `None` if the node's name cannot be part of a file name. A name in
+    /// Kubernetes has only small letters, digits, `-` and `.`.
+    pub fn file_name(&self, ending: &str) -> Option<String> {
+        let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+        let begins_well = self.node.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        let is_name = begins_well && self.node.len() <= 200 && self.node.bytes().all(is_known);
+        is_name.then(|| format!("{}-{}.{ending}", self.node, self.number))
+    }
+}

@@ -1,0 +1,129 @@
+//! What `record` sends with another method than GET, and only with the flags `--events` and `--on-incident-put`.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::api::{Clients, Reply, Request, Server};
+use super::nodes::{authority, kubeconfig};
+use super::probes::get;
+use crate::support::address::free_address;
+use crate::support::captures::{CaptureDir, argument};
+use crate::support::plegctl::{Invocation, Running};
+use crate::support::socket::TempDir;
+
+/// Waits until the server has received a request that `is` accepts; fails after five minutes.
+fn received(server: &Server, is: impl Fn(&Request) -> bool) -> Request {
+    for _ in 0..3000 {
+        if let Some(request) = server.requests().into_iter().find(|request| is(request)) {
+            return request;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    panic!("the request does not arrive: {:?}", server.requests());
+}
+
+fn until(running: &mut Running, part: &str) {
+    while !running.line().expect("the recorder still runs").contains(part) {}
+}
+
+#[test]
+fn incident_becomes_two_events_on_the_node() {
+    let server = Server::start("server", Clients::Any, |request| {
+        assert_eq!(
+            (request.method.as_str(), request.path.as_str()),
+            ("POST", "/api/v1/namespaces/default/events")
+        );
+        Reply::Answer(201, "{}".to_owned())
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
+    let place = TempDir::new();
+    let socket = place.path().join("cri.sock").display().to_string();
+    let mut runtime = Invocation::new(&["sim", "serve", "quiet", "--listen", &socket]).spawn();
+    runtime.line().expect("the server prints its socket");
+    let captures = CaptureDir::make();
+    let directory = captures.path("capture");
+    let how =
+        ["record", "-r", &socket, argument(&directory), "--slow", "1s", "--period", "100ms", "--events"];
+    let recorder = Invocation::new(&how).env("NODE_NAME", "n1").env("KUBECONFIG", config.0.to_str().unwrap());
+    let mut recorder = recorder.with_short_silences().spawn();
+    until(&mut recorder, "recording");
+    // No answer arrives until the incident has an Event.
+    runtime.signal("STOP");
+    let event = |reason: &str| {
+        let request = received(&server, |request| String::from_utf8_lossy(&request.body).contains(reason));
+        assert_eq!(request.authorization.as_deref(), Some("Bearer t0ken"));
+        serde_json::from_slice::<Value>(&request.body).unwrap()
+    };
+    let begun = event("PLEGIncidentBegun");
+    assert_eq!(
+        (&begun["involvedObject"]["kind"], &begun["involvedObject"]["name"]),
+        (&"Node".into(), &"n1".into())
+    );
+    assert_eq!((&begun["type"], &begun["metadata"]["namespace"]), (&"Warning".into(), &"default".into()));
+    runtime.signal("CONT");
+    let ended = event("PLEGIncidentEnded");
+    assert!(ended["message"].as_str().unwrap().starts_with("incident 1 is over after "), "{ended}");
+    recorder.signal("TERM");
+    recorder.wait();
+    runtime.signal("KILL");
+    runtime.wait();
+}
+
+#[test]
+fn without_the_flags_a_recorder_sends_nothing_to_the_api_server() {
+    let server = Server::start("server", Clients::Any, |_| Reply::Answer(500, String::new()));
+    let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
+    let captures = CaptureDir::make();
+    let directory = captures.path("capture");
+    let how = ["record", "-r", "sim:hung-container", argument(&directory), "--slow", "1s"];
+    let recorder = Invocation::new(&how).env("KUBECONFIG", config.0.to_str().unwrap());
+    let mut recorder = recorder.with_short_silences().spawn();
+    until(&mut recorder, "D01");
+    recorder.signal("TERM");
+    recorder.wait();
+    assert_eq!((server.requests(), server.connections()), (vec![], 0));
+}
+
+#[test]
+fn capture_of_an_incident_is_sent_again_if_the_store_fails_and_the_signature_is_not_printed() {
+    let attempts = std::sync::atomic::AtomicU32::new(0);
+    let server =
+        Server::start_plain(move |_| match attempts.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+            0 => Reply::Answer(503, "later".to_owned()),
+            _ => Reply::Answer(200, String::new()),
+        });
+    let captures = CaptureDir::make();
+    let directory = captures.path("capture");
+    let url = format!("{}/bucket/{{node}}/{{incident}}.plegcap?sig=SECRET", server.plain_url());
+    let address = free_address();
+    let how = [
+        "record",
+        "-r",
+        "sim:hung-container",
+        argument(&directory),
+        "--slow",
+        "1s",
+        "--on-incident-put",
+        &url,
+    ];
+    let recorder = Invocation::new(&[&how[..], &["--metrics-listen", &address]].concat());
+    let mut recorder = recorder.with_short_silences().spawn();
+    until(&mut recorder, "D01");
+    let sent = received(&server, |request| request.method == "PUT");
+    assert_eq!(sent.path, "/bucket/sim-node/1.plegcap?sig=SECRET");
+    assert!(sent.authorization.is_none() && sent.body.starts_with(b"plegcap"), "{:?}", sent.path);
+    let metric = "plegctl_record_uploads_total{outcome=\"done\"} 1\n";
+    while !get(&address, "/metrics").contains(metric) {
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(server.requests().len(), 2);
+    recorder.signal("TERM");
+    let output = recorder.wait();
+    assert!(!output.stdout.contains("SECRET") && !output.stderr.contains("SECRET"), "{output}");
+    let file = captures.path("sent.plegcap");
+    std::fs::write(&file, sent.body).unwrap();
+    let listed = Invocation::new(&["capture", "ls", argument(&file), "-o", "json"]).run();
+    assert!(listed.stdout.contains("\"number\": 1"), "{listed}");
+}
