@@ -74,7 +74,7 @@ docs:
 real-runtimes:
 	tests/real_runtime/fetch.sh
 	CI=true RUST_TEST_THREADS=$(REAL_RUNTIME_THREADS) $(CARGO) test --locked --no-fail-fast --test real_runtime -- --skip soak::
-REAL_RUNTIME_THREADS ?= 4
+REAL_RUNTIME_THREADS ?= 6
 
 # Runs the tests that take long: mutated input, huge answers, two hundred kills, a browser. Also runs the soak test, if
 # `make real-runtimes` has downloaded its containerd versions.
