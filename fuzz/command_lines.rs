@@ -71,8 +71,13 @@ fn command_lines() {
             rest = left;
         }
         let dump = read(DUMP.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
-        let sources =
-            [DumpSource { name: "fuzz".to_owned(), dump, pid: Some(DAEMON), taken_at: None, fresh: true }];
+        let sources = [DumpSource {
+            name: "fuzz".to_owned(),
+            dump,
+            pid: Some(DAEMON),
+            taken_at: None,
+            is_requested_here: true,
+        }];
         let mut report = judge(&sources, &known, &KnownHangs::default());
         add_names(&mut report, &sources, &NodeView::at(root));
         let container = report.findings[0].holder.as_ref().and_then(|holder| holder.container.as_ref());

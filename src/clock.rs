@@ -88,6 +88,14 @@ impl Wall {
         Self(self.0.saturating_sub(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)))
     }
 
+    /// Returns the time in whole seconds of UTC without punctuation, such as `20261121T020000Z`: part of a file name.
+    #[cfg(feature = "cli")]
+    pub fn compact(self) -> String {
+        let seconds: String =
+            self.to_string().chars().take(19).filter(|letter| !"-:".contains(*letter)).collect();
+        seconds + "Z"
+    }
+
     fn system_time(self) -> SystemTime {
         let distance = Duration::from_nanos(self.0.unsigned_abs());
         let moment =
@@ -251,6 +259,12 @@ mod tests {
         let text = serde_json::to_string(&stamp).unwrap();
         assert_eq!(text, "\"2023-11-14T22:13:20.000000001Z\"");
         assert_eq!(serde_json::from_str::<Wall>(&text).unwrap(), stamp);
+    }
+
+    #[test]
+    #[cfg(feature = "cli")]
+    fn compact_time_has_no_punctuation() {
+        assert_eq!(Wall::from_nanos(1_700_000_000_999_000_001).compact(), "20231114T221320Z");
     }
 
     #[test]

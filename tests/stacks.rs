@@ -56,7 +56,7 @@ fn source(name: &str) -> DumpSource {
         dump: reading.dumps.remove(0),
         pid: None,
         taken_at: None,
-        fresh: false,
+        is_requested_here: false,
     }
 }
 
@@ -190,7 +190,13 @@ fn read_and_judge(bytes: &[u8]) -> Option<(u64, u64)> {
         dumps.iter().map(|dump| dump.announced).sum(),
         dumps.iter().map(|dump| dump.goroutines.len() as u64).sum(),
     );
-    let source = |dump| DumpSource { name: "fuzz".to_owned(), dump, pid: None, taken_at: None, fresh: false };
+    let source = |dump| DumpSource {
+        name: "fuzz".to_owned(),
+        dump,
+        pid: None,
+        taken_at: None,
+        is_requested_here: false,
+    };
     let sources: Vec<DumpSource> = dumps.into_iter().map(source).collect();
     let report = judge(&sources, &signatures(), &KnownHangs::default());
     assert_eq!(report.dumps.len(), sources.len());

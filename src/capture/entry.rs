@@ -453,8 +453,8 @@ impl CallFinished {
             RecordedOutcome::Answered => set(number::ANSWERED, ""),
             RecordedOutcome::Abandoned | RecordedOutcome::Unknown => set(number::ABANDONED, ""),
             RecordedOutcome::Failed(error) => match error {
-                // The recorder records the replay of an older capture, which has no answer to this call. So nothing is
-                // known about the outcome.
+                // This error occurs only if the recorder records a replay, and the replayed capture has no answer to the
+                // call. So nothing is known about the outcome.
                 Error::Unanswerable { .. } => set(number::ABANDONED, ""),
                 Error::Silent { waited, .. } => {
                     set(number::SILENT, "");

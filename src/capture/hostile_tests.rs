@@ -107,7 +107,7 @@ fn answer_beyond_the_budget_is_not_reported_as_lost() {
     let client = server.client(Duration::from_secs(60));
     let answer = tokio.block_on(async { client.list_containers(&Filter::default()).await });
     let why = answer.result.unwrap_err().to_string();
-    assert!(why.contains("costs more than a capture of this size may"), "{why}");
+    assert!(why.contains("takes more memory than is allowed for a capture of this size"), "{why}");
 }
 
 #[test]

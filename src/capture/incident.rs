@@ -55,7 +55,7 @@ pub enum IncidentAction {
 /// The state of calls, PLEG and the kubelet at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
-    /// The time since the pending call was sent or, without a pending call, since the running relist began.
+    /// The time since the running relist began or, without a relist, since the pending call was sent.
     pub waited: Duration,
     /// The text for the user that names the call or relist of `waited`.
     pub what: String,

@@ -42,7 +42,7 @@ const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
 /// The maximum size of all cached messages while the recorder itself reads its capture.
 const MAX_CACHED_BYTES_IN_RECORDER: usize = 8 * 1024 * 1024;
 
-/// The size of the largest document that is read. The diagnosis of the largest node has some hundred KiB.
+/// The size of the largest document that is read. The diagnosis of the largest node has several hundred KiB.
 const MAX_DOCUMENT_SIZE: u64 = 8 << 20;
 
 /// A document takes its size times this number from the [`ReadBudget`], because it is unpacked, measured and parsed.

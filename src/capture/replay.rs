@@ -58,7 +58,8 @@ const SILENCE: Duration = Duration::from_secs(5);
 const OLD_STATUS: Duration = Duration::from_secs(60);
 
 /// The reason why an answer that the capture contains is not returned.
-const TOO_EXPENSIVE: &str = "unpacking its answer costs more than a capture of this size may";
+const TOO_EXPENSIVE: &str =
+    "unpacking its answer takes more memory than is allowed for a capture of this size";
 
 /// The maximum number of errors that are stored until the client fetches them; the same limit holds for durations.
 const MAX_STORED: usize = 4096;
@@ -466,6 +467,7 @@ impl Playback {
         }
         let before = indices.partition_point(|index| call(*index).is_some_and(|call| call.sent <= now));
         let mut before = indices.iter().take(before).rev().filter_map(|index| call(*index));
+        // The end of the recorder cuts some calls short, so that their missing answers mean nothing.
         let last = before.find(|call| !self.capture.was_cut_short(call));
         last.filter(|call| call.sent.session == now.session)
     }
@@ -601,8 +603,8 @@ impl Playback {
         old.into_iter().chain(late).collect()
     }
 
-    /// Returns the duration that counts for a verdict, or `None`. An answer counts as slow only if the answer before it
-    /// was slow too. The runtime is slow only if two answers in a row were slow.
+    /// Returns the duration that counts for a verdict; `None` if the answer was slow, and no answer before it is known or that
+    /// one took too long. The runtime is slow only if two answers in a row were slow.
     fn duration_for_verdict(
         &self,
         key: &RequestKey,

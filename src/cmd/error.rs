@@ -135,6 +135,9 @@ pub enum Error {
         /// The error.
         why: TokenFileError,
     },
+    /// The URL for uploads cannot be used. The message does not contain the URL, whose query may be a signature.
+    #[error("cannot use the URL of --on-incident-put: {0}")]
+    UploadUrl(String),
     /// The number of paths does not fit the other arguments.
     #[error("`capture export` needs {needed}")]
     ExportPaths {
@@ -291,6 +294,7 @@ impl Error {
             ),
             Self::Kubeconfig(_)
             | Self::Token { .. }
+            | Self::UploadUrl(_)
             | Self::Credential(_)
             | Self::Nodes(_)
             | Self::Read { .. }

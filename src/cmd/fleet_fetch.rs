@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! $ plegctl nodes --fetch evidence --token-file token
-//! NODE   INCIDENT   WHAT      FILE           SIZE      ERROR
-//! n7     3          capture   n7-3.plegcap   1.2 MiB   <none>
-//! n9     1          capture   <none>         <none>    403 the recorder has another token
+//! NODE   INCIDENT   WHAT      FILE                          SIZE      ERROR
+//! n7     3          capture   n7-20261121T020000Z.plegcap   1.2 MiB   <none>
+//! n9     1          capture   <none>                        <none>    403 the recorder has another token
 //! ```
 //!
-//! A file is complete or does not exist. A directory that others may write to is refused.
+//! A file is complete or does not exist. A directory that others may write to is refused. Only the recorders in one namespace get
+//! the token, because in another namespace anybody may run a pod with the labels of a recorder.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -27,7 +28,7 @@ use super::render::words::{NONE, or_none};
 use super::token_file::Token;
 use super::{Error, Exit};
 use crate::capture;
-use crate::fleet::{self, FetchedFile, FleetCaptures, WorstIncident};
+use crate::fleet::{self, FetchedFile, FleetCaptures, JournalError, WorstIncident};
 use crate::kubelet::kubeconfig::Cluster;
 use crate::report::bytes::bytes as size;
 use crate::report::escape::escaped;
@@ -51,8 +52,9 @@ pub async fn run(
         .map_err(|why| Error::Token { name: token_file.display().to_string(), why })?;
     prepare(directory).map_err(|source| save::Error { path: directory.to_path_buf(), source })?;
     let request = arguments.request(context);
+    let namespace = arguments.namespace.as_deref().unwrap_or(fleet::NAMESPACE);
     let nodes = fleet::list(cluster, &request).await?;
-    let recorders = fleet::find_recorders(cluster, request.timeout).await?;
+    let recorders = fleet::find_recorders_in(cluster, namespace, request.timeout).await?;
     let progress = progress_bar(nodes.len(), context.quiet);
     let readings =
         fleet::read_incidents(cluster, nodes, recorders, arguments.recorders.since, &request, || {
@@ -85,8 +87,9 @@ pub async fn run(
         not_known,
     };
     arguments.output.print(&document(&report), |out| print(&report, context.style(), out))?;
+    let is_known = !report.files.is_empty() || report.not_known == 0;
     let is_complete = report.files.iter().filter(|file| file.is_capture()).all(|file| file.file.is_some());
-    Ok(if is_complete { Exit::Good } else { Exit::NoAnswer })
+    Ok(if is_known && is_complete { Exit::Good } else { Exit::NoAnswer })
 }
 
 /// Downloads what is wanted about an incident into `directory`.
@@ -113,8 +116,16 @@ async fn fetch(
     let mut saved = vec![(fleet::CAPTURE, capture)];
     let units = if wanted.journals { incident.units.as_slice() } else { &[] };
     for unit in units {
-        let journal = incident.journal(cluster, unit, timeout).await;
-        saved.push((unit, journal.and_then(|text| save(&format!("{unit}.log"), text.as_bytes()))));
+        let (journal, is_served) = match incident.journal(cluster, unit, timeout).await {
+            Ok(text) => (save(&format!("{unit}.log"), text.as_bytes()), true),
+            Err(JournalError::Empty(why)) => (Err(why), true),
+            Err(JournalError::NotServed(why)) => (Err(why), false),
+        };
+        saved.push((unit, journal));
+        // A kubelet that is silent or does not serve one journal serves no other.
+        if !is_served {
+            break;
+        }
     }
     let row = |(what, saved): (&'static str, Result<(String, usize), String>)| {
         let (file, bytes, error) = match saved {

@@ -1,7 +1,7 @@
 //! `record --events`: creates one Event on the Node when an incident has begun, and one when it is over.
 //!
-//! This is one of the two things that plegctl sends with another method than GET; `record` does it only with the flag, and
-//! no other command does it. A thread of its own sends at most 20 Events an hour, tries each three times, and counts what it
+//! plegctl sends only two things with a method other than GET: these Events, and the captures of `record --on-incident-put`. A
+//! separate thread sends at most 20 Events an hour, tries each three times, and counts what it
 //! could not send in a metric.
 
 use std::collections::VecDeque;

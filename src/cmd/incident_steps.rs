@@ -1,5 +1,5 @@
-//! Decides when something is to be done about an incident outside of the recorder: when it has begun and is diagnosed, and
-//! when it is over. `record --events` and `record --on-incident-put` follow these steps, each in its own thread, so that
+//! Decides when `record` reports an incident to another system: when the incident has begun and is diagnosed, and when it is
+//! over. `record --events` and `record --on-incident-put` follow these steps, each in its own thread, so that
 //! they never delay a relist.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,9 @@
 //! `record --on-incident-put URL`: sends the capture of each incident to an object store, so that the evidence outlives the
-//! node: once when the incident has begun and is diagnosed, and again, complete, when it is over.
+//! node: once when the incident has begun and is diagnosed, and again, complete, when the period after its end
+//! is over too (`--after`).
 //!
-//! This is one of the two things that plegctl sends with another method than GET; `record` does it only with the flag. A
-//! thread of its own makes one export at a time and sends it, so that no relist is delayed. The query of the URL may be a
+//! plegctl sends only two things with a method other than GET: these captures, and the Events of `record --events`. A separate
+//! thread exports and sends one capture at a time, so that no relist is delayed. The query of the URL may be a
 //! signature, so no message contains it.
 
 use std::io;
@@ -13,15 +14,20 @@ use std::time::Duration;
 use hyper::body::Bytes;
 
 use super::incident_events::SentCounts;
-use super::incident_steps::{IncidentSteps, PERIOD};
+use super::incident_steps::{IncidentSteps, PERIOD, Step};
 use super::recorder_exports;
+use crate::capture::entry::Incident;
 use crate::capture::recording::RecordingView;
+use crate::clock::Wall;
 use crate::kubelet::http::{self, HttpClient, WriteMethod, encoded};
 use crate::report::load::load;
 use crate::threads;
 
 /// The longest URL in bytes.
 const MAX_URL: usize = 8192;
+
+/// A header that Azure's object store needs for a PUT, and that other stores ignore.
+const BLOB_TYPE: (&str, &str) = ("x-ms-blob-type", "BlockBlob");
 
 /// The pauses between the attempts to send a capture.
 const PAUSES: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(120)];
@@ -43,11 +49,16 @@ impl UploadTarget {
             return Ok(Self::File(PathBuf::from(file)));
         }
         let target = Self::Url(text.to_owned());
-        target.url("node", 1).map(|_| target)
+        target.url("node", 1, Wall::default()).map(|_| target)
+    }
+
+    /// Whether captures are sent without encryption.
+    pub fn is_plain(&self) -> bool {
+        self.url("node", 1, Wall::default()).is_ok_and(|url| url.starts_with("http://"))
     }
 
     /// Returns the URL for an incident of a node.
-    fn url(&self, node: &str, incident: u64) -> Result<String, String> {
+    fn url(&self, node: &str, incident: u64, from: Wall) -> Result<String, String> {
         let text = match self {
             Self::Url(text) => text.clone(),
             Self::File(path) => {
@@ -56,6 +67,7 @@ impl UploadTarget {
             }
         };
         let url = text.replace("{node}", &encoded(node)).replace("{incident}", &incident.to_string());
+        let url = url.replace("{from}", &from.compact());
         http::check(&url).map_err(|_| "it is not an http or https URL with a host".to_owned())?;
         Ok(url)
     }
@@ -71,10 +83,16 @@ pub fn start(
     let counts = Arc::new(SentCounts::default());
     let sent = Arc::clone(&counts);
     threads::run_event_loop("uploads", async move {
-        let mut steps = IncidentSteps::default();
+        let (mut steps, mut waiting) = (IncidentSteps::default(), Vec::new());
         loop {
-            for (_, incident) in steps.due(&view.incidents()) {
-                match send(&target, &node, &directory, &view, incident.number).await {
+            let known = view.incidents();
+            waiting.extend(steps.due(&known));
+            // The end of an incident is exported when the period that is kept after it is over too.
+            let is_due = |step: &Step, incident: &Incident| {
+                *step == Step::Begun || Wall::from_nanos(incident.pinned_to) <= known.taken_at
+            };
+            for (_, incident) in waiting.extract_if(.., |(step, incident)| is_due(step, incident)) {
+                match send(&target, &node, &directory, &view, &incident).await {
                     Ok(()) => sent.add_done(),
                     Err(why) => sent.add_failed("cannot send the capture of an incident", &why),
                 }
@@ -91,9 +109,9 @@ async fn send(
     node: &str,
     directory: &Path,
     view: &RecordingView,
-    incident: u64,
+    incident: &Incident,
 ) -> Result<(), String> {
-    let capture = Bytes::from(recorder_exports::incident_export(directory, view, incident)?);
+    let capture = Bytes::from(recorder_exports::incident_export(directory, view, incident.number)?);
     let mut why = String::new();
     for pause in [Duration::ZERO].into_iter().chain(PAUSES) {
         tokio::time::sleep(pause).await;
@@ -105,9 +123,14 @@ async fn send(
     Err(why)
 }
 
-async fn send_once(target: &UploadTarget, node: &str, incident: u64, capture: Bytes) -> Result<(), String> {
-    let url = target.url(node, incident)?;
-    let client = HttpClient::default();
+async fn send_once(
+    target: &UploadTarget,
+    node: &str,
+    incident: &Incident,
+    capture: Bytes,
+) -> Result<(), String> {
+    let url = target.url(node, incident.number, Wall::from_nanos(incident.from))?;
+    let client = HttpClient::default().with_headers(&[(BLOB_TYPE.0.to_owned(), BLOB_TYPE.1.to_owned())]);
     match client.write(WriteMethod::Put, &url, "application/octet-stream", capture, TIMEOUT).await {
         Ok(answer) if (200..300).contains(&answer.status) => Ok(()),
         // The body of an answer may quote the URL.
@@ -127,8 +150,11 @@ mod tests {
 
     #[test]
     fn placeholders_are_filled_in_and_wrong_urls_are_refused() {
-        let target = UploadTarget::parse("https://s.example/b/{node}/{incident}.plegcap?sig=a%2Fb").unwrap();
-        assert_eq!(target.url("n 1", 3).unwrap(), "https://s.example/b/n%201/3.plegcap?sig=a%2Fb");
+        let target =
+            UploadTarget::parse("https://s.example/b/{node}/{from}-{incident}.plegcap?sig=a%2Fb").unwrap();
+        let from = Wall::from_nanos(1_700_000_000_000_000_000);
+        let url = "https://s.example/b/n%201/20231114T221320Z-3.plegcap?sig=a%2Fb";
+        assert_eq!(target.url("n 1", 3, from).unwrap(), url);
         for wrong in ["", "@", "s3://bucket", "https://user@host/", "https://"] {
             assert!(UploadTarget::parse(wrong).is_err(), "{wrong}");
         }

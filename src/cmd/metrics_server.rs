@@ -54,7 +54,8 @@ const LONGEST_REQUEST: u64 = 8192;
 /// The buffer of a connection in this process.
 const BUFFER: usize = 512;
 
-/// The kernel's buffers of a connection: a request has some hundred bytes, a page some ten thousand.
+/// The kernel's buffers of a connection: a request has several hundred bytes, a page several tens of
+/// thousands.
 const SOCKET_RECEIVE: u32 = 4 * 1024;
 const SOCKET_SEND: u32 = 32 * 1024;
 

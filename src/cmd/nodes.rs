@@ -77,9 +77,10 @@ pub struct NodesArgs {
     #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::contexts))]
     context: Option<String>,
 
-    /// Accepted as in `kubectl get nodes`, where it changes nothing either: nodes have no namespace
-    #[arg(short = 'n', long, value_name = "NAME", hide = true)]
-    namespace: Option<String>,
+    /// With --fetch: the namespace of the recorders, which get the token [default: plegctl]. Nodes have no namespace, so it
+    /// changes nothing else
+    #[arg(short = 'n', long, value_name = "NAME")]
+    pub(super) namespace: Option<String>,
 
     /// Only nodes with these labels, as in kubectl
     #[arg(short = 'l', long, value_name = "SELECTOR")]
@@ -181,7 +182,9 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
     let timeout = context.timeout.unwrap_or(CREDENTIAL_TIMEOUT);
     let cluster = kubeconfig::cluster(&kubeconfig_sources, arguments.context.as_deref(), timeout)?;
     context.note(1, &format!("API server {} by context {}", cluster.server, cluster.context));
-    if let Some(namespace) = &arguments.namespace {
+    if let Some(namespace) =
+        arguments.namespace.as_ref().filter(|_| arguments.recorders.fetch.fetch.is_none())
+    {
         context.note(1, &format!("nodes have no namespace, so --namespace {namespace} changes nothing"));
     }
     if cluster.insecure {

@@ -135,11 +135,11 @@ pub struct RecordArgs {
     #[arg(long)]
     events: bool,
 
-    /// PUT the capture of each incident to this URL of an object store: when it has begun, and again when it is over.
-    /// {node} and {incident} are replaced. @FILE reads the URL from a file each time, so that a signature is not in the
-    /// list of processes
-    #[arg(long, value_name = "URL|@FILE", value_parser = UploadTarget::parse)]
-    on_incident_put: Option<UploadTarget>,
+    /// PUT the capture of each incident to this URL of an object store: when it has begun, and again when it is over and
+    /// the time of --after too. {node}, {incident} and {from}, the time of its beginning, are replaced; the numbers of incidents begin again in
+    /// a new recording. @FILE reads the URL from a file each time, so that a signature is not in the list of processes
+    #[arg(long, value_name = "URL|@FILE")]
+    on_incident_put: Option<String>,
 
     /// Serve the kubelet's PLEG metrics and the recorder's own over HTTP on this address, at `/metrics`; the
     /// verdict at `/verdict` and the incidents at `/incidents`
@@ -200,6 +200,8 @@ fn default_endpoint(context: &Context) -> Endpoint {
 /// Opens the directory, calls `Version`, prints the start message and records until the user or a limit ends it.
 async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     let CommandHost { arguments, context, output, .. } = host;
+    let upload = arguments.on_incident_put.as_deref().map(UploadTarget::parse).transpose();
+    let upload = upload.map_err(Error::UploadUrl)?;
     let (begun, kubelet_version, mut warnings) = begin(host).await?;
     let recorder = begun.recorder.clone();
     let node = begun.session.node.clone();
@@ -233,7 +235,14 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
         let help = "Events on the Node about incidents.";
         sent.push(("plegctl_record_events_total", help, started.map_err(Error::Start)?));
     }
-    if let Some(target) = arguments.on_incident_put.clone() {
+    if upload.is_some() && node.is_empty() {
+        warnings.push("no captures are sent: the node's name is not known; set NODE_NAME".to_owned());
+    } else if let Some(target) = upload {
+        if target.is_plain() {
+            warnings.push(
+                "captures are sent without encryption: the URL of --on-incident-put has no https".to_owned(),
+            );
+        }
         let directory = arguments.directory.clone();
         let started = incident_upload::start(target, node.clone(), directory, recording.view());
         let help = "Captures of incidents sent to the object store.";
@@ -547,7 +556,7 @@ fn incident_diagnosis(report: &HealthReport) -> IncidentDiagnosis {
         documents: diagnosis.into_iter().chain(stacks).collect(),
         verdict,
         culprit,
-        shown: recorder_pages::shown_part(report),
+        report: recorder_pages::shown_part(report),
     }
 }
 

@@ -186,13 +186,13 @@ struct DumpOrigin {
     pid: Option<u32>,
     taken_at: Option<String>,
     /// Whether this run took the dump.
-    fresh: bool,
+    is_requested_here: bool,
 }
 
 impl DumpOrigin {
     /// Returns the origin of a dump that is taken now.
     fn now(pid: Option<u32>, context: &Context) -> Self {
-        Self { pid, taken_at: Some(context.clock.wall().to_string()), fresh: true }
+        Self { pid, taken_at: Some(context.clock.wall().to_string()), is_requested_here: true }
     }
 }
 
@@ -331,7 +331,7 @@ fn read_file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<DumpSource>, Err
     let origin = DumpOrigin {
         pid: sources::pid_in_name(path),
         taken_at: taken.and_then(sources::rfc3339),
-        fresh: false,
+        is_requested_here: false,
     };
     dumps(&name, opened, &origin, cuts)
 }
@@ -345,7 +345,7 @@ fn read_found_file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<DumpSource
     let origin = DumpOrigin {
         pid: sources::pid_in_name(path),
         taken_at: taken.and_then(sources::rfc3339),
-        fresh: false,
+        is_requested_here: false,
     };
     dumps(&name, opened, &origin, cuts)
 }
@@ -369,7 +369,7 @@ fn dumps(
             dump,
             pid: origin.pid,
             taken_at: origin.taken_at.clone(),
-            fresh: origin.fresh,
+            is_requested_here: origin.is_requested_here,
         })
         .collect())
 }

@@ -1,7 +1,7 @@
 //! Estimates how much memory a message needs before it is decoded, and refuses a message that would need far more memory
 //! than its bytes justify.
 //!
-//! An empty entry of a list has two encoded bytes, but some hundred bytes in memory, so 8 MiB of empty entries would need
+//! An empty entry of a list has two encoded bytes, but several hundred bytes in memory, so 8 MiB of empty entries would need
 //! gigabytes. The messages of real runtimes need about four times their bytes; the tests below check this with typical
 //! messages.
 

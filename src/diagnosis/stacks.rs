@@ -1,6 +1,6 @@
-//! Fetches and judges the runtime's goroutine dump, which may show why a call is silent. It fetches the dump at most once,
-//! from a source that needs no signal: while a call has no answer, or because the user wants a bundle (`--bundle`: an
-//! archive with everything that the report is based on).
+//! Fetches and judges the runtime's goroutine dump, which may show why a call is silent. It fetches the dump at most once, and
+//! only while a call has no answer or if the user wants a bundle (`--bundle`: an archive with everything that the report is
+//! based on). Unless the user names a source, it uses one that needs no signal.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -121,8 +121,13 @@ async fn report<R>(
     let work = move || {
         let dump = keep.then(|| InputFile::new("stacks.txt", "the runtime's goroutines", bytes.clone()));
         let reading = read(bytes.as_slice(), Bounds::default()).map_err(|why| format!("{name}: {why}"))?;
-        let source =
-            |dump| DumpSource { name: name.clone(), dump, pid, taken_at: None, fresh: pid.is_some() };
+        let source = |dump| DumpSource {
+            name: name.clone(),
+            dump,
+            pid,
+            taken_at: None,
+            is_requested_here: pid.is_some(),
+        };
         let dumps: Vec<DumpSource> = reading.dumps.into_iter().map(source).collect();
         let mut report = judge(&dumps, &signatures(), &KnownHangs { hanging });
         if let Some(proc) = proc.filter(|_| pid.is_some()) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::incidents::{IncidentReadings, RecordedIncident};
-use super::journals::{self, JournalPeriod};
+use super::journals::{self, JournalError, JournalPeriod};
 use super::recorder::RecorderPod;
 use super::recorders::corrected;
 use crate::clock::Wall;
@@ -78,6 +78,8 @@ pub struct WorstIncident {
     /// The units of the node's kubelet and runtime.
     pub units: Vec<&'static str>,
     pod: RecorderPod,
+    /// When the incident began, by the clock of the node.
+    from: Wall,
     period: JournalPeriod,
 }
 
@@ -102,6 +104,7 @@ pub fn worst_incidents(readings: &IncidentReadings) -> (Vec<WorstIncident>, usiz
                 number: worst.number,
                 units: journals::units(&reading.listed),
                 pod: pod.clone(),
+                from: of_node(worst.from),
                 period: JournalPeriod::of_incident(of_node(worst.from), worst.to.map(of_node)),
             };
             (rank(worst, list.taken_at), incident)
@@ -130,16 +133,17 @@ impl WorstIncident {
         cluster: &Cluster,
         unit: &'static str,
         timeout: Duration,
-    ) -> Result<String, String> {
+    ) -> Result<String, JournalError> {
         journals::read(cluster, &self.node, unit, self.period, timeout).await
     }
 
     /// Returns the name of a file about the incident; `None` if the node's name cannot be part of a file name. A name in
-    /// Kubernetes has only small letters, digits, `-` and `.`.
+    /// Kubernetes has only small letters, digits, `-` and `.`. The name contains the time and not the number of the incident,
+    /// because the numbers begin again in a new recording.
     pub fn file_name(&self, ending: &str) -> Option<String> {
         let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
         let begins_well = self.node.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
         let is_name = begins_well && self.node.len() <= 200 && self.node.bytes().all(is_known);
-        is_name.then(|| format!("{}-{}.{ending}", self.node, self.number))
+        is_name.then(|| format!("{}-{}.{ending}", self.node, self.from.compact()))
     }
 }

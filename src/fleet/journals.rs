@@ -21,14 +21,24 @@ const LONGEST: Duration = Duration::from_secs(20 * 60);
 /// How long after the end of an incident its journals end.
 const AFTER: Duration = Duration::from_secs(60);
 
-/// The maximum number of lines of one journal: those closest to its end.
-const MAX_LINES: usize = 50_000;
-
-/// The largest answer in bytes.
+/// The number of bytes of an answer that are read.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// What `journalctl` prints if it finds nothing.
 const NO_ENTRIES: &str = "-- No entries --";
+
+/// How the kubelet's answer begins if journald does not know the unit: the kubelet then looks for a log file, for which it accepts
+/// no times.
+const NO_UNIT: &str = "options present and query resolved to log files";
+
+/// Why there is no journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JournalError {
+    /// The kubelet answers, and has no entries of this unit.
+    Empty(String),
+    /// The kubelet answers no query.
+    NotServed(String),
+}
 
 /// The time of a node whose journals are read, by the clock of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +53,47 @@ impl JournalPeriod {
         let longest = from.plus(LONGEST);
         Self { since: from.minus(BEFORE), until: to.map_or(longest, |to| to.plus(AFTER).min(longest)) }
     }
+
+    /// Returns the lines up to the first one after the period. Each message begins with its time in UTC, such as
+    /// `Nov 21 02:00:01.123456`, and its other lines do not.
+    fn lines_until_end(self, text: &str) -> &str {
+        let minutes = self.until.duration_since(self.since).as_secs() / 60;
+        let minute = |number| minute_of(self.since.plus(Duration::from_secs(60 * number)));
+        let inside: Vec<String> = (0..=minutes).map(minute).collect();
+        let (mut has_begun, mut end) = (false, 0);
+        for line in text.split_inclusive('\n') {
+            let begin = line.get(..MINUTE_SIZE).unwrap_or_default();
+            let is_inside = inside.iter().any(|minute| minute == begin);
+            if has_begun && !is_inside && begins_with_time(begin) {
+                break;
+            }
+            has_begun |= is_inside;
+            end += line.len();
+        }
+        &text[..end]
+    }
 }
+
+/// The number of bytes of a time such as `Nov 21 02:00`.
+const MINUTE_SIZE: usize = 12;
+
+/// Returns a time as `journalctl` writes it, up to the minute.
+fn minute_of(time: Wall) -> String {
+    let text = time.to_string();
+    let month = text.get(5..7).and_then(|month| month.parse::<usize>().ok()).unwrap_or(1);
+    let month = MONTHS.get(month.wrapping_sub(1)).copied().unwrap_or_default();
+    format!("{month} {} {}", text.get(8..10).unwrap_or_default(), text.get(11..16).unwrap_or_default())
+}
+
+fn begins_with_time(text: &str) -> bool {
+    let shape: String =
+        text.chars().map(|letter| if letter.is_ascii_digit() { '0' } else { letter }).collect();
+    shape.get(..3).is_some_and(|month| MONTHS.contains(&month)) && shape.get(3..) == Some(" 00 00:00")
+}
+
+/// The names of the months in a journal.
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Returns the units of a node's kubelet and runtime. In k3s and RKE2, both are in one unit, which has another name on a server
 /// than on an agent.
@@ -62,33 +112,37 @@ pub(super) fn units(node: &ListedNode) -> Vec<&'static str> {
     vec!["kubelet", runtime]
 }
 
-/// Reads the journal of a unit, without secrets.
+/// Reads the journal of a unit, without secrets. The query has no end, because some kubelets pass the beginning to `journalctl` as
+/// the end too.
 pub(super) async fn read(
     cluster: &Cluster,
     node: &str,
     unit: &str,
     period: JournalPeriod,
     timeout: Duration,
-) -> Result<String, String> {
-    let JournalPeriod { since, until } = period;
+) -> Result<String, JournalError> {
     let url = format!(
-        "{}/api/v1/nodes/{}/proxy/logs/?query={unit}&sinceTime={}&untilTime={}&tailLines={MAX_LINES}",
+        "{}/api/v1/nodes/{}/proxy/logs/?query={unit}&sinceTime={}",
         cluster.server,
         encoded(node),
-        seconds(since),
-        seconds(until)
+        seconds(period.since)
     );
-    let client = cluster.client.clone().with_largest(MAX_BYTES);
-    let answer = client.get(&url, timeout).await.and_then(|answer| answer.document(&url));
-    let text = answer.map_err(|why| error_text(&why))?;
+    let answer = cluster.client.get_beginning(&url, MAX_BYTES, timeout).await;
+    let text = answer.and_then(|answer| answer.document(&url));
+    let text = text.map_err(|why| JournalError::NotServed(error_text(&why)))?;
     // A kubelet without the setting ignores the query, and lists its directory of logs as HTML.
     if text.trim_start().starts_with('<') {
-        return Err("the kubelet does not answer log queries (enableSystemLogQuery is off)".to_owned());
+        let why = "the kubelet does not answer log queries (enableSystemLogQuery is off)";
+        return Err(JournalError::NotServed(why.to_owned()));
     }
-    if text.trim().is_empty() || text.trim() == NO_ENTRIES {
-        return Err("the journal has no entries".to_owned());
+    if text.starts_with(NO_UNIT) {
+        return Err(JournalError::Empty("the node has no journal of this unit".to_owned()));
     }
-    Ok(without_secrets_of_log(&text))
+    let lines = period.lines_until_end(&text);
+    if lines.trim().is_empty() || lines.trim() == NO_ENTRIES {
+        return Err(JournalError::Empty("the journal has no entries of that time".to_owned()));
+    }
+    Ok(without_secrets_of_log(lines))
 }
 
 /// Returns a time in RFC 3339, in whole seconds.
@@ -113,6 +167,17 @@ mod tests {
         assert_eq!(units(&node("v1.34.2+k3s1", "containerd")), ["k3s", "k3s-agent"]);
         assert_eq!(units(&node("v1.34.2+rke2r1", "containerd")), ["rke2-server", "rke2-agent"]);
         assert_eq!(units(&ListedNode::default()), ["kubelet", "containerd"]);
+    }
+
+    #[test]
+    fn lines_after_the_period_are_left_out() {
+        let from = "2026-12-31T23:58:00Z".parse::<Wall>().unwrap();
+        let period = JournalPeriod::of_incident(from, Some(from.plus(Duration::from_secs(60))));
+        let inside = "Dec 31 23:50:00.1 n1 kubelet[7]: a\n  more of a\nJan 01 00:00:59.9 n1 kubelet[7]: b\n";
+        let after = "Jan 01 00:01:00.0 n1 kubelet[7]: c\nDec 31 23:55:00.0 n1 kubelet[7]: d\n";
+        assert_eq!(period.lines_until_end(&format!("{inside}{after}")), inside);
+        // Nothing is cut from a text with other times.
+        assert_eq!(period.lines_until_end("2026-12-31T23:50 a\nb\n"), "2026-12-31T23:50 a\nb\n");
     }
 
     #[test]

@@ -37,13 +37,15 @@ pub use self::captures::{CAPTURE, FetchedFile, FleetCaptures, WorstIncident, wor
 pub use self::incidents::{
     FleetIncidents, IncidentGroup, SharedFact, join as join_incidents, read_images, read_incidents,
 };
+pub use self::journals::JournalError;
 pub use self::node::{FleetReading, NodeReading};
 pub use self::preflight::{
     FleetPreflight, NodePreflight, SettingsReading, StartVerdict, judge as judge_settings,
 };
-pub use self::recorder::{RecorderError, RecorderPod, recorder_pods};
+pub use self::recorder::{NAMESPACE, RecorderError, RecorderPod, recorder_pods};
 pub use self::recorders::{
     RecorderPods, RecorderReport, RecorderWord, check_document, find as find_recorders,
+    find_in as find_recorders_in,
 };
 #[cfg(test)]
 pub use self::report::NodeCounts;

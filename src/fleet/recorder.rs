@@ -18,8 +18,8 @@ pub(super) const SELECTOR: &str = "app.kubernetes.io/name=plegctl";
 /// The name of the port that serves the verdict (deploy/base/daemonset.yaml).
 const PORT: &str = "metrics";
 
-/// The namespace of the recorder's pods if the user may not list the pods of all namespaces.
-pub(super) const NAMESPACE: &str = "plegctl";
+/// The namespace of the recorder's pods in `deploy/base`.
+pub const NAMESPACE: &str = "plegctl";
 
 /// The maximum number of pods that are listed, and the maximum number of pods that are tried.
 const MAX_LISTED: usize = 20;

@@ -192,14 +192,20 @@ pub struct RecorderCulprit {
 /// Lists the recorder's running pods of all nodes, page by page. Without the right to list the pods of all namespaces,
 /// looks in the namespace of `deploy/base`.
 pub async fn find(cluster: &Cluster, timeout: Duration) -> Result<RecorderPods, RecorderError> {
-    let mut session = cluster.client.session();
-    match list(&mut session, &format!("{}/api/v1/pods", cluster.server), timeout).await {
-        Err(RecorderError::Http(http::Error::Forbidden { .. })) => {
-            let pods = format!("{}/api/v1/namespaces/{NAMESPACE}/pods", cluster.server);
-            list(&mut session, &pods, timeout).await
-        }
+    match list(&mut cluster.client.session(), &format!("{}/api/v1/pods", cluster.server), timeout).await {
+        Err(RecorderError::Http(http::Error::Forbidden { .. })) => find_in(cluster, NAMESPACE, timeout).await,
         found => found,
     }
+}
+
+/// Lists the recorder's running pods in one namespace.
+pub async fn find_in(
+    cluster: &Cluster,
+    namespace: &str,
+    timeout: Duration,
+) -> Result<RecorderPods, RecorderError> {
+    let pods = format!("{}/api/v1/namespaces/{}/pods", cluster.server, encoded(namespace));
+    list(&mut cluster.client.session(), &pods, timeout).await
 }
 
 async fn list(

@@ -137,9 +137,9 @@ pub struct ContainerdConfig {
 /// known.
 pub fn containerd_config_path(sample: Option<&ProcSample>, socket: &str) -> Option<PathBuf> {
     let usual = || CONTAINERD_SOCKETS.contains(&socket).then(|| PathBuf::from(CONTAINERD_CONFIG));
+    // A containerd that listens on another socket, as that of k3s does, has another file.
     let Some(sample) = sample else { return usual() };
     let owner = sample.socket_owner.and_then(|pid| sample.processes.get(&pid));
-    // A containerd that listens elsewhere, as that of k3s does, has another file.
     let Some(daemon) = owner else { return usual() };
     if daemon.comm != "containerd" {
         return None;
@@ -330,7 +330,7 @@ impl<'a, 'i> LayeredConfig<'a, 'i> {
                 let at = file.place(item.span());
                 if !is_first_version && !is_complete_name(plugin) {
                     let why = format!(
-                        "disabled_plugins has {plugin:?}, and in this version of the file a name is complete, as \
+                        "disabled_plugins has {plugin:?}, and in this version of the file names must be complete, such as \
                          io.containerd.grpc.v1.cri"
                     );
                     return Some(ContainerdFault::Unreadable { at, why });

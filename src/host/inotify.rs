@@ -10,7 +10,7 @@ use std::thread;
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-/// The size of the read buffer; it has room for some hundred events.
+/// The size of the read buffer; it has room for several hundred events.
 const BUFFER: usize = 8192;
 
 /// How many events are queued in this process; further events stay in the kernel's queue.

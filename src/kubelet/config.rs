@@ -1,4 +1,4 @@
-//! [`Config`]: the typed values of the few kubelet settings that PLEG depends on, each with its source.
+//! [`Config`]: the typed values of the few kubelet settings that PLEG depends on. Those that may come from several places have their source.
 
 use std::time::Duration;
 

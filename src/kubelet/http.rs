@@ -362,6 +362,18 @@ impl HttpClient {
         self.session().get(url, limit).await
     }
 
+    /// Sends one request and returns at most the first `largest` bytes of the answer's body.
+    #[cfg(feature = "cli")]
+    pub async fn get_beginning(
+        &self,
+        url: &str,
+        largest: usize,
+        limit: Duration,
+    ) -> Result<HttpAnswer, Error> {
+        let mut session = HttpSession { client: self, largest, keeps_beginning: true, open: None };
+        session.get(url, limit).await
+    }
+
     /// Sends a document on a new connection. Returns the answer, whatever its status is.
     #[cfg(feature = "cli")]
     pub async fn write(
@@ -378,7 +390,7 @@ impl HttpClient {
 
     /// Starts a session. Its requests use the same connection as long as the server keeps the connection open.
     pub const fn session(&self) -> HttpSession<'_> {
-        HttpSession { client: self, largest: self.largest, open: None }
+        HttpSession { client: self, largest: self.largest, keeps_beginning: false, open: None }
     }
 }
 
@@ -388,6 +400,8 @@ pub struct HttpSession<'a> {
     client: &'a HttpClient,
     /// The largest answer in bytes.
     largest: usize,
+    /// Whether the beginning of a larger answer is kept. Otherwise a larger answer is an error.
+    keeps_beginning: bool,
     /// The connection that is still open, with its address and whether it uses TLS.
     open: Option<(String, bool, Connection)>,
 }
@@ -482,7 +496,7 @@ impl HttpSession<'_> {
         };
         let response = self.client.send(&mut connection, parts).await?;
         *begun = true;
-        let answer = read_answer(response, received, self.largest).await?;
+        let answer = read_answer(response, received, self.largest, self.keeps_beginning).await?;
         self.open = Some((parts.address.clone(), parts.tls, connection));
         Ok(answer)
     }
@@ -493,13 +507,14 @@ async fn read_answer(
     response: Response<Incoming>,
     received: &mut usize,
     largest: usize,
+    keeps_beginning: bool,
 ) -> Result<HttpAnswer, RequestFailure> {
     let status = response.status().as_u16();
     let location = response.headers().get(http::header::LOCATION);
     let location = location.map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
     let date = response.headers().get(http::header::DATE);
     let date = date.and_then(|date| epoch_seconds(date.to_str().ok()?));
-    let body = read_body(response.into_body(), received, largest).await?;
+    let body = read_body(response.into_body(), received, largest, keeps_beginning).await?;
     Ok(HttpAnswer { status, body, location, date })
 }
 
@@ -575,16 +590,21 @@ async fn read_body(
     mut body: Incoming,
     received: &mut usize,
     largest: usize,
+    keeps_beginning: bool,
 ) -> Result<Vec<u8>, RequestFailure> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(RequestFailure::Http)?;
         if let Some(data) = frame.data_ref() {
             *received += data.len();
+            bytes.extend_from_slice(data);
+            if *received > largest && keeps_beginning {
+                bytes.truncate(largest);
+                return Ok(bytes);
+            }
             if *received > largest {
                 return Err(RequestFailure::TooLarge);
             }
-            bytes.extend_from_slice(data);
         }
     }
     Ok(bytes)

@@ -31,7 +31,7 @@ use super::http::{ClientIdentity, HttpClient, PemError, ServerTrust, certificate
 /// The directory of a pod's service account.
 pub const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// The largest kubeconfig in bytes. Most have a few kilobytes; a kubeconfig with many clusters has some hundred.
+/// The largest kubeconfig in bytes. Most have a few kilobytes; a kubeconfig with many clusters has several hundred.
 const LARGEST: usize = 4 * 1024 * 1024;
 
 /// The deepest nesting of collections; a kubeconfig has five levels.

@@ -12,31 +12,45 @@ const LEFT_OUT: &str = "(left out)";
 
 /// More parts of names in logs that mark the text after them as secret.
 #[cfg(feature = "cli")]
-const SECRETS_IN_LOGS: [&str; 6] = ["authorization", "cookie", "signature", "apikey", "api-key", "api_key"];
+const SECRETS_IN_LOGS: [&str; 8] =
+    ["authorization", "cookie", "signature", "apikey", "api-key", "api_key", "passphrase", "key-data"];
 
-/// Whole names in logs that mark the text after them as secret.
+/// Ends of names in logs that mark the text after them as secret.
 #[cfg(feature = "cli")]
-const SECRET_NAMES_IN_LOGS: [&str; 3] = ["sig", "pass", "pwd"];
+const SECRET_ENDS_IN_LOGS: [&str; 4] = ["sig", "pass", "pwd", "auth"];
+
+/// Words after which a credential follows.
+#[cfg(feature = "cli")]
+const SCHEMES: [&str; 2] = ["bearer", "basic"];
+
+/// The maximum number of lines of a private key that are removed. Its end may be missing.
+#[cfg(feature = "cli")]
+const MAX_KEY_LINES: usize = 100;
 
 /// Removes secrets from a log. A log quotes values in many ways, so the rest of a line is removed after a secret name with a
-/// value, after `Bearer` and from a JSON web token on. A private key and the user in a URL are removed too.
+/// value, after `Bearer` or `Basic`, from the beginning of a private key and from a JSON web token on. The user in a URL is removed
+/// too. If the value of a secret name is on the next line, that line is removed.
 #[cfg(feature = "cli")]
 pub(crate) fn without_secrets_of_log(text: &str) -> String {
     let mut shown = String::new();
-    let mut is_in_key = false;
+    // The number of next lines that contain a secret.
+    let mut secret_lines = 0;
     for line in text.lines() {
-        let is_end = is_in_key && line.contains("-----END ");
-        is_in_key |= line.contains("-----BEGIN ") && line.contains("PRIVATE KEY");
-        match secret_begin(line) {
-            _ if is_in_key => shown.push_str(LEFT_OUT),
-            None => shown.push_str(&without_url_users(line)),
-            Some(at) => {
-                shown.push_str(&without_url_users(&line[..at]));
-                shown.push_str(LEFT_OUT);
-            }
+        let is_key_end = line.contains("-----END ");
+        let key_begin = line.find("-----BEGIN ").filter(|at| line[*at..].contains("PRIVATE KEY"));
+        let begin = if secret_lines > 0 { Some(0) } else { key_begin.or_else(|| secret_begin(line)) };
+        let visible = line.get(..begin.unwrap_or(line.len())).unwrap_or_default();
+        shown.push_str(&without_url_users(visible));
+        if begin.is_some() {
+            shown.push_str(LEFT_OUT);
         }
-        is_in_key &= !is_end;
         shown.push('\n');
+        secret_lines = match (key_begin, begin) {
+            (Some(_), _) if !is_key_end => MAX_KEY_LINES,
+            _ if is_key_end => 0,
+            (None, Some(begin)) if secret_lines == 0 && line[begin..].trim().is_empty() => 1,
+            _ => secret_lines.saturating_sub(1),
+        };
     }
     shown
 }
@@ -53,11 +67,13 @@ fn secret_begin(line: &str) -> Option<usize> {
         if name.starts_with("eyj") && name.len() > 20 && name.contains('.') {
             return Some(begin);
         }
-        let is_secret = SECRET_NAMES_IN_LOGS.contains(&name.as_str())
+        let is_scheme = SCHEMES.contains(&name.as_str());
+        let is_secret = is_scheme
             || is_secret(&name)
-            || SECRETS_IN_LOGS.iter().any(|secret| name.contains(secret));
-        let separator = value_separator(rest, word.starts_with('-') || name == "bearer");
-        if let Some(length) = separator.filter(|_| is_secret || name == "bearer") {
+            || SECRETS_IN_LOGS.iter().any(|secret| name.contains(secret))
+            || SECRET_ENDS_IN_LOGS.iter().any(|secret| name.ends_with(secret));
+        let separator = value_separator(rest, word.starts_with('-'), is_scheme);
+        if let Some(length) = separator.filter(|_| is_secret) {
             return Some(end + length);
         }
         begin = end + rest.chars().next().map_or(0, char::len_utf8);
@@ -65,16 +81,28 @@ fn secret_begin(line: &str) -> Option<usize> {
     None
 }
 
-/// Returns the length of what separates a name from its value at the beginning of `rest`; `None` if no value follows. The
-/// separator may be a blank if `may_be_blank`.
+/// Returns the length of what separates a name from its value at the beginning of `rest`; `None` if no value follows. After a flag,
+/// a value may also follow as the next word or the next text of a list. After a scheme, a credential follows as the next word.
 #[cfg(feature = "cli")]
-fn value_separator(rest: &str, may_be_blank: bool) -> Option<usize> {
+fn value_separator(rest: &str, is_flag: bool, is_scheme: bool) -> Option<usize> {
     let after_quote = rest.trim_start_matches(['\\', '"', '\'']);
-    let is_separator = after_quote.starts_with(['=', ':'])
-        || after_quote.starts_with(" map[")
-        || (may_be_blank && rest.starts_with(' '));
-    let length = rest.len() - after_quote.len() + 1;
-    (is_separator && rest.len() > length).then_some(length)
+    let quotes = rest.len() - after_quote.len();
+    let after_blank = after_quote.trim_start();
+    let after = |text: &str| rest.len() - text.len();
+    if after_quote.starts_with(':') || after_quote.starts_with(" map[") {
+        return Some(quotes + 1);
+    }
+    if after_blank.starts_with('=') {
+        return Some(after(after_blank) + 1);
+    }
+    if after_quote.get(..3).is_some_and(|encoded| encoded.eq_ignore_ascii_case("%3d")) {
+        return Some(quotes + 3);
+    }
+    if is_flag && (after_quote.starts_with(' ') || (quotes > 0 && after_quote.starts_with(','))) {
+        return Some(quotes + 1);
+    }
+    let next = after_blank.split(char::is_whitespace).next().unwrap_or_default();
+    (is_scheme && after_quote.starts_with(' ') && next.len() >= 4).then(|| after(after_blank))
 }
 
 /// Removes the user and the password from each URL of a line.
@@ -256,8 +284,18 @@ mod tests {
             ),
             ("with HTTP header map[X-Site:[t0p]]", "with HTTP header (left out)"),
             (r#"err="{\"Authorization\":[\"Basic t0p\"]}""#, r#"err="{\"Authorization\":(left out)"#),
-            ("sends Bearer t0p to the server", "sends Bearer (left out)"),
+            ("sends Bearer t0p0 to the server", "sends Bearer (left out)"),
+            ("a header Basic dXNlcjp0MHA=", "a header Basic (left out)"),
             ("kubelet --token t0p --v 2", "kubelet --token (left out)"),
+            (r#"cmd=["mysqladmin","--password","t0p"]"#, r#"cmd=["mysqladmin","--password",(left out)"#),
+            (r#"cmd=["redis-cli","--pass","t0p"]"#, r#"cmd=["redis-cli","--pass",(left out)"#),
+            ("DB_PASS=t0p", "DB_PASS=(left out)"),
+            ("password = \"t0p\"", "password =(left out)"),
+            ("password%3Dt0p", "password%3D(left out)"),
+            (r"?a=b\u0026sig=t0p", r"?a=b\u0026sig=(left out)"),
+            ("client-key-data: t0p", "client-key-data:(left out)"),
+            (r#"{"auth":"t0p"}"#, r#"{"auth":(left out)"#),
+            ("token:\n  t0p\nnext", "token:(left out)\n(left out)\nnext"),
             ("pull https://u:t0p@registry.example/i: 401", "pull https://(left out)@registry.example/i: 401"),
             (
                 "PUT https://s.example/a?X-Amz-Signature=t0p",
@@ -269,10 +307,18 @@ mod tests {
                 "a\n(left out)\n(left out)\n(left out)\nb",
             ),
             ("-----BEGIN PRIVATE KEY-----\nt0p", "(left out)\n(left out)"),
+            (
+                r#"output="-----BEGIN PRIVATE KEY-----\nt0p\n-----END PRIVATE KEY-----" exit=1"#,
+                "output=\"(left out)",
+            ),
             ("größer: pass=t0p", "größer: pass=(left out)"),
         ] {
             assert_eq!(without_secrets_of_log(line), format!("{shown}\n"));
         }
+        let unended = "-----BEGIN PRIVATE KEY-----\n".to_owned() + &"PLEG is not healthy\n".repeat(200);
+        assert!(without_secrets_of_log(&unended).ends_with("PLEG is not healthy\n"), "the end is missing");
+        let key_in_one_line = "a=\"-----BEGIN PRIVATE KEY-----t0p-----END PRIVATE KEY-----\"\nnext";
+        assert_eq!(without_secrets_of_log(key_in_one_line), "a=\"(left out)\nnext\n");
         for unchanged in [
             r#"MountVolume.SetUp succeeded for volume "default-token-x1" pod="shop/db-0""#,
             "PLEG is not healthy: pleg was last seen active 3m8s ago; threshold is 3m0s",

@@ -37,7 +37,7 @@ pub struct DumpSource {
     /// The time at which the dump was taken or its file was written, as RFC 3339.
     pub taken_at: Option<String>,
     /// Whether plegctl requested the dump itself. Otherwise `taken_at` may be the time at which a file was copied.
-    pub fresh: bool,
+    pub is_requested_here: bool,
 }
 
 /// What the caller knows about hanging calls from measurements.
@@ -296,7 +296,11 @@ impl DumpGap {
 /// Returns the time between two dumps, if both have a timestamp.
 fn time_between(earlier: &DumpSource, later: &DumpSource) -> Option<Duration> {
     let time_of = |source: &DumpSource| {
-        let text = source.dump.taken_at.as_ref().or(source.taken_at.as_ref().filter(|_| source.fresh))?;
+        let text = source
+            .dump
+            .taken_at
+            .as_ref()
+            .or(source.taken_at.as_ref().filter(|_| source.is_requested_here))?;
         humantime::parse_rfc3339(text).ok()
     };
     let (before, after) = (time_of(earlier)?, time_of(later)?);

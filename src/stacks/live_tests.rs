@@ -63,7 +63,13 @@ impl Processes {
 
     fn report_of(&self, text: &str) -> StackReport {
         let dump = read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
-        self.report(DumpSource { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, fresh: true })
+        self.report(DumpSource {
+            name: "dump".into(),
+            dump,
+            pid: Some(DAEMON),
+            taken_at: None,
+            is_requested_here: true,
+        })
     }
 }
 
@@ -88,7 +94,7 @@ fn a_stopped_shim_makes_a_finding_with_waiters_by_address_certain_at_once() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks/c2-lock.t5.usr1.gz");
     let source = || {
         let dump = read(fs::File::open(&path).unwrap(), Bounds::default()).unwrap().dumps.remove(0);
-        DumpSource { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, fresh: true }
+        DumpSource { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, is_requested_here: true }
     };
     let init = source().dump.goroutines.iter().find_map(wait::updated_init_pid).unwrap();
     for (state, confidence, severity) in

@@ -3,7 +3,7 @@
 //! [`sources`] finds dumps, [`read`] parses them, and [`judge`] makes a [`report`] from them. For that, `wait` finds what
 //! each goroutine waits for, `holders` finds which goroutine may hold a lock, and [`signatures`] describes the known
 //! causes. [`live`] then reads the names of pods and processes from a process that still waits. Only [`sources`] and
-//! [`live`] read sockets, files and `/proc`. This module sends no signal, and traces or stops no process.
+//! [`live`] read sockets, files and `/proc`. This module sends no signal, and does not trace or stop a process.
 //!
 //! ```
 //! use plegctl::stacks::judge::{DumpSource, KnownHangs, judge};
@@ -15,7 +15,7 @@
 //! let sources: Vec<DumpSource> = reading
 //!     .dumps
 //!     .into_iter()
-//!     .map(|dump| DumpSource { name: "main.log".into(), dump, pid: None, taken_at: None, fresh: false })
+//!     .map(|dump| DumpSource { name: "main.log".into(), dump, pid: None, taken_at: None, is_requested_here: false })
 //!     .collect();
 //! let report = judge(&sources, &signatures(), &KnownHangs::default());
 //! assert_eq!(report.summary, "no goroutine waits for another one");

@@ -213,7 +213,7 @@ fn schema_accepts_the_defaults_and_refuses_wrong_values() {
         ("/tolerations", json!([{"effect": "None"}])),
         ("/extraArgs", json!("--period=2s")),
         ("/events", json!("yes")),
-        ("/uploadSecret", json!("Not a name")),
+        ("/uploadSecret", json!(true)),
         ("/resources", json!({"cpu": "1"})),
     ] {
         let mut values = defaults.clone();

@@ -6,8 +6,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::nodes::TestFile;
 use super::probes::{recorded_metrics, served_metrics};
-use super::{output_of, text, tool};
+use super::{file, output_of, text, tool};
 use crate::support::plegctl::Invocation;
 
 const DASHBOARDS: [&str; 2] = ["deploy/grafana/pleg-node.json", "deploy/grafana/pleg-cluster.json"];
@@ -171,6 +172,20 @@ fn panels_do_not_overlap() {
             let description = panel["description"].as_str();
             assert!(description.is_some_and(|text| !text.is_empty()), "{}", panel["title"]);
         }
+    }
+}
+
+/// Grafana's own types have every field of the dashboards, and do not have a misspelt one.
+#[test]
+fn fields_of_the_dashboards_are_known_to_grafana() {
+    let Some(program) = tool("grafana-fields", "tests/fleet/fetch.sh") else { return };
+    let unknown = |path: &str| output_of(Command::new(&program).arg(path));
+    for path in DASHBOARDS {
+        assert_eq!(unknown(file(path).to_str().unwrap()), "", "{path}");
+        let misspelt = TestFile::new(&text(path).replace("\"legendFormat\"", "\"legendFormt\""));
+        let output = Command::new(&program).arg(&misspelt.0).output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(!output.status.success() && shown.contains(": /panels/*/targets/*/legendFormt"), "{shown}");
     }
 }
 

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Downloads promtool and kubectl, which check rules and Kubernetes objects, builds chart-render from render.go with Debian's Go,
-# and prints their folder. Installs nothing: the programs are single files. kubectl comes from Debian's unstable suite, because
-# no older suite has a kubectl with the current kustomize.
+# installs Grafana's types for grafana-fields, and prints the folder of these programs. Changes nothing outside of .cache. kubectl
+# comes from Debian's unstable suite, because no older suite has a kubectl with the current kustomize.
 #
-#   usage: fetch.sh     (needs apt and dpkg-deb; run `apt-get update` first)
+#   usage: fetch.sh     (needs apt, dpkg-deb and python3-venv; run `apt-get update` first)
 set -eu
 
-renderer=$(cd "$(dirname "$0")" && pwd)/render.go
+here=$(cd "$(dirname "$0")" && pwd)
+renderer=$here/render.go
 cache=$(cd "$(dirname "$0")/../.." && pwd)/.cache/fleet-tools
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -22,6 +23,16 @@ if ! { [ -x "$cache/usr/bin/chart-render" ] && cmp -s "$renderer" "$cache/render
     GOROOT=$(echo "$work"/usr/lib/go-*) GOPATH=$work/usr/share/gocode GOCACHE=$work/go GO111MODULE=off GOFLAGS= CGO_ENABLED=0 \
         "$work"/usr/lib/go-*/bin/go build -o "$cache/usr/bin/chart-render" "$renderer" >&2
     cp "$renderer" "$cache/render.go"
+fi
+# A version of the types contains the fields of one version of Grafana, here of 11.6.
+types=grafana-foundation-sdk==1769699379!11.6.0
+if [ "$(cat "$cache/grafana/version" 2>/dev/null)" != "$types" ]; then
+    rm -rf "$cache/grafana"
+    python3 -m venv "$cache/grafana" >&2
+    "$cache/grafana/bin/pip" install --quiet --disable-pip-version-check "$types" >&2
+    printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$cache/grafana/bin/python" "$here/grafana_fields.py" >"$cache/usr/bin/grafana-fields"
+    chmod +x "$cache/usr/bin/grafana-fields"
+    echo "$types" >"$cache/grafana/version"
 fi
 if [ -x "$cache/usr/bin/kubectl" ] && [ -x "$cache/usr/bin/promtool" ]; then
     echo "$cache/usr/bin"

@@ -72,6 +72,23 @@ fn incident_becomes_two_events_on_the_node() {
 }
 
 #[test]
+fn wrong_url_is_refused_without_quoting_its_signature() {
+    let captures = CaptureDir::make();
+    let directory = captures.path("capture");
+    for url in ["https://user@store.example/a?sig=SECRET", "s3://bucket/a?sig=SECRET", "@"] {
+        let how = ["record", "-r", "sim:quiet", argument(&directory), "--on-incident-put", url];
+        let output = Invocation::new(&how).run();
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
+        assert!(
+            output.stderr.contains("cannot use the URL of --on-incident-put: it is not an http"),
+            "{output}"
+        );
+        assert!(!output.stderr.contains("SECRET"), "{output}");
+    }
+    assert!(!directory.exists());
+}
+
+#[test]
 fn without_the_flags_a_recorder_sends_nothing_to_the_api_server() {
     let server = Server::start("server", Clients::Any, |_| Reply::Answer(500, String::new()));
     let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
@@ -96,7 +113,7 @@ fn capture_of_an_incident_is_sent_again_if_the_store_fails_and_the_signature_is_
         });
     let captures = CaptureDir::make();
     let directory = captures.path("capture");
-    let url = format!("{}/bucket/{{node}}/{{incident}}.plegcap?sig=SECRET", server.plain_url());
+    let url = format!("{}/bucket/{{node}}/{{incident}}-{{from}}.plegcap?sig=SECRET", server.plain_url());
     let address = free_address();
     let how = [
         "record",
@@ -112,7 +129,9 @@ fn capture_of_an_incident_is_sent_again_if_the_store_fails_and_the_signature_is_
     let mut recorder = recorder.with_short_silences().spawn();
     until(&mut recorder, "D01");
     let sent = received(&server, |request| request.method == "PUT");
-    assert_eq!(sent.path, "/bucket/sim-node/1.plegcap?sig=SECRET");
+    let (name, query) = sent.path.split_once('?').unwrap();
+    let from = name.strip_prefix("/bucket/sim-node/1-").and_then(|name| name.strip_suffix("Z.plegcap"));
+    assert!(query == "sig=SECRET" && from.is_some_and(|from| from.len() == 15), "{}", sent.path);
     assert!(sent.authorization.is_none() && sent.body.starts_with(b"plegcap"), "{:?}", sent.path);
     let metric = "plegctl_record_uploads_total{outcome=\"done\"} 1\n";
     while !get(&address, "/metrics").contains(metric) {

@@ -42,8 +42,13 @@ fn judged_dump(runtime: &RealRuntime) -> StackReport {
     assert_eq!(answer.pid, Some(daemon));
     let dump = read(answer.body.as_slice(), Bounds::default()).unwrap().dumps.remove(0);
     assert_eq!((dump.announced, dump.not_understood), (dump.count(), 0));
-    let source =
-        DumpSource { name: "debug.sock".to_owned(), dump, pid: answer.pid, taken_at: None, fresh: true };
+    let source = DumpSource {
+        name: "debug.sock".to_owned(),
+        dump,
+        pid: answer.pid,
+        taken_at: None,
+        is_requested_here: true,
+    };
     let sources = [source];
     let mut report = judge(&sources, &signatures(), &KnownHangs::default());
     live::add_names(&mut report, &sources, &live::NodeView::at(Path::new("/proc")));

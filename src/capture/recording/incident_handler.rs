@@ -23,6 +23,9 @@ use crate::pleg::stream::{Health, Relist};
 use crate::pleg::{OpenCall, SharedState};
 use crate::threads::{blocking, locked};
 
+/// The part of a relist, as its divisor, after which a pending call is named instead of the relist.
+const NAMED_CALL_PART: u32 = 4;
+
 /// The interval of checks while a relist runs or an incident is open.
 const BUSY_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -95,8 +98,9 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let call = state.open_call.as_ref().map(|open| (now.since(open.started), open_call_text(open)));
         let whole = relist.map(|started| (now.since(started), "the relist".to_owned()));
         let (waited, what) = match (call, whole) {
-            // Many calls that are each answered in time may together take too long.
-            (Some(call), Some(whole)) if call.0 >= whole.0 / 4 => (whole.0, call.1),
+            // Many calls that are each answered in time may together take too long, so the time of the whole relist counts.
+            // A call with a large part of it is named.
+            (Some(call), Some(whole)) if call.0 >= whole.0 / NAMED_CALL_PART => (whole.0, call.1),
             (_, Some(whole)) => whole,
             (call, None) => call.unwrap_or_default(),
         };
@@ -261,7 +265,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
 
     /// Records a diagnosis, and passes its verdict to the incident detector.
     fn diagnosed(&mut self, diagnosis: IncidentDiagnosis) {
-        let IncidentDiagnosis { documents, verdict, culprit, shown } = diagnosis;
+        let IncidentDiagnosis { documents, verdict, culprit, report } = diagnosis;
         let clock = &**self.host.clock();
         for (kind, text) in documents {
             locked(&self.state).documents.remember(kind, clock.wall(), &text);
@@ -272,7 +276,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let incidents = state.detector.apply_verdict((clock.wall(), clock.mono()), verdict);
         if !incidents.is_empty() {
             state.culprit = culprit;
-            state.diagnosis = Some((clock.mono(), shown));
+            state.diagnosis = Some((clock.mono(), report));
         }
         for incident in &incidents {
             state.list(incident);

@@ -147,7 +147,7 @@ pub struct IncidentDiagnosis {
     /// The call that the diagnosis names.
     pub culprit: Option<IncidentCulprit>,
     /// The part of the report that the recorder shows over HTTP, as JSON.
-    pub shown: Arc<str>,
+    pub report: Arc<str>,
 }
 
 /// The result of a recording.

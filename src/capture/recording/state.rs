@@ -29,7 +29,8 @@ pub struct RecordingState {
     pub culprit: Option<IncidentCulprit>,
     /// The last diagnosis of the open incident: when it ended, and its report in JSON.
     pub diagnosis: Option<(Mono, Arc<str>)>,
-    /// The documents of the last diagnosis, and the last judged goroutine dump of the runtime; for a bundle.
+    /// The documents of the last diagnosis, and the last judged goroutine dump of the runtime. A bundle, the archive with the
+    /// evidence, contains them.
     pub documents: DiagnosisDocuments,
     /// The last finished relist.
     pub last_relist: Option<FinishedRelist>,
@@ -48,7 +49,7 @@ pub struct DiagnosisDocuments {
     pub stacks: Option<(Wall, Arc<str>)>,
 }
 
-/// The size of the largest document that stays in memory, in bytes. The report of a large node has some hundred KiB.
+/// The size of the largest document that stays in memory, in bytes. The report of a large node has several hundred KiB.
 const MAX_DOCUMENT: usize = 2 << 20;
 
 impl DiagnosisDocuments {
@@ -192,6 +193,7 @@ impl RecordingState {
             incident,
             diagnosis: self.diagnosis.as_ref().map(|(ended, text)| (mono.since(*ended), Arc::clone(text))),
             last_relist: self.last_relist.as_ref().map(|last| (mono.since(last.ended), last.clone())),
+            // Comes from the shared state of the relists, which the caller has.
             pleg_age: None,
             threshold: self.detector.threshold(),
             unchecked: mono.since(self.checked),
@@ -237,7 +239,7 @@ impl RecordingState {
         let name = "plegctl_incident_culprit";
         writeln!(
             page,
-            "# HELP {name} What the diagnosis of the incident that lasts names.\n# TYPE {name} gauge\n\
+            "# HELP {name} The call, the pod and the container that the diagnosis of the open incident names.\n# TYPE {name} gauge\n\
              {name}{{rule={},rpc={},namespace={},pod={},container={}}} 1",
             label_value(&culprit.rule),
             label_value(&culprit.rpc),

@@ -36,7 +36,7 @@ impl HttpClient {
             if response.status().as_u16() == 200 {
                 return Ok(Ok(response.into_body()));
             }
-            read_answer(response, begun.insert(0), self.largest).await.map(Err)
+            read_answer(response, begun.insert(0), self.largest, false).await.map(Err)
         };
         match timeout(limit, request).await {
             Err(_) => Err(Error::Silent { url: url.to_owned(), waited: limit }),

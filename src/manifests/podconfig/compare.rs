@@ -1,4 +1,5 @@
-//! The verdicts that only a comparison of the views gives: `deaf`, `late` and `unreported`.
+//! The verdicts that only a comparison of the four views of a pod gives (what is wanted, the kubelet, the runtime, the API
+//! server): `deaf`, `late` and `unreported`.
 //!
 //! All functions are pure. A view that was not read gives no verdict, nor does a view that is older than another one by more
 //! than [`GRACE`], nor a kubelet that started within [`GRACE`]. [`suspects`] and [`contradictions`] say what must be read once
@@ -21,7 +22,7 @@ use crate::ordered::{self, IntoOrdered};
 use crate::report::Seconds;
 use crate::report::duration::elapsed;
 
-/// The age of a node's lease from which the kubelet no longer renews it. The kubelet renews it every 10 s, and the API
+/// If a node's lease is older than this, the kubelet no longer renews it. The kubelet renews it every 10 s, and the API
 /// server's controllers wait 40 s (`nodeLeaseDurationSeconds`).
 const LEASE_DURATION: Duration = Duration::from_secs(40);
 /// How long a relist and the pod's worker need in addition to the time in which the worker stops a container.
@@ -42,7 +43,7 @@ impl Suspects {
         self.deaf.is_empty() && self.unreported.is_empty()
     }
 
-    /// Keeps those that `again` has too.
+    /// Keeps the pods that `again` contains too.
     pub fn confirmed_by(&mut self, again: &Self) {
         self.deaf.retain(|uid| again.deaf.contains(uid));
         self.unreported.retain(|uid| again.unreported.contains(uid));
@@ -113,7 +114,7 @@ impl ApiServerLink {
 /// What was read for the comparison besides the views.
 #[derive(Debug, Default)]
 pub struct Comparison<'a> {
-    /// Pods that both looks found.
+    /// Pods that were suspects in the first reading and in the second.
     pub confirmed: Suspects,
     /// When the runtime changed the contradicting containers, by container id.
     pub changes: BTreeMap<String, Wall>,
@@ -132,7 +133,7 @@ fn is_settled(kubelet: &KubeletPods, started: Option<Wall>) -> bool {
     }
 }
 
-/// Returns the pods of which the API server and the kubelet disagree for longer than a pod's way to the kubelet takes.
+/// Returns the pods about which the API server and the kubelet have disagreed for longer than a pod needs to reach the kubelet.
 /// `node` is the name of the kubelet's node.
 pub fn suspects(input: &VerdictInput<'_>, node: &str, kubelet_started: Option<Wall>) -> Suspects {
     let mut found = Suspects::default();
@@ -323,8 +324,8 @@ fn late_pods(
         let what = if one.runs { "started" } else { "ended" };
         late.entry(one.uid.clone()).or_insert_with(|| {
             format!(
-                "container {} {what} {} ago in the runtime, and the kubelet's status does not show it: a relist explains \
-                 a second; PLEG is late, or the pod's worker waits",
+                "container {} {what} {} ago in the runtime, and the kubelet's status does not show it. A relist delays \
+                 a status by about a second, so PLEG is late or the pod's worker waits",
                 one.container,
                 elapsed(age)
             )

@@ -236,7 +236,7 @@ fn socket_exists(path: &str, host: &HostRoot) -> Option<bool> {
     is_missing.then_some(false)
 }
 
-/// Returns the paths at which plegctl may find a socket of the node. For `/var/run`, this is also `/run`, because the link
+/// Returns the paths at which plegctl may find a socket of the node. For a path below `/var/run`, the second one is below `/run`, because the link
 /// is absolute and so does not work if the node's files are mounted below another root.
 fn socket_paths(path: &str, host: &HostRoot) -> [PathBuf; 2] {
     let without_var = path.strip_prefix("/var").filter(|rest| rest.starts_with("/run/")).unwrap_or(path);

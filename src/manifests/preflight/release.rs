@@ -43,7 +43,7 @@ impl TargetKubelet {
         tables::RELEASES.contains(&minor) && minor != tables::NEWEST
     }
 
-    /// Returns how sure it is that the kubelet refuses a name that no release in the tables knows.
+    /// Returns how certain it is that the kubelet refuses a name that no release in the tables knows.
     pub fn confidence_in_unknown_names(self) -> Confidence {
         match self.builder {
             Builder::Upstream if self.is_fully_known() => Confidence::Certain,
@@ -52,7 +52,7 @@ impl TargetKubelet {
     }
 }
 
-/// Returns how sure it is that the release `minor` made a change. `is_in_code` means that the change was read in the code
+/// Returns how certain it is that the release `minor` made a change. `is_in_code` means that the change was read in the code
 /// and not only in release notes.
 pub fn confidence_in_change(minor: u8, is_in_code: bool) -> Confidence {
     if minor >= tables::NEWEST && !is_in_code { Confidence::Likely } else { Confidence::Certain }
@@ -71,7 +71,8 @@ pub fn unlisted_gates_and_flags(release: KubeletVersion) -> Option<crate::report
             format!("plegctl knows releases up to 1.{newest}; the rules of that release were used")
         }
         _ if minor == newest => {
-            "its list comes partly from release notes; no such kubelet was tried".to_owned()
+            "plegctl's list for it comes partly from release notes and was not tested with such a kubelet"
+                .to_owned()
         }
         _ => return None,
     };

@@ -53,7 +53,7 @@ fn assert_reported(scratch: &TestDir, source: &str, arguments: &[&str], words: &
     assert_eq!(report["pods"][0]["name"], "web-n1", "{output}");
 }
 
-/// Asserts that `pods` reports a manifest URL whose server does this.
+/// Asserts that `pods` reports a manifest URL whose server performs `act`.
 fn assert_url_reported(scratch: &TestDir, act: ServerAction, words: &[&str]) {
     let server = Server::start(move |_, _| act.clone());
     assert_reported(scratch, "http", &["--manifest-url", &format!("{}/pods", server.url())], words);
@@ -97,7 +97,7 @@ fn redirects_of_a_url_are_followed_as_in_the_kubelet_up_to_its_limit() {
 #[test]
 fn url_gets_its_headers_and_its_bytes_are_not_decoded() {
     let server = Server::start(|_, _| {
-        // The text is not UTF-8, because the kubelet hashes and compares bytes.
+        // The server sends text that is not UTF-8, because the kubelet hashes and compares bytes.
         ServerAction::ok([b"# \xff\n", MANIFEST.as_bytes()].concat())
     });
     let place = format!("{}/pods", server.url());

@@ -1,4 +1,5 @@
-//! The four views of a pod: a server of the kubelet's Pods API, an API server and a runtime that contradict each other.
+//! `plegctl pods` with four views of a pod that contradict each other: what the sources want, the kubelet's Pods API, the
+//! runtime and the API server.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +15,7 @@ use crate::support::plegctl::{Invocation, Output};
 use crate::support::pods_api::{PodsApiServer, PodsReply, listing, running_pod, wire};
 use crate::support::{FakeRuntime, Node};
 
-const NODE: (&str, &str) = ("api", "n1");
+const SOURCE_AND_NODE: (&str, &str) = ("api", "n1");
 
 fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().try_into().unwrap()
@@ -52,7 +53,7 @@ fn runtime(ended: Option<i64>) -> FakeRuntime {
 
 /// The kubelet's status of `web`: its container has run for an hour.
 fn web() -> wire::Pod {
-    running_pod("web", "uid-web", NODE, "c1", now() - 3600)
+    running_pod("web", "uid-web", SOURCE_AND_NODE, "c1", now() - 3600)
 }
 
 /// Runs `pods` with these views, and returns the output and the report.
@@ -130,7 +131,7 @@ fn a_kubelet_that_does_not_know_a_bound_pod_is_deaf_after_two_looks() {
 #[test]
 fn a_pod_that_reaches_the_kubelet_between_the_looks_is_not_deaf() {
     let (runtime, folder) = (runtime(None), TestDir::new("views-arrives"));
-    let new = || running_pod("new", "uid-new", NODE, "c9", now() - 1);
+    let new = || running_pod("new", "uid-new", SOURCE_AND_NODE, "c9", now() - 1);
     let server = PodsApiServer::start(&folder.0, move |call| {
         listing(if call == 0 { vec![web()] } else { vec![web(), new()] })
     });
@@ -162,7 +163,7 @@ fn a_pod_that_only_the_kubelet_knows_is_unreported_and_a_forbidden_lease_is_said
 }
 
 #[test]
-fn a_pod_that_the_api_server_lists_at_the_second_look_is_not_unreported() {
+fn a_pod_that_the_api_server_lists_in_the_second_reading_is_not_unreported() {
     let (runtime, folder) = (runtime(None), TestDir::new("views-reported"));
     let server = PodsApiServer::start(&folder.0, |_| listing(vec![web()]));
     let lists = Arc::new(AtomicUsize::new(0));
@@ -170,6 +171,7 @@ fn a_pod_that_the_api_server_lists_at_the_second_look_is_not_unreported() {
         if lists.fetch_add(1, Ordering::SeqCst) == 0 { list(5, &[]) } else { list(6, &[bound("web", 3600)]) }
     });
     let (_, report) = pods(&runtime, &api, server.socket(), &[]);
+    // The first list decides what is wanted, and this pod is not in it.
     assert_eq!(report["pods"][0]["verdict"], "orphan", "{report:#}");
 }
 
