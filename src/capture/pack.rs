@@ -7,7 +7,7 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use prost::bytes::Bytes;
 
-/// The smallest size that is compressed: fewer bytes do not shrink.
+/// The smallest size that is compressed: smaller data does not get smaller.
 const MIN_SIZE: usize = 96;
 
 /// The largest size after unpacking, which equals the client's limit for one message.

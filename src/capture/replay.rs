@@ -48,7 +48,7 @@ const PAUSE_CHECK: Duration = Duration::from_millis(20);
 /// A call that has been pending for less than this does not count as silent; the previous answer counts.
 const MIN_SILENCE: Duration = Duration::from_secs(2);
 
-/// The duration from which on an answer is slow. For a verdict, the runtime is slow if two answers in a row were slow.
+/// An answer that takes at least this long is slow. For a verdict, the runtime is slow if two answers in a row were slow.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// The duration from which on a call counts as silent before it was answered.

@@ -118,7 +118,7 @@ async fn fetch(
     for unit in units {
         let (journal, is_served) = match incident.journal(cluster, unit, timeout).await {
             Ok(text) => (save(&format!("{unit}.log"), text.as_bytes()), true),
-            Err(JournalError::Empty(why)) => (Err(why), true),
+            Err(JournalError::Empty(why) | JournalError::NoUnit(why)) => (Err(why), true),
             Err(JournalError::NotServed(why)) => (Err(why), false),
         };
         saved.push((unit, journal));

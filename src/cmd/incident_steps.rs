@@ -13,6 +13,10 @@ use crate::ordered::IntoOrdered;
 /// How often the incidents are looked at.
 pub const PERIOD: Duration = Duration::from_secs(2);
 
+/// How long after the kept period of an incident its steps are reported. The steps of an older incident, which is in the
+/// recording from before, were reported by an earlier run or are of no use any more.
+const OLD: Duration = Duration::from_secs(15 * 60);
+
 /// How long a step waits for the first diagnosis of an incident.
 const DIAGNOSIS_WAIT: Duration = Duration::from_secs(30);
 
@@ -28,22 +32,28 @@ pub enum Step {
 /// The steps that were reported, by the beginning of the incident.
 #[derive(Debug, Default)]
 pub struct IncidentSteps {
-    reported: Option<BTreeMap<i64, Step>>,
+    reported: BTreeMap<i64, Step>,
 }
 
 impl IncidentSteps {
-    /// Returns the steps that are due, each once. Incidents that were over at the first call have none.
+    /// Returns the steps that are due, each once.
     pub fn due(&mut self, known: &IncidentSnapshot) -> Vec<(Step, Incident)> {
         let is_open = |incident: &Incident| Some(incident.number) == known.open;
-        let reported = self.reported.get_or_insert_with(|| {
-            let old = known.incidents.iter().filter(|incident| !is_open(incident));
-            old.map(|incident| (incident.from, Step::Ended)).into_map()
-        });
+        let reported = &mut self.reported;
         let mut due = Vec::new();
         for incident in &known.incidents {
             let before = reported.get(&incident.from).copied();
             let age = known.taken_at.duration_since(Wall::from_nanos(incident.from));
             let is_over = !is_open(incident);
+            // The end of an incident is recorded a moment after it is no longer open. If the recorder ended before, there is none.
+            if is_over && incident.to == 0 {
+                continue;
+            }
+            if before.is_none() && is_over && Wall::from_nanos(incident.pinned_to).plus(OLD) < known.taken_at
+            {
+                reported.insert(incident.from, Step::Ended);
+                continue;
+            }
             let is_ready = is_over || !incident.verdict.is_empty() || age >= DIAGNOSIS_WAIT;
             if before.is_none() && is_ready {
                 due.push((Step::Begun, incident.clone()));
@@ -66,7 +76,8 @@ mod tests {
 
     fn incident(number: u64, verdict: &str, to: i64) -> Incident {
         let from = 1_000_000_000 * i64::try_from(number).unwrap();
-        Incident { number, from, to, verdict: verdict.to_owned(), ..Incident::default() }
+        let (to, pinned_to) = (1_000_000_000 * to, 1_000_000_000 * (to + 300));
+        Incident { number, from, to, pinned_to, verdict: verdict.to_owned(), ..Incident::default() }
     }
 
     fn at(second: u64, open: Option<u64>, incidents: &[Incident]) -> IncidentSnapshot {
@@ -82,14 +93,20 @@ mod tests {
     fn each_step_is_due_once_and_waits_for_the_diagnosis() {
         let mut steps = IncidentSteps::default();
         let old = incident(1, "unhealthy", 2);
-        assert_eq!(due(&mut steps, &at(5, None, std::slice::from_ref(&old))), []);
-        let open = |verdict| [old.clone(), incident(6, verdict, 0)];
-        assert_eq!(due(&mut steps, &at(8, Some(6), &open(""))), [], "it is not diagnosed yet");
-        assert_eq!(due(&mut steps, &at(10, Some(6), &open("unhealthy"))), [(Step::Begun, 6)]);
-        assert_eq!(due(&mut steps, &at(12, Some(6), &open("degraded"))), []);
-        let over = [old, incident(6, "degraded", 13)];
-        assert_eq!(due(&mut steps, &at(14, None, &over)), [(Step::Ended, 6)]);
-        assert_eq!(due(&mut steps, &at(16, None, &over)), []);
+        // An earlier run of the recorder did not record the end of the second one.
+        let earlier = [old.clone(), incident(3, "unhealthy", 0)];
+        assert_eq!(due(&mut steps, &at(5000, None, &earlier)), []);
+        let open = |verdict| [old.clone(), incident(5001, verdict, 0)];
+        assert_eq!(due(&mut steps, &at(5003, Some(5001), &open(""))), [], "it is not diagnosed yet");
+        assert_eq!(due(&mut steps, &at(5005, Some(5001), &open("unhealthy"))), [(Step::Begun, 5001)]);
+        assert_eq!(due(&mut steps, &at(5007, Some(5001), &open("degraded"))), []);
+        assert_eq!(due(&mut steps, &at(5008, None, &open("degraded"))), [], "its end is not recorded yet");
+        let over = [old, incident(5001, "degraded", 5008)];
+        assert_eq!(due(&mut steps, &at(5009, None, &over)), [(Step::Ended, 5001)]);
+        assert_eq!(due(&mut steps, &at(5011, None, &over)), []);
+        // A recorder that starts again soon reports again: the Event has the same name, and the capture the same URL.
+        let again = [(Step::Begun, 5001), (Step::Ended, 5001)];
+        assert_eq!(due(&mut IncidentSteps::default(), &at(5100, None, &over)), again);
     }
 
     #[test]

@@ -111,11 +111,14 @@ async fn send(
     view: &RecordingView,
     incident: &Incident,
 ) -> Result<(), String> {
-    let capture = Bytes::from(recorder_exports::incident_export(directory, view, incident.number)?);
     let mut why = String::new();
     for pause in [Duration::ZERO].into_iter().chain(PAUSES) {
         tokio::time::sleep(pause).await;
-        match send_once(target, node, incident, capture.clone()).await {
+        let sent = match recorder_exports::incident_export(directory, view, incident.from) {
+            Ok(capture) => send_once(target, node, incident, Bytes::from(capture)).await,
+            Err(failure) => Err(failure),
+        };
+        match sent {
             Ok(()) => return Ok(()),
             Err(failure) => why = failure,
         }

@@ -248,13 +248,16 @@ impl CaptureRequest {
     }
 }
 
-/// Exports the capture of an incident.
+/// Exports the capture of the incident that began at this time. Its number may change when a disk answers late.
 pub fn incident_export(
     directory: &std::path::Path,
     view: &RecordingView,
-    incident: u64,
+    from: i64,
 ) -> Result<Vec<u8>, String> {
-    let range = pinned(&view.incidents(), incident).ok_or("the capture does not contain the incident")?;
+    let known = view.incidents();
+    let incident = known.incidents.iter().find(|incident| incident.from == from);
+    let range = incident.and_then(|incident| pinned(&known, incident.number));
+    let range = range.ok_or("the capture does not contain the incident")?;
     let part = open_part(directory, range, view.clock()).map_err(|why| why.to_string())?;
     let mut bytes = Vec::new();
     capture::export(&part, range, None, &mut bytes).map_err(|why| why.to_string())?;

@@ -38,7 +38,7 @@ struct State {
 }
 
 impl<'a> RelistProgressLine<'a> {
-    /// Creates the line; it is hidden if stderr is no terminal that can rewrite a line.
+    /// Creates the line; it is hidden unless stderr is a terminal that can rewrite a line.
     pub fn begin(context: &'a Context) -> Self {
         if context.quiet || !Context::is_seen(&io::stderr()) || !Context::can_rewrite() {
             return Self::hidden(context);

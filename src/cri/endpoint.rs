@@ -98,7 +98,7 @@ pub enum EndpointError {
     },
     /// The kubelet names a socket in a directory in which any user may create a socket.
     #[error(
-        "cannot use the endpoint `{value}` of {from}: others may write to `{}`, so that anybody may listen there",
+        "cannot use the endpoint `{value}` of {from}: other users can write to `{}`, so anybody could serve this socket",
         directory.display()
     )]
     OpenToOthers {

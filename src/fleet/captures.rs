@@ -87,7 +87,9 @@ pub struct WorstIncident {
 /// An incident that lasts is worse than one that is over, then an unhealthy node is worse, then a longer incident.
 pub fn worst_incidents(readings: &IncidentReadings) -> (Vec<WorstIncident>, usize) {
     let rank = |incident: &RecordedIncident, taken_at: Wall| {
-        let seconds = incident.to.unwrap_or(taken_at).duration_since(incident.from).as_secs();
+        // The recorder ended during an incident that has no end and is not open, so nobody knows how long it lasted.
+        let last_known = if incident.open { taken_at } else { incident.from };
+        let seconds = incident.to.unwrap_or(last_known).duration_since(incident.from).as_secs();
         Reverse((incident.open, incident.verdict.as_deref() == Some("unhealthy"), seconds))
     };
     let (mut found, mut not_known) = (Vec::new(), 0);

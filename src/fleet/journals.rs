@@ -15,7 +15,7 @@ use crate::report::redaction::without_secrets_of_log;
 /// How long before an incident its journals begin.
 const BEFORE: Duration = Duration::from_secs(10 * 60);
 
-/// How long after the beginning of an incident its journals end at the latest.
+/// The latest end of the journals of an incident, counted from its beginning.
 const LONGEST: Duration = Duration::from_secs(20 * 60);
 
 /// How long after the end of an incident its journals end.
@@ -24,23 +24,25 @@ const AFTER: Duration = Duration::from_secs(60);
 /// The number of bytes of an answer that are read.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// What `journalctl` prints if it finds nothing.
-const NO_ENTRIES: &str = "-- No entries --";
+/// The largest distance of a time zone west of UTC.
+const WEST: Duration = Duration::from_secs(12 * 3600);
 
-/// How the kubelet's answer begins if journald does not know the unit: the kubelet then looks for a log file, for which it accepts
-/// no times.
+/// How the kubelet's answer begins if journald does not know the unit: the kubelet then looks for a log file, and rejects a query
+/// that contains times.
 const NO_UNIT: &str = "options present and query resolved to log files";
 
 /// Why there is no journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalError {
-    /// The kubelet answers, and has no entries of this unit.
+    /// The journal of this unit has no entries of the period.
     Empty(String),
+    /// The node has no journal of this unit.
+    NoUnit(String),
     /// The kubelet answers no query.
     NotServed(String),
 }
 
-/// The time of a node whose journals are read, by the clock of the node.
+/// The period for which journals are read, by the clock of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JournalPeriod {
     since: Wall,
@@ -54,23 +56,27 @@ impl JournalPeriod {
         Self { since: from.minus(BEFORE), until: to.map_or(longest, |to| to.plus(AFTER).min(longest)) }
     }
 
-    /// Returns the lines up to the first one after the period. Each message begins with its time in UTC, such as
-    /// `Nov 21 02:00:01.123456`, and its other lines do not.
-    fn lines_until_end(self, text: &str) -> &str {
+    /// Returns the messages of this period. Each message begins with its time in UTC, such as `Nov 21 02:00:01.123456`, and its
+    /// other lines do not. A text without such times is returned unchanged.
+    fn messages(self, text: &str) -> String {
         let minutes = self.until.duration_since(self.since).as_secs() / 60;
         let minute = |number| minute_of(self.since.plus(Duration::from_secs(60 * number)));
-        let inside: Vec<String> = (0..=minutes).map(minute).collect();
-        let (mut has_begun, mut end) = (false, 0);
+        let inside: Vec<String> = (0..=minutes).map(minute).chain([minute_of(self.until)]).collect();
+        let (mut kept, mut is_inside, mut has_times) = (String::new(), false, false);
         for line in text.split_inclusive('\n') {
             let begin = line.get(..MINUTE_SIZE).unwrap_or_default();
-            let is_inside = inside.iter().any(|minute| minute == begin);
-            if has_begun && !is_inside && begins_with_time(begin) {
-                break;
+            if begins_with_time(begin) {
+                has_times = true;
+                is_inside = inside.iter().any(|minute| minute == begin);
+                if !is_inside && !kept.is_empty() {
+                    break;
+                }
             }
-            has_begun |= is_inside;
-            end += line.len();
+            if is_inside {
+                kept.push_str(line);
+            }
         }
-        &text[..end]
+        if has_times { kept } else { text.to_owned() }
     }
 }
 
@@ -112,8 +118,10 @@ pub(super) fn units(node: &ListedNode) -> Vec<&'static str> {
     vec!["kubelet", runtime]
 }
 
-/// Reads the journal of a unit, without secrets. The query has no end, because some kubelets pass the beginning to `journalctl` as
-/// the end too.
+/// Reads the journal of a unit, without secrets.
+///
+/// The query has no end, because some kubelets pass the beginning to `journalctl` as the end too. `journalctl` takes the beginning
+/// as a local time. If the node is west of UTC, the first answer begins too late, so a second query begins twelve hours earlier.
 pub(super) async fn read(
     cluster: &Cluster,
     node: &str,
@@ -121,11 +129,29 @@ pub(super) async fn read(
     period: JournalPeriod,
     timeout: Duration,
 ) -> Result<String, JournalError> {
+    let first = read_since(cluster, node, unit, period, period.since, timeout).await;
+    match first {
+        Err(JournalError::Empty(_)) => {
+            read_since(cluster, node, unit, period, period.since.minus(WEST), timeout).await
+        }
+        other => other,
+    }
+}
+
+/// Reads the journal of a unit with one query.
+async fn read_since(
+    cluster: &Cluster,
+    node: &str,
+    unit: &str,
+    period: JournalPeriod,
+    since: Wall,
+    timeout: Duration,
+) -> Result<String, JournalError> {
     let url = format!(
         "{}/api/v1/nodes/{}/proxy/logs/?query={unit}&sinceTime={}",
         cluster.server,
         encoded(node),
-        seconds(period.since)
+        seconds(since)
     );
     let answer = cluster.client.get_beginning(&url, MAX_BYTES, timeout).await;
     let text = answer.and_then(|answer| answer.document(&url));
@@ -135,14 +161,15 @@ pub(super) async fn read(
         let why = "the kubelet does not answer log queries (enableSystemLogQuery is off)";
         return Err(JournalError::NotServed(why.to_owned()));
     }
-    if text.starts_with(NO_UNIT) {
-        return Err(JournalError::Empty("the node has no journal of this unit".to_owned()));
+    if text.trim_start().starts_with(NO_UNIT) {
+        return Err(JournalError::NoUnit("the node has no journal of this unit".to_owned()));
     }
-    let lines = period.lines_until_end(&text);
-    if lines.trim().is_empty() || lines.trim() == NO_ENTRIES {
+    let messages = period.messages(&text);
+    // Without entries, `journalctl` prints only remarks.
+    if messages.lines().all(|line| line.trim().is_empty() || line.starts_with("-- ")) {
         return Err(JournalError::Empty("the journal has no entries of that time".to_owned()));
     }
-    Ok(without_secrets_of_log(lines))
+    Ok(without_secrets_of_log(&messages))
 }
 
 /// Returns a time in RFC 3339, in whole seconds.
@@ -170,14 +197,15 @@ mod tests {
     }
 
     #[test]
-    fn lines_after_the_period_are_left_out() {
-        let from = "2026-12-31T23:58:00Z".parse::<Wall>().unwrap();
-        let period = JournalPeriod::of_incident(from, Some(from.plus(Duration::from_secs(60))));
-        let inside = "Dec 31 23:50:00.1 n1 kubelet[7]: a\n  more of a\nJan 01 00:00:59.9 n1 kubelet[7]: b\n";
-        let after = "Jan 01 00:01:00.0 n1 kubelet[7]: c\nDec 31 23:55:00.0 n1 kubelet[7]: d\n";
-        assert_eq!(period.lines_until_end(&format!("{inside}{after}")), inside);
-        // Nothing is cut from a text with other times.
-        assert_eq!(period.lines_until_end("2026-12-31T23:50 a\nb\n"), "2026-12-31T23:50 a\nb\n");
+    fn only_messages_of_the_period_are_kept() {
+        let from = "2026-12-31T23:58:50Z".parse::<Wall>().unwrap();
+        let period = JournalPeriod::of_incident(from, Some(from.plus(Duration::from_secs(80))));
+        let before = "Dec 31 20:00:00.1 n1 kubelet[7]: x\n  more of x\n";
+        let inside = "Dec 31 23:48:55.1 n1 kubelet[7]: a\n  more of a\nJan 01 00:01:09.9 n1 kubelet[7]: b\n";
+        let after = "Jan 01 00:02:00.0 n1 kubelet[7]: c\n  more of c\n";
+        assert_eq!(period.messages(&format!("{before}{inside}{after}")), inside);
+        assert_eq!(period.messages(&format!("{before}{after}")), "");
+        assert_eq!(period.messages("2026-12-31T23:50 a\nb\n"), "2026-12-31T23:50 a\nb\n");
     }
 
     #[test]

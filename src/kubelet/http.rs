@@ -250,7 +250,7 @@ struct WrittenDocument<'a> {
     body: Bytes,
 }
 
-/// Splits a URL. Refuses URLs with a user name, blanks or control characters.
+/// Splits a URL. Refuses URLs with a user name, with a query but no path, and with blanks or control characters.
 fn parse_url(url: &str) -> Result<RequestParts<'_>, Error> {
     let invalid = || Error::Url { url: url.to_owned() };
     let (tls, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
@@ -260,7 +260,7 @@ fn parse_url(url: &str) -> Result<RequestParts<'_>, Error> {
     };
     let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
     let clean = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-    if authority.is_empty() || authority.contains('@') || !clean(authority) || !clean(path) {
+    if authority.is_empty() || authority.contains(['@', '?', '#']) || !clean(authority) || !clean(path) {
         return Err(invalid());
     }
     let port = authority

@@ -12,8 +12,24 @@ const LEFT_OUT: &str = "(left out)";
 
 /// More parts of names in logs that mark the text after them as secret.
 #[cfg(feature = "cli")]
-const SECRETS_IN_LOGS: [&str; 8] =
-    ["authorization", "cookie", "signature", "apikey", "api-key", "api_key", "passphrase", "key-data"];
+const SECRETS_IN_LOGS: [&str; 12] = [
+    "authorization",
+    "cookie",
+    "signature",
+    "apikey",
+    "api-key",
+    "api_key",
+    "passphrase",
+    "key-data",
+    "accountkey",
+    "accesskey",
+    "access-key",
+    "access_key",
+];
+
+/// Texts in logs of the kubelet after which values without names follow: the environment of a container, and a command in it.
+#[cfg(feature = "cli")]
+const SECRET_LISTS_IN_LOGS: [&str; 2] = ["Env:[]EnvVar{", "cmd=["];
 
 /// Ends of names in logs that mark the text after them as secret.
 #[cfg(feature = "cli")]
@@ -36,9 +52,11 @@ pub(crate) fn without_secrets_of_log(text: &str) -> String {
     // The number of next lines that contain a secret.
     let mut secret_lines = 0;
     for line in text.lines() {
-        let is_key_end = line.contains("-----END ");
+        // A line may end a certificate and begin a key.
+        let is_key_end = line.rfind("-----END ") > line.rfind("-----BEGIN ");
         let key_begin = line.find("-----BEGIN ").filter(|at| line[*at..].contains("PRIVATE KEY"));
-        let begin = if secret_lines > 0 { Some(0) } else { key_begin.or_else(|| secret_begin(line)) };
+        let begin = [key_begin, secret_begin(line), list_begin(line)].into_iter().flatten().min();
+        let begin = if secret_lines > 0 { Some(0) } else { begin };
         let visible = line.get(..begin.unwrap_or(line.len())).unwrap_or_default();
         shown.push_str(&without_url_users(visible));
         if begin.is_some() {
@@ -53,6 +71,12 @@ pub(crate) fn without_secrets_of_log(text: &str) -> String {
         };
     }
     shown
+}
+
+/// Returns where the first list of values without names begins in a line.
+#[cfg(feature = "cli")]
+fn list_begin(line: &str) -> Option<usize> {
+    SECRET_LISTS_IN_LOGS.iter().filter_map(|list| Some(line.find(list)? + list.len())).min()
 }
 
 /// Returns where the first secret of a line begins.
@@ -287,8 +311,19 @@ mod tests {
             ("sends Bearer t0p0 to the server", "sends Bearer (left out)"),
             ("a header Basic dXNlcjp0MHA=", "a header Basic (left out)"),
             ("kubelet --token t0p --v 2", "kubelet --token (left out)"),
-            (r#"cmd=["mysqladmin","--password","t0p"]"#, r#"cmd=["mysqladmin","--password",(left out)"#),
-            (r#"cmd=["redis-cli","--pass","t0p"]"#, r#"cmd=["redis-cli","--pass",(left out)"#),
+            (r#"["mysqladmin","--password","t0p"]"#, r#"["mysqladmin","--password",(left out)"#),
+            (r#"["redis-cli","--pass","t0p"]"#, r#"["redis-cli","--pass",(left out)"#),
+            (r#"err="x" cmd=["redis-cli","-a","t0p"]"#, r#"err="x" cmd=[(left out)"#),
+            (
+                "&Container{Name:app,Env:[]EnvVar{EnvVar{Name:DB_PASSWORD,Value:t0p,},},}",
+                "&Container{Name:app,Env:[]EnvVar{(left out)",
+            ),
+            ("--db-password=t0p -----BEGIN PRIVATE KEY-----", "--db-password=(left out)"),
+            (
+                "-----END CERTIFICATE----------BEGIN PRIVATE KEY-----\nt0p",
+                "-----END CERTIFICATE-----(left out)\n(left out)",
+            ),
+            ("azurestorageaccountkey=t0p", "azurestorageaccountkey=(left out)"),
             ("DB_PASS=t0p", "DB_PASS=(left out)"),
             ("password = \"t0p\"", "password =(left out)"),
             ("password%3Dt0p", "password%3D(left out)"),

@@ -23,7 +23,7 @@ struct Served {
     running: Running,
     address: String,
     place: CaptureDir,
-    /// The lines that the recorder has printed so far.
+    /// The lines that were read from the recorder so far.
     printed: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl Served {
         (status, String::from_utf8_lossy(&body.unwrap()).into_owned())
     }
 
-    /// Ends the recorder; returns everything that it printed after the lines that were read already.
+    /// Ends the recorder; returns the lines that were read before and all later output.
     fn end(self) -> String {
         self.running.signal("TERM");
         let output = self.running.wait();

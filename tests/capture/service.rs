@@ -360,7 +360,7 @@ fn recorder_without_an_endpoint_waits_for_a_runtime() {
     ];
     let mut running = Invocation::new(&how).spawn();
     let waits = until(&mut running, "waiting for the runtime");
-    assert!(waits.contains("no container runtime is found"), "{waits}");
+    assert!(waits.contains("no container runtime was found"), "{waits}");
     std::os::unix::fs::symlink(fake.socket(), root.join("run/crio/crio.sock")).unwrap();
     assert_eq!(until(&mut running, "found the runtime"), "found the runtime at unix:///run/crio/crio.sock");
     until(&mut running, "the runtime is");

@@ -82,7 +82,7 @@ fn flags(minor: u32) -> &'static str {
     }
 }
 
-/// Returns a manifest of kubeadm, shortened to the fields that all four have.
+/// Returns a manifest of kubeadm, shortened to the fields that all four control-plane manifests have.
 fn manifest(name: &str, minor: u32) -> String {
     format!(
         "apiVersion: v1

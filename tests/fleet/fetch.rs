@@ -96,7 +96,7 @@ fn journal(path: &str) -> Reply {
     }
     assert_eq!(path, format!("/api/v1/nodes/open/proxy/logs/?query=containerd&{since}"));
     Reply::ok(
-        "options present and query resolved to log files for [containerd]\ntry without specifying options",
+        "\noptions present and query resolved to log files for [containerd]\ntry without specifying options",
     )
 }
 

@@ -101,7 +101,7 @@ impl KubeletView {
         let answer = api.get("/pods", self.timeout).await.and_then(|answer| answer.bytes(&url));
         let text = answer.map_err(|why| why.to_string())?;
         KubeletPods::parse(&text, context.clock.wall())
-            .map_err(|why| format!("what `{url}` answers cannot be used: {why}"))
+            .map_err(|why| format!("the answer from `{url}` cannot be used: {why}"))
     }
 }
 
@@ -116,7 +116,7 @@ pub fn own_socket(context: &Context) -> Option<PathBuf> {
         .in_time("the kubelet's Pods API", move || (examined.exists(), open_to_others(&host, &examined)))?;
     if let Some(directory) = open.filter(|_| exists) {
         context.remark(&format!(
-            "the kubelet's Pods API is not used: others may write to `{}`, so that anybody may listen there",
+            "the kubelet's Pods API is not used: other users can write to `{}`, so anybody could serve this socket",
             directory.display()
         ));
         return None;

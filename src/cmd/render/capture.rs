@@ -29,7 +29,7 @@ pub fn recording_started(endpoint: &str, directory: &Path, max_bytes: u64) -> St
 
 /// Formats the message that the runtime is missing or does not answer `Version`.
 pub fn no_runtime(why: Option<&cri::Error>) -> String {
-    let why = why.map_or_else(|| "no container runtime is found".to_owned(), ToString::to_string);
+    let why = why.map_or_else(|| "no container runtime was found".to_owned(), ToString::to_string);
     format!("waiting for the runtime, and recording that it is missing: {}", escaped(&why))
 }
 
@@ -56,7 +56,7 @@ pub fn no_disk(directory: &Path, why: Option<capture::Error>) -> String {
 pub fn closed_exports(token_file: &Path, why: &str) -> String {
     let file = token_file.display().to_string();
     format!(
-        "/capture and /bundle are closed until the token file `{}` is right: {}",
+        "/capture and /bundle are closed until the token file `{}` can be used: {}",
         escaped(&file),
         escaped(why)
     )

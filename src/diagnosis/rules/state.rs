@@ -1,4 +1,4 @@
-//! D16, D19, D20, D31, D33: the runtime reports a problem of itself, or its answers about containers are wrong.
+//! D16, D19, D20, D31, D33: the runtime reports a problem of its own, or its answers about containers are wrong.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn status_answer(evidence: &Evidence) -> Option<&RuntimeStatus> {
     evidence.runtime.status.as_ref()?.result.as_ref().ok()
 }
 
-/// Applies D31. This reason alone makes the node `NotReady` after 30 s.
+/// Applies D31. This problem alone makes the node `NotReady` after 30 s.
 pub(super) fn not_ready(case: &Case<'_>) -> Option<HealthFinding> {
     let call = case.evidence.runtime.status.as_ref()?;
     let mut confidence = Confidence::Certain;
@@ -93,8 +93,8 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     }
     if let Some(journal) = evidence.journal.as_ref().filter(|journal| journal.network_failures > 0) {
         signs.push(format!(
-            "{} failures of network set-up or tear-down in the journal",
-            journal.network_failures
+            "{} of network set-up or tear-down in the journal",
+            plural(journal.network_failures, "failure")
         ));
     }
     if signs.is_empty() {
@@ -109,7 +109,9 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     }
     found.evidence = signs;
     found.evidence.push("pods cannot start or stop because of this; it does not block PLEG".to_owned());
-    found.next.push("is the network's DaemonSet running here? ls /etc/cni/net.d".to_owned());
+    found
+        .next
+        .push("check that the network plugin's DaemonSet runs on this node: ls /etc/cni/net.d".to_owned());
     Some(found)
 }
 

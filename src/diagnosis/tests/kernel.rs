@@ -1,4 +1,4 @@
-//! Tests of D37: for what tasks wait in the kernel. The tests on the real kernel need root, and cause the wait themselves
+//! Tests of D37: what tasks in the kernel wait for. The tests on the real kernel need root, and cause the wait themselves
 //! with their own files, mounts and cgroups; elsewhere they print why they are skipped.
 
 use std::fs;

@@ -284,9 +284,9 @@ fn the_pods_api_below_a_directory_that_others_may_write_to_is_not_used() {
     let api = root.join("pods-api");
     fs::set_permissions(&api, fs::Permissions::from_mode(0o777)).unwrap();
     let output = run();
-    assert!(output.stderr.contains("others may write to"), "{output}");
+    assert!(output.stderr.contains("other users can write to"), "{output}");
     assert_eq!(server.calls(), 0);
     fs::set_permissions(&api, fs::Permissions::from_mode(0o750)).unwrap();
     let output = run();
-    assert_eq!((server.calls(), output.stderr.contains("others may write to")), (1, false), "{output}");
+    assert_eq!((server.calls(), output.stderr.contains("other users can write to")), (1, false), "{output}");
 }
