@@ -22,6 +22,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// The names of the months in logs and in HTTP headers.
+pub const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
 /// A reading of the monotonic clock. Only differences have a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Mono(Duration);
@@ -88,12 +92,17 @@ impl Wall {
         Self(self.0.saturating_sub(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)))
     }
 
+    /// Returns the time in RFC 3339, in whole seconds of UTC, such as `2026-11-21T02:00:00Z`.
+    #[cfg(feature = "cli")]
+    pub fn whole_seconds(self) -> String {
+        let text = self.to_string();
+        format!("{}Z", text.get(..19).unwrap_or_default())
+    }
+
     /// Returns the time in whole seconds of UTC without punctuation, such as `20261121T020000Z`: part of a file name.
     #[cfg(feature = "cli")]
     pub fn compact(self) -> String {
-        let seconds: String =
-            self.to_string().chars().take(19).filter(|letter| !"-:".contains(*letter)).collect();
-        seconds + "Z"
+        self.whole_seconds().replace(['-', ':'], "")
     }
 
     fn system_time(self) -> SystemTime {
@@ -265,6 +274,7 @@ mod tests {
     #[cfg(feature = "cli")]
     fn compact_time_has_no_punctuation() {
         assert_eq!(Wall::from_nanos(1_700_000_000_999_000_001).compact(), "20231114T221320Z");
+        assert_eq!(Wall::from_nanos(1_700_000_000_999_000_001).whole_seconds(), "2023-11-14T22:13:20Z");
     }
 
     #[test]

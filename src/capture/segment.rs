@@ -29,7 +29,7 @@ const SUFFIX: &str = ".seg";
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The file does not begin with [`MAGIC`].
-    #[error("it does not begin like one")]
+    #[error("its first bytes are not those of a capture")]
     NoSegment,
     /// A later release wrote the file in another version of the format.
     #[error("it has version {0} of the format, which only a later release reads")]

@@ -102,7 +102,7 @@ async fn fetch(
     context: &Context,
 ) -> Vec<FetchedFile> {
     let timeout = context.timeout.unwrap_or(TIMEOUT);
-    let wanted = &arguments.recorders.fetch;
+    let wanted = &arguments.recorders.download;
     let save = |ending: &str, bytes: &[u8]| {
         let name = incident.file_name(ending).ok_or("the node's name cannot be the name of a file")?;
         save::write(&directory.join(&name), |file| file.write_all(bytes)).map_err(|why| why.to_string())?;

@@ -1,18 +1,17 @@
 //! `record --events`: creates one Event on the Node when an incident has begun, and one when it is over.
 //!
-//! plegctl sends only two things with a method other than GET: these Events, and the captures of `record --on-incident-put`. A
-//! separate thread sends at most 20 Events an hour, tries each three times, and counts what it
-//! could not send in a metric.
+//! A separate thread sends at most 20 Events an hour, tries each three times, and counts what it could not send in a
+//! metric.
 
 use std::collections::VecDeque;
-use std::io::{self, Write as _};
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 
+use super::incident_delivery::{DeliveryCounts, deliver};
 use super::incident_steps::{IncidentSteps, PERIOD, Step};
 use crate::capture::entry::Incident;
 use crate::capture::recording::RecordingView;
@@ -21,7 +20,6 @@ use crate::fleet::error_text;
 use crate::kubelet::http::WriteMethod;
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
 use crate::report::duration::elapsed;
-use crate::report::escape::escaped;
 use crate::report::json as json_text;
 use crate::threads;
 
@@ -39,56 +37,23 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of characters of a message.
 const MAX_MESSAGE: usize = 1000;
 
-/// Counts what was sent.
-#[derive(Debug, Default)]
-pub struct SentCounts {
-    done: AtomicU64,
-    failed: AtomicU64,
-    limited: AtomicU64,
-}
-
-impl SentCounts {
-    /// Counts one that was sent.
-    pub fn add_done(&self) {
-        self.done.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts one that could not be sent, and prints the reason to stderr.
-    pub fn add_failed(&self, what: &str, why: &str) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        // Nobody may read stderr.
-        let _ = writeln!(io::stderr(), "{what}: {}", escaped(why));
-    }
-
-    /// Renders the metric `name`.
-    pub fn metrics(&self, name: &str, help: &str) -> String {
-        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        format!(
-            "# HELP {name} {help}\n# TYPE {name} counter\n{name}{{outcome=\"done\"}} {}\n\
-             {name}{{outcome=\"failed\"}} {}\n{name}{{outcome=\"limited\"}} {}\n",
-            count(&self.done),
-            count(&self.failed),
-            count(&self.limited)
-        )
-    }
-}
-
 /// Starts the thread that sends the Events of `node`.
-pub fn start(node: String, view: RecordingView, clock: Arc<dyn Clock>) -> io::Result<Arc<SentCounts>> {
-    let counts = Arc::new(SentCounts::default());
+pub fn start(node: String, view: RecordingView, clock: Arc<dyn Clock>) -> io::Result<Arc<DeliveryCounts>> {
+    let counts = Arc::new(DeliveryCounts::default());
     let sent = Arc::clone(&counts);
     threads::run_event_loop("events", async move {
         let (mut steps, mut times) = (IncidentSteps::default(), VecDeque::new());
         loop {
             for (step, incident) in steps.due(&view.incidents()) {
                 if !is_allowed(&mut times, clock.mono()) {
-                    sent.limited.fetch_add(1, Ordering::Relaxed);
+                    sent.add_limited();
                     continue;
                 }
-                match send(&node, step, &incident, clock.wall()).await {
-                    Ok(()) => sent.add_done(),
-                    Err(why) => sent.add_failed("cannot create an Event", &why),
-                }
+                // Each attempt sends the same name, so that the Event is created only once.
+                let event = json_text::text(&event(&node, step, &incident, clock.wall())).unwrap_or_default();
+                let event = Bytes::from(event);
+                let outcome = deliver(&PAUSES, || send(event.clone())).await;
+                sent.add("cannot create an Event", outcome);
             }
             tokio::time::sleep(PERIOD).await;
         }
@@ -106,21 +71,8 @@ fn is_allowed(times: &mut VecDeque<Mono>, now: Mono) -> bool {
     is_allowed
 }
 
-/// Sends an Event, several times if necessary. The Event has the same name each time, so that it is created only once.
-async fn send(node: &str, step: Step, incident: &Incident, now: Wall) -> Result<(), String> {
-    let body = json_text::text(&event(node, step, incident, now)).unwrap_or_default();
-    let mut why = String::new();
-    for pause in [Duration::ZERO].into_iter().chain(PAUSES) {
-        tokio::time::sleep(pause).await;
-        match send_once(Bytes::from(body.clone())).await {
-            Ok(()) => return Ok(()),
-            Err(failure) => why = failure,
-        }
-    }
-    Err(why)
-}
-
-async fn send_once(body: Bytes) -> Result<(), String> {
+/// Sends an Event once.
+async fn send(body: Bytes) -> Result<(), String> {
     // The token of a pod changes every hour, so it is read each time.
     let sources = KubeconfigSources::of_environment(None);
     let cluster = kubeconfig::cluster(&sources, None, TIMEOUT).map_err(|why| why.to_string())?;

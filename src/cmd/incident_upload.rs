@@ -1,9 +1,8 @@
 //! `record --on-incident-put URL`: sends the capture of each incident to an object store, so that the evidence outlives the
-//! node: once when the incident has begun and is diagnosed, and again, complete, when the period after its end
-//! is over too (`--after`).
+//! node: once when the incident has begun and is diagnosed, and again, complete, when the period after its end is over too
+//! (`--after`).
 //!
-//! plegctl sends only two things with a method other than GET: these captures, and the Events of `record --events`. A separate
-//! thread exports and sends one capture at a time, so that no relist is delayed. The query of the URL may be a
+//! A separate thread exports and sends one capture at a time, so that no relist is delayed. The query of the URL may be a
 //! signature, so no message contains it.
 
 use std::io;
@@ -13,7 +12,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 
-use super::incident_events::SentCounts;
+use super::incident_delivery::{DeliveryCounts, deliver};
 use super::incident_steps::{IncidentSteps, PERIOD, Step};
 use super::recorder_exports;
 use crate::capture::entry::Incident;
@@ -79,8 +78,8 @@ pub fn start(
     node: String,
     directory: PathBuf,
     view: RecordingView,
-) -> io::Result<Arc<SentCounts>> {
-    let counts = Arc::new(SentCounts::default());
+) -> io::Result<Arc<DeliveryCounts>> {
+    let counts = Arc::new(DeliveryCounts::default());
     let sent = Arc::clone(&counts);
     threads::run_event_loop("uploads", async move {
         let (mut steps, mut waiting) = (IncidentSteps::default(), Vec::new());
@@ -92,10 +91,8 @@ pub fn start(
                 *step == Step::Begun || Wall::from_nanos(incident.pinned_to) <= known.taken_at
             };
             for (_, incident) in waiting.extract_if(.., |(step, incident)| is_due(step, incident)) {
-                match send(&target, &node, &directory, &view, &incident).await {
-                    Ok(()) => sent.add_done(),
-                    Err(why) => sent.add_failed("cannot send the capture of an incident", &why),
-                }
+                let outcome = deliver(&PAUSES, || send(&target, &node, &directory, &view, &incident)).await;
+                sent.add("cannot send the capture of an incident", outcome);
             }
             tokio::time::sleep(PERIOD).await;
         }
@@ -103,7 +100,7 @@ pub fn start(
     Ok(counts)
 }
 
-/// Exports the capture of an incident and sends it, several times if necessary.
+/// Exports the capture of an incident and sends it once.
 async fn send(
     target: &UploadTarget,
     node: &str,
@@ -111,27 +108,7 @@ async fn send(
     view: &RecordingView,
     incident: &Incident,
 ) -> Result<(), String> {
-    let mut why = String::new();
-    for pause in [Duration::ZERO].into_iter().chain(PAUSES) {
-        tokio::time::sleep(pause).await;
-        let sent = match recorder_exports::incident_export(directory, view, incident.from) {
-            Ok(capture) => send_once(target, node, incident, Bytes::from(capture)).await,
-            Err(failure) => Err(failure),
-        };
-        match sent {
-            Ok(()) => return Ok(()),
-            Err(failure) => why = failure,
-        }
-    }
-    Err(why)
-}
-
-async fn send_once(
-    target: &UploadTarget,
-    node: &str,
-    incident: &Incident,
-    capture: Bytes,
-) -> Result<(), String> {
+    let capture = Bytes::from(recorder_exports::incident_export(directory, view, incident.from)?);
     let url = target.url(node, incident.number, Wall::from_nanos(incident.from))?;
     let client = HttpClient::default().with_headers(&[(BLOB_TYPE.0.to_owned(), BLOB_TYPE.1.to_owned())]);
     match client.write(WriteMethod::Put, &url, "application/octet-stream", capture, TIMEOUT).await {

@@ -14,6 +14,7 @@ mod fleet_fetch;
 mod health;
 mod health_state;
 mod help;
+mod incident_delivery;
 mod incident_events;
 mod incident_steps;
 mod incident_upload;

@@ -134,7 +134,7 @@ pub(super) struct RecorderArgs {
     incidents: bool,
 
     #[command(flatten)]
-    pub(super) fetch: FetchArgs,
+    pub(super) download: FetchArgs,
 
     /// With --incidents and --fetch: how far to look back
     #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "24h", conflicts_with_all = ["watch", "preflight"])]
@@ -183,7 +183,7 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
     let cluster = kubeconfig::cluster(&kubeconfig_sources, arguments.context.as_deref(), timeout)?;
     context.note(1, &format!("API server {} by context {}", cluster.server, cluster.context));
     if let Some(namespace) =
-        arguments.namespace.as_ref().filter(|_| arguments.recorders.fetch.fetch.is_none())
+        arguments.namespace.as_ref().filter(|_| arguments.recorders.download.fetch.is_none())
     {
         context.note(1, &format!("nodes have no namespace, so --namespace {namespace} changes nothing"));
     }
@@ -198,7 +198,7 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
         context.remark("note: --interval is now --period; the next release no longer accepts --interval");
     }
     let cluster = Arc::new(cluster);
-    let wanted = &arguments.recorders.fetch;
+    let wanted = &arguments.recorders.download;
     if let (Some(directory), Some(token_file)) = (&wanted.fetch, &wanted.token_file) {
         return block_on(fleet_fetch::run(arguments, context, &cluster, directory, token_file))?;
     }

@@ -25,7 +25,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::context::{Context, block_on};
 use super::health::{SIMULATED_KUBELET, diagnose};
-use super::incident_events::SentCounts;
+use super::incident_delivery::DeliveryCounts;
 use super::incident_upload::UploadTarget;
 use super::kubelet_access::KubeletAccess;
 use super::metrics_server::{MetricsPage, ServedPages};
@@ -135,9 +135,10 @@ pub struct RecordArgs {
     #[arg(long)]
     events: bool,
 
-    /// PUT the capture of each incident to this URL of an object store: when it has begun, and again when it is over and
-    /// the time of --after too. {node}, {incident} and {from}, the time of its beginning, are replaced; the numbers of incidents begin again in
-    /// a new recording. @FILE reads the URL from a file each time, so that a signature is not in the list of processes
+    /// PUT the capture of each incident to this URL of an object store: when it has begun, and again when the time of
+    /// --after has passed since its end. {node}, {incident} and {from}, the time of its beginning, are replaced; the numbers
+    /// of incidents begin again in a new recording. @FILE reads the URL from a file each time, so that a signature is not in
+    /// the list of processes
     #[arg(long, value_name = "URL|@FILE")]
     on_incident_put: Option<String>,
 
@@ -261,7 +262,7 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
         );
         let pages = ServedPages {
             shared_state: recording.shared_state(),
-            metrics: with_sent(recording.metrics_page(), sent),
+            metrics: with_deliveries(recording.metrics_page(), sent),
             more: recorder_pages::pages(recording.view(), names, Arc::new(exports)),
         };
         let bound = metrics_server::serve(address, pages);
@@ -289,10 +290,10 @@ fn closed_exports(path: &Path) -> Option<String> {
 }
 
 /// A counter of what is sent: the name of its metric, the help of the metric, the counts.
-type SentMetric = (&'static str, &'static str, Arc<SentCounts>);
+type DeliveryMetric = (&'static str, &'static str, Arc<DeliveryCounts>);
 
 /// Adds the counters of what is sent to a page of metrics.
-fn with_sent(page: MetricsPage, sent: Vec<SentMetric>) -> MetricsPage {
+fn with_deliveries(page: MetricsPage, sent: Vec<DeliveryMetric>) -> MetricsPage {
     Arc::new(move || {
         let more = sent.iter().map(|(name, help, counts)| counts.metrics(name, help));
         more.fold(page(), |page, more| page + &more)

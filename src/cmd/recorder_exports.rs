@@ -16,6 +16,7 @@ use super::health::bundle::{self, MissingFile};
 use super::metrics_server::{HttpReply, HttpRequest, JobOutput, MetricsPage, PageReply};
 use super::recorder_pages::{IncidentList, RecorderVerdict};
 use super::token_file::Token;
+use crate::capture::entry::Incident;
 use crate::capture::recording::{IncidentSnapshot, RecordingView};
 use crate::capture::{self, Error, Pseudonyms, Range, open_part};
 use crate::clock::Wall;
@@ -235,9 +236,11 @@ impl CaptureRequest {
     ) -> Result<(capture::Capture, Range), HttpReply> {
         let range = match self.incident {
             None => self.range,
-            Some(number) => pinned(&view.incidents(), number).ok_or_else(|| {
-                HttpReply::error("404 Not Found", "the capture has no such incident; see /incidents")
-            })?,
+            Some(number) => {
+                let found = pinned(&view.incidents(), |incident| incident.number == number);
+                let why = "the capture has no such incident; see /incidents";
+                found.ok_or_else(|| HttpReply::error("404 Not Found", why))?
+            }
         };
         let opened = open_part(directory, range, view.clock());
         let capture = opened.map_err(|why| match why {
@@ -254,9 +257,7 @@ pub fn incident_export(
     view: &RecordingView,
     from: i64,
 ) -> Result<Vec<u8>, String> {
-    let known = view.incidents();
-    let incident = known.incidents.iter().find(|incident| incident.from == from);
-    let range = incident.and_then(|incident| pinned(&known, incident.number));
+    let range = pinned(&view.incidents(), |incident| incident.from == from);
     let range = range.ok_or("the capture does not contain the incident")?;
     let part = open_part(directory, range, view.clock()).map_err(|why| why.to_string())?;
     let mut bytes = Vec::new();
@@ -267,9 +268,9 @@ pub fn incident_export(
     Ok(bytes)
 }
 
-/// Returns the period that is pinned for an incident.
-fn pinned(known: &IncidentSnapshot, number: u64) -> Option<Range> {
-    let incident = known.incidents.iter().find(|incident| incident.number == number)?;
+/// Returns the period that is pinned for the first incident that is wanted.
+fn pinned(known: &IncidentSnapshot, is_wanted: impl Fn(&Incident) -> bool) -> Option<Range> {
+    let incident = known.incidents.iter().find(|incident| is_wanted(incident))?;
     let to = Wall::known(incident.to).map(|_| Wall::from_nanos(incident.pinned_to));
     Some(Range { from: Some(Wall::from_nanos(incident.pinned_from)), to })
 }
@@ -283,7 +284,6 @@ fn time(text: &str) -> Result<Wall, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::entry::Incident;
 
     fn parse(query: &str) -> Result<CaptureRequest, &'static str> {
         match CaptureRequest::parse(&HttpRequest::of("/capture", query))? {
@@ -328,9 +328,10 @@ mod tests {
             incidents: vec![incident(1, 30), incident(2, 0)],
         };
         let (from, to) = (Some(Wall::from_nanos(10)), Some(Wall::from_nanos(40)));
-        assert_eq!(pinned(&known, 1), Some(Range { from, to }));
-        assert_eq!(pinned(&known, 2), Some(Range { from, to: None }));
-        assert_eq!(pinned(&known, 3), None);
+        let pinned = |number| pinned(&known, |incident| incident.number == number);
+        assert_eq!(pinned(1), Some(Range { from, to }));
+        assert_eq!(pinned(2), Some(Range { from, to: None }));
+        assert_eq!(pinned(3), None);
     }
 
     #[test]

@@ -98,8 +98,8 @@ pub fn worst_incidents(readings: &IncidentReadings) -> (Vec<WorstIncident>, usiz
             not_known += 1;
             continue;
         };
-        let worst = list.incidents.iter().min_by_key(|incident| rank(incident, list.taken_at));
-        found.extend(worst.map(|worst| {
+        let ranked = list.incidents.iter().map(|incident| (rank(incident, list.taken_at), incident));
+        found.extend(ranked.min_by_key(|(rank, _)| *rank).map(|(rank, worst)| {
             let of_node = |time| corrected(time, -list.clock_ahead);
             let incident = WorstIncident {
                 node: reading.listed.name.clone(),
@@ -109,7 +109,7 @@ pub fn worst_incidents(readings: &IncidentReadings) -> (Vec<WorstIncident>, usiz
                 from: of_node(worst.from),
                 period: JournalPeriod::of_incident(of_node(worst.from), worst.to.map(of_node)),
             };
-            (rank(worst, list.taken_at), incident)
+            (rank, incident)
         }));
     }
     ordered::sort_by(&mut found, |one, other| (one.0, &one.1.node).cmp(&(other.0, &other.1.node)));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::verdict::error_text;
 use super::{ListedNode, NodeRuntime};
-use crate::clock::Wall;
+use crate::clock::{MONTHS, Wall};
 use crate::kubelet::http::encoded;
 use crate::kubelet::kubeconfig::Cluster;
 use crate::report::redaction::without_secrets_of_log;
@@ -97,10 +97,6 @@ fn begins_with_time(text: &str) -> bool {
     shape.get(..3).is_some_and(|month| MONTHS.contains(&month)) && shape.get(3..) == Some(" 00 00:00")
 }
 
-/// The names of the months in a journal.
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-
 /// Returns the units of a node's kubelet and runtime. In k3s and RKE2, both are in one unit, which has another name on a server
 /// than on an agent.
 pub(super) fn units(node: &ListedNode) -> Vec<&'static str> {
@@ -151,7 +147,7 @@ async fn read_since(
         "{}/api/v1/nodes/{}/proxy/logs/?query={unit}&sinceTime={}",
         cluster.server,
         encoded(node),
-        seconds(since)
+        since.whole_seconds()
     );
     let answer = cluster.client.get_beginning(&url, MAX_BYTES, timeout).await;
     let text = answer.and_then(|answer| answer.document(&url));
@@ -170,12 +166,6 @@ async fn read_since(
         return Err(JournalError::Empty("the journal has no entries of that time".to_owned()));
     }
     Ok(without_secrets_of_log(&messages))
-}
-
-/// Returns a time in RFC 3339, in whole seconds.
-fn seconds(time: Wall) -> String {
-    let text = time.to_string();
-    format!("{}Z", text.get(..19).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -213,7 +203,7 @@ mod tests {
         let at = |minute: u64| Wall::from_nanos(0).plus(Duration::from_secs(60 * minute));
         let period = |from, to| {
             let period = JournalPeriod::of_incident(from, to);
-            (seconds(period.since), seconds(period.until))
+            (period.since.whole_seconds(), period.until.whole_seconds())
         };
         let texts =
             |since: &str, until: &str| (format!("1970-01-01T{since}:00Z"), format!("1970-01-01T{until}:00Z"));

@@ -25,6 +25,7 @@ use tokio_rustls::TlsConnector;
 
 use self::metered::{LimitedReader, PreAnswerLimit};
 pub use self::tls::{CertificateProblem, ClientIdentity, PemError, ServerTrust, certificates};
+use crate::clock::MONTHS;
 use crate::report::json;
 use crate::threads;
 
@@ -199,8 +200,6 @@ impl HttpAnswer {
 
 /// Parses a date in the format that every server uses today: `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn epoch_seconds(date: &str) -> Option<f64> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let mut words = date.split_once(", ")?.1.split(' ');
     let day = words.next()?;
     let month = words.next()?;

@@ -325,7 +325,9 @@ fn no_impostor_takes_the_blame_for_a_hang(node: &TestNode) {
             && primary["container"]["id"] == pod.containers[0].as_str()
             && title.contains(&format!("containerd-shim[{shim}]"))
             && dump["primary"]["holder"]["waitsFor"]["pid"] == shim;
-        round.check(is_right, "changes the verdict", format!("{report:#}\n{dump:#}"))
+        let (other, findings) = (&dump["primary"], &dump["findings"]);
+        let names = format!("{:#}, {:#}", dump["limits"], dump["dumps"]);
+        round.check(is_right, "changes the verdict", format!("{primary:#}\n{other:#}\n{names}\n{findings:#}"))
     };
     // To create this impostor, the test restarts the daemon, which cannot start while a shim is stopped. So the hang
     // begins after that.

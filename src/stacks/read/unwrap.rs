@@ -3,6 +3,8 @@
 //!
 //! Lines of a log go in, lines of a dump come out. Lines without a prefix pass unchanged.
 
+use crate::clock::MONTHS;
+
 /// Converts lines of a log into lines of a dump.
 #[derive(Debug, Default)]
 pub struct LogUnwrapper {
@@ -116,9 +118,6 @@ fn log_time(before: &str) -> Option<String> {
     let rest = before.get(at..)?;
     Some(rest.get(..rest.find('"')?)?.to_owned())
 }
-
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Returns the length of the prefix that the journal or a container log writes before a line; 0 without a prefix.
 fn prefix_length(line: &str) -> usize {
