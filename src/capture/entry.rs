@@ -418,17 +418,12 @@ const UNKNOWN_CODE: u32 = 2;
 
 /// Returns the number with which captures store a gRPC code.
 fn code_number(code: Code) -> u32 {
-    Code::ALL
-        .iter()
-        .position(|known| *known == code)
-        .and_then(|place| u32::try_from(place + 1).ok())
-        .unwrap_or(UNKNOWN_CODE)
+    (1_u32..).zip(Code::ALL).find(|(_, known)| *known == code).map_or(UNKNOWN_CODE, |(number, _)| number)
 }
 
 /// Returns the gRPC code with this number.
 fn code_with_number(number: u32) -> Code {
-    let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
-    place.and_then(|place| Code::ALL.get(place).copied()).unwrap_or(Code::Unknown)
+    (1_u32..).zip(Code::ALL).find(|(known, _)| *known == number).map_or(Code::Unknown, |(_, code)| code)
 }
 
 /// The kinds of files that can be in the place of a socket. Captures store the index, so the order never changes.

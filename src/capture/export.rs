@@ -33,6 +33,11 @@ impl Range {
     pub fn has(self, wall: Wall) -> bool {
         self.from.is_none_or(|from| wall >= from) && self.to.is_none_or(|to| wall <= to)
     }
+
+    /// Whether the range contains a part of an incident, which has no end while it lasts.
+    pub(super) fn overlaps(self, begins: Wall, ends: Option<Wall>) -> bool {
+        self.from.is_none_or(|from| ends.is_none_or(|to| to >= from)) && self.to.is_none_or(|to| begins <= to)
+    }
 }
 
 /// The counts of an export.
@@ -176,9 +181,7 @@ impl ExportWriter<'_> {
                 range.has(wall) && self.open_calls.contains_key(&(self.session, streamed.call))
             }
             Some(Body::Incident(incident)) => {
-                let ends = Wall::known(incident.to);
-                range.from.is_none_or(|from| ends.is_none_or(|to| to >= from))
-                    && range.to.is_none_or(|to| Wall::from_nanos(incident.from) <= to)
+                range.overlaps(Wall::from_nanos(incident.from), Wall::known(incident.to))
             }
             Some(_) => range.has(wall),
             None => false,
@@ -187,12 +190,8 @@ impl ExportWriter<'_> {
 
     /// Returns the RPC of the call that ends with this entry; `None` for any other entry.
     fn rpc_of(&self, entry: &CaptureEntry) -> Option<Rpc> {
-        match &entry.body {
-            Some(Body::CallFinished(ended)) => {
-                self.open_calls.get(&(self.session, ended.call)).map(|(rpc, _)| *rpc)
-            }
-            _ => None,
-        }
+        let Some(Body::CallFinished(ended)) = &entry.body else { return None };
+        self.open_calls.get(&(self.session, ended.call)).map(|(rpc, _)| *rpc)
     }
 
     /// Packs the content of one entry, writes the entry, and updates the open calls.

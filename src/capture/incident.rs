@@ -81,7 +81,7 @@ pub struct IncidentDetector {
 }
 
 /// The incident that lasts at the moment, and the state that decides when it ends and when it is diagnosed again.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct CurrentIncident {
     incident: Incident,
     /// The beginning, by the monotonic clock.
@@ -294,16 +294,8 @@ impl IncidentDetector {
             incident,
             began: mono,
             last_bad: (now, mono),
-            good: 0,
-            longest_wait: Duration::ZERO,
-            diagnosed_near: false,
-            weight: (0, 0),
-            subject: None,
-            peak_is_verdict: false,
-            diagnosed: BTreeSet::new(),
             diagnosed_at: mono,
-            pause: Duration::ZERO,
-            failing: None,
+            ..CurrentIncident::default()
         }
     }
 

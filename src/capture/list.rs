@@ -84,7 +84,7 @@ pub struct CheckReport {
     pub missing_answers: u64,
     /// The number of answers that were not judged: unpacking them exceeds the limit for a capture of this size, or a difference
     /// on which they depend cannot be applied.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::report::is_zero")]
     pub not_judged_answers: u64,
     /// The segments.
     pub segments: Vec<CheckedSegment>,
@@ -122,11 +122,6 @@ pub struct CheckedLoss {
     pub entries: u64,
     /// The reason for the loss.
     pub why: String,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-const fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 fn non_empty(text: &str) -> Option<String> {

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, fstatvfs, mkdirat, openat, readlinkat, renameat,
@@ -19,6 +19,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
+
+use crate::host::disks::names_in;
 
 /// The mode of a created directory.
 const DIRECTORY_MODE: u32 = 0o700;
@@ -57,7 +59,7 @@ impl PrivateDirectory {
         let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let start = |root: bool| rustix::fs::open(if root { "/" } else { "." }, step, Mode::empty());
         let mut at = start(path.is_absolute())?;
-        let mut rest: VecDeque<OsString> = names(path).collect();
+        let mut rest: VecDeque<OsString> = names_in(path).collect();
         let (mut links, mut made) = (0, false);
         while let Some(name) = rest.pop_front() {
             match openat(&at, &name, step, Mode::empty()) {
@@ -93,7 +95,7 @@ impl PrivateDirectory {
                     if target.is_absolute() {
                         at = start(true)?;
                     }
-                    for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
+                    for name in names_in(&target).rev() {
                         rest.push_front(name);
                     }
                 }
@@ -184,15 +186,6 @@ impl PrivateDirectory {
         let disk = fstatvfs(self.0.as_fd()).ok()?;
         Some(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
-}
-
-/// Returns the names in a path, without the root.
-fn names(path: &Path) -> impl Iterator<Item = OsString> + '_ {
-    path.components().filter_map(|part| match part {
-        Component::Normal(name) => Some(name.to_owned()),
-        Component::ParentDir => Some("..".into()),
-        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
-    })
 }
 
 fn file_type(file: &Stat) -> FileType {

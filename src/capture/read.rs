@@ -182,7 +182,7 @@ pub struct DocumentEntry {
 }
 
 /// A file of the capture, with the amount of readable and damaged content.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SegmentState {
     /// The path.
     pub path: PathBuf,
@@ -503,16 +503,8 @@ impl Capture {
         unfinished: bool,
         builder: &mut IndexBuilder,
     ) -> Result<(), Error> {
-        let mut state = SegmentState {
-            path,
-            bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-            damaged: 0,
-            cut: 0,
-            fault: None,
-            entries: 0,
-            span: None,
-            messages: HashMap::new(),
-        };
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let mut state = SegmentState { path, bytes: size, ..SegmentState::default() };
         match segment::check(bytes) {
             Ok(()) => {}
             Err(HeaderError::Version(found)) => {

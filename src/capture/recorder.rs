@@ -46,20 +46,8 @@ const MIN_CLOCK_JUMP: Duration = Duration::from_millis(500);
 /// The maximum number of calls that an entry about a loss names.
 const MAX_LOST_ENDS: usize = 1024;
 
-/// The lost entries that the capture does not mention yet.
-#[derive(Debug, Default)]
-struct LostEntries {
-    /// The number of lost entries.
-    entries: u64,
-    /// When the first of them was lost, by the monotonic clock.
-    since: u64,
-    /// The calls whose ends were lost.
-    ends: Vec<LostEnd>,
-    /// Whether there are more such calls than `ends` can have.
-    more_ends: bool,
-}
-
-impl LostEntries {
+/// Counts the lost entries that the capture does not mention yet.
+impl Lost {
     /// Adds a lost entry. If it is the end of a call, keeps the call's number, so that the call does not look silent.
     fn add(&mut self, entry: &CaptureEntry) {
         if self.entries == 0 {
@@ -72,17 +60,6 @@ impl LostEntries {
             } else {
                 self.more_ends = true;
             }
-        }
-    }
-
-    /// Creates the entry about the loss.
-    fn entry(&self, why: String) -> Lost {
-        Lost {
-            entries: self.entries,
-            why,
-            ends: self.ends.clone(),
-            since: self.since,
-            more_ends: self.more_ends,
         }
     }
 
@@ -162,7 +139,7 @@ pub struct RecorderStatus {
 struct RecorderShared {
     queue: SyncSender<WriterMessage>,
     queued_bytes: AtomicUsize,
-    unreported_loss: Mutex<LostEntries>,
+    unreported_loss: Mutex<Lost>,
     pending: Mutex<BTreeMap<u64, TrackedCall>>,
     status: Mutex<RecorderStatus>,
     clock: Arc<dyn Clock>,
@@ -240,7 +217,7 @@ impl Recorder {
             shared: Arc::clone(&shared),
             open_result: Some(open_result),
             begun: false,
-            unreported_loss: LostEntries::default(),
+            unreported_loss: Lost::default(),
             lost: 0,
         };
         (Self(shared), writer, messages)
@@ -479,7 +456,7 @@ struct CaptureWriter {
     /// Whether the session has begun.
     begun: bool,
     /// The lost entries that the capture does not mention yet.
-    unreported_loss: LostEntries,
+    unreported_loss: Lost,
     /// The number of lost entries.
     lost: u64,
 }
@@ -618,9 +595,9 @@ impl CaptureWriter {
                     }
                     let known = self.trouble.as_ref().map(|(_, why)| why.clone());
                     let why = known.unwrap_or_else(|| "the disk did not keep up".to_owned());
-                    let body = Some(Body::Lost(self.unreported_loss.entry(why)));
+                    let body = Some(Body::Lost(Lost { why, ..self.unreported_loss.clone() }));
                     store.write(CaptureEntry { body, ..entry.clone() }).map_err(|why| why.to_string())?;
-                    self.unreported_loss = LostEntries::default();
+                    self.unreported_loss = Lost::default();
                 }
                 store.write(entry.clone()).map_err(|why| why.to_string()).map(|()| true)
             }
@@ -797,14 +774,14 @@ mod tests {
                 Body::CallFinished(CallFinished::new(call, Duration::ZERO, &RecordedOutcome::Answered));
             CaptureEntry { wall: 0, mono, body: Some(body) }
         };
-        let mut unreported_loss = LostEntries::default();
+        let mut unreported_loss = Lost::default();
         unreported_loss.add(&ended(5, 1));
         unreported_loss.add(&CaptureEntry {
             wall: 0,
             mono: 6,
             body: Some(Body::Relist(RelistDone::default())),
         });
-        let mut later = LostEntries::default();
+        let mut later = Lost::default();
         later.add(&ended(9, 2));
         unreported_loss.add_all(later);
         assert_eq!(

@@ -22,7 +22,7 @@ use super::entry::{RecordedOutcome, kind};
 use super::node::{KubeletMetricsSample, NodeSample};
 use super::not_recorded;
 use super::play::StreamReplay;
-use super::read::{CallState, Capture, CaptureMoment, RecordedCall, RecordedEnd};
+use super::read::{CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd};
 use super::stacks::RecordedStacks;
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::rename::{ListedOwner, owners};
@@ -355,10 +355,7 @@ impl Playback {
 
     /// Returns the last sample of the kubelet's metrics before now, with its time.
     pub fn kubelet_metrics(&self) -> Option<(KubeletMetricsSample, Wall)> {
-        let now = self.now();
-        let mut known = self.capture.documents.iter().filter(|document| document.kind == kind::KUBELET);
-        let last = known.rfind(|document| document.at <= now && document.at.session == now.session)?;
-        Some((serde_json::from_slice(&self.capture.text(last)?).ok()?, last.wall))
+        self.last_document(kind::KUBELET).map(|(sample, document)| (sample, document.wall))
     }
 
     /// Returns the last sample of the node's processes. The recorder takes one as soon as the kubelet or a shim stops
@@ -369,19 +366,19 @@ impl Playback {
 
     /// Returns the last goroutine dump's findings about the calls that were pending then and still are.
     pub fn stacks(&self) -> Option<StackReport> {
-        let (kept, at) = self.last_document::<RecordedStacks>(kind::STACKS)?;
-        let age = self.now().since(at);
+        let (kept, document) = self.last_document::<RecordedStacks>(kind::STACKS)?;
+        let age = self.now().since(document.at);
         let open = self.unanswered().into_iter().filter(|call| call.waited >= age);
         kept.about_calls(&open.map(|call| call.rpc.name()).collect())
     }
 
-    /// Returns the last document of this kind before now, with its moment.
-    fn last_document<T: serde::de::DeserializeOwned>(&self, kind: u32) -> Option<(T, CaptureMoment)> {
+    /// Returns the content of the last document of this kind before now, with its place in the capture.
+    fn last_document<T: serde::de::DeserializeOwned>(&self, kind: u32) -> Option<(T, &DocumentEntry)> {
         let now = self.now();
         let known = self.capture.documents.iter().filter(|document| document.kind == kind);
         let mut known = known.filter(|document| document.at <= now && document.at.session == now.session);
         let last = known.next_back()?;
-        Some((serde_json::from_slice(&self.capture.text(last)?).ok()?, last.at))
+        Some((serde_json::from_slice(&self.capture.text(last)?).ok()?, last))
     }
 
     /// Returns the replayed moment, and the number of the incident if the moment is the worst moment of one.
@@ -756,7 +753,7 @@ impl Playback {
             }
             match &known {
                 KnownResult::Answer(_, RecordedEnd { outcome: RecordedOutcome::Failed(error), .. })
-                    if is_connection_error(error) =>
+                    if error.is_connection_error() =>
                 {
                     return Ok(self.version_of_session(now));
                 }
@@ -846,19 +843,6 @@ impl Playback {
     }
 }
 
-/// Whether the error means that the connection to the runtime failed, which affects every other call too.
-const fn is_connection_error(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::NoSuchSocket { .. }
-            | Error::NotASocket { .. }
-            | Error::PermissionDenied { .. }
-            | Error::Refused { .. }
-            | Error::Unreachable { .. }
-            | Error::WrongProtocol { .. }
-    )
-}
-
 /// Returns why the runtime could not be reached at `now`, according to the last call that had ended.
 fn unreachable_at(capture: &Capture, now: CaptureMoment) -> Option<Error> {
     let ended = capture.calls.iter().filter(|call| call.sent.session == now.session && call.sent <= now);
@@ -867,7 +851,7 @@ fn unreachable_at(capture: &Capture, now: CaptureMoment) -> Option<Error> {
         _ => None,
     });
     let known = ended.filter_map(|(at, outcome)| match outcome {
-        RecordedOutcome::Failed(error) if is_connection_error(error) => Some((at, Some(error))),
+        RecordedOutcome::Failed(error) if error.is_connection_error() => Some((at, Some(error))),
         RecordedOutcome::Failed(Error::Silent { .. })
         | RecordedOutcome::Abandoned
         | RecordedOutcome::Unknown => None,

@@ -64,10 +64,10 @@ pub struct CaptureReport {
     /// The number of events that are left out.
     pub events_left_out: usize,
     /// The number of documents that were not judged, because reading them would have cost too much.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::report::is_zero")]
     pub documents_not_judged: usize,
     /// The number of answers that were not judged for the same reason. Answers that the report does not need do not count.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::report::is_zero")]
     pub answers_not_judged: usize,
     /// The changes of PLEG's health.
     #[cfg_attr(test, schemars(with = "Vec<crate::pleg::stream::Health>"))]
@@ -82,11 +82,6 @@ pub struct CaptureReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, schemars(with = "Vec<super::stacks::TimedStackReport>"))]
     pub stacks: Vec<Value>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-const fn is_zero(number: &usize) -> bool {
-    *number == 0
 }
 
 /// A moment at which the wall clock was set.
@@ -260,10 +255,7 @@ impl CaptureReport {
             incidents: list
                 .incidents
                 .into_iter()
-                .filter(|incident| {
-                    range.from.is_none_or(|from| incident.to.is_none_or(|to| to >= from))
-                        && range.to.is_none_or(|to| incident.from <= to)
-                })
+                .filter(|incident| range.overlaps(incident.from, incident.to))
                 .collect(),
             relists: relist_points(capture, range),
             calls,

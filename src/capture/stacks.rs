@@ -20,41 +20,28 @@ impl RecordedStacks {
     /// Returns the report that was recorded, without its waits and groups.
     #[cfg(feature = "cli")]
     pub(crate) fn into_report(self, source: String) -> StackReport {
-        let Self { summary, primary, mut findings } = self;
-        for found in &mut findings {
-            let sentence = if primary.as_ref() == Some(found) { &summary } else { &found.title };
-            found.chain.recorded = Some(sentence.clone());
-        }
-        StackReport {
-            primary: findings.first().cloned(),
-            summary,
-            dumps: Vec::new(),
-            findings,
-            waits: Vec::new(),
-            groups: Vec::new(),
-            limits: vec![source, "only the findings of this dump are known".to_owned()],
-        }
+        let limits = vec![source, "only the findings of this dump are known".to_owned()];
+        StackReport { summary: self.summary.clone(), limits, ..self.findings_report() }
     }
 
     /// Returns the findings about the calls with the names `open`; `None` if no finding is about one of these calls.
-    pub fn about_calls(self, open: &BTreeSet<&str>) -> Option<StackReport> {
+    pub fn about_calls(mut self, open: &BTreeSet<&str>) -> Option<StackReport> {
+        self.findings.retain(|found| found.rpcs.iter().any(|rpc| open.contains(rpc.as_str())));
+        let report = self.findings_report();
+        let summary = report.primary.as_ref()?.chain.recorded.clone().unwrap_or_default();
+        let limits = vec!["only the findings of this dump are in the capture".to_owned()];
+        Some(StackReport { summary, limits, ..report })
+    }
+
+    /// Returns a report with the findings and their recorded sentences.
+    fn findings_report(self) -> StackReport {
         let Self { summary, primary, mut findings } = self;
-        findings.retain(|found| found.rpcs.iter().any(|rpc| open.contains(rpc.as_str())));
         for found in &mut findings {
             // The recorded summary describes only the primary finding.
             let sentence = if primary.as_ref() == Some(found) { &summary } else { &found.title };
             found.chain.recorded = Some(sentence.clone());
         }
-        let primary = findings.first().cloned()?;
-        Some(StackReport {
-            summary: primary.chain.recorded.clone().unwrap_or_default(),
-            dumps: Vec::new(),
-            primary: Some(primary),
-            findings,
-            waits: Vec::new(),
-            groups: Vec::new(),
-            limits: vec!["only the findings of this dump are in the capture".to_owned()],
-        })
+        StackReport { primary: findings.first().cloned(), findings, ..StackReport::default() }
     }
 }
 

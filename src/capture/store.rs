@@ -625,19 +625,15 @@ fn length(frames: &[u8]) -> u64 {
 
 /// Returns the entry without its large parts; a document or an event is replaced by an entry about the loss.
 fn without_answers(mut entry: CaptureEntry) -> CaptureEntry {
+    let since = entry.mono.max(1);
+    let loss = |why: &str| Some(Body::Lost(Lost { entries: 1, why: why.into(), since, ..Lost::default() }));
     match &mut entry.body {
         Some(Body::CallFinished(ended)) => {
             ended.answers.clear();
             ended.omitted = true;
         }
-        Some(Body::Document(_)) => {
-            let (why, since) = ("a document does not fit a segment".to_owned(), entry.mono.max(1));
-            entry.body = Some(Body::Lost(Lost { entries: 1, why, since, ..Lost::default() }));
-        }
-        Some(Body::StreamMessage(_)) => {
-            let (why, since) = ("an event does not fit a segment".to_owned(), entry.mono.max(1));
-            entry.body = Some(Body::Lost(Lost { entries: 1, why, since, ..Lost::default() }));
-        }
+        Some(Body::Document(_)) => entry.body = loss("a document does not fit a segment"),
+        Some(Body::StreamMessage(_)) => entry.body = loss("an event does not fit a segment"),
         Some(Body::CallStarted(started)) => started.request.clear(),
         _ => {}
     }

@@ -94,20 +94,14 @@ enum CaptureAction {
     },
     /// Read every entry and every answer, and report what is missing; exit status 1 if anything is missing
     Check {
-        #[command(flatten)]
-        source: CaptureSource,
+        /// The directory of a recorder, or an exported file
+        #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
+        capture: PathBuf,
+
+        /// How to print
+        #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Json, Output::Yaml, Output::Jsonl]))]
+        output: Output,
     },
-}
-
-#[derive(Debug, Args)]
-struct CaptureSource {
-    /// The directory of a recorder, or an exported file
-    #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
-    capture: PathBuf,
-
-    /// How to print
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Json, Output::Yaml, Output::Jsonl]))]
-    output: Output,
 }
 
 /// Runs the command.
@@ -154,18 +148,13 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             Ok(Exit::Good)
         }
         CaptureAction::Report { capture, remote, token_file, incident, output } => {
-            let (capture, range) = match (remote.connect(context)?, incident) {
-                (Some(node), incident) => (
-                    block_on(capture_of_incident(&node, *incident, token_file.as_deref()))??,
-                    Range::default(),
-                ),
-                (None, Some(number)) => {
-                    let capture = open(capture.as_deref())?;
-                    let range = pinned_range(&capture, *number)?;
-                    (capture, range)
+            let (capture, pinned) = match remote.connect(context)? {
+                Some(node) => {
+                    (block_on(capture_of_incident(&node, *incident, token_file.as_deref()))??, None)
                 }
-                (None, None) => (open(capture.as_deref())?, Range::default()),
+                None => (open(capture.as_deref())?, *incident),
             };
+            let range = pinned.map(|number| pinned_range(&capture, number)).transpose()?.unwrap_or_default();
             let report = CaptureReport::of(&capture, range)?;
             output.print(&document(&report), |out| match output {
                 Output::Html => html::page(&report, out),
@@ -173,9 +162,9 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             })?;
             Ok(Exit::Good)
         }
-        CaptureAction::Check { source } => {
-            let report = CheckReport::of(&open(Some(&source.capture))?);
-            source.output.print(&document(&report), |out| text::check(&report, context.style(), out))?;
+        CaptureAction::Check { capture, output } => {
+            let report = CheckReport::of(&open(Some(capture))?);
+            output.print(&document(&report), |out| text::check(&report, context.style(), out))?;
             Ok(match report.is_damaged() {
                 true => Exit::Bad,
                 false if report.not_judged_answers > 0 => Exit::NoAnswer,
@@ -240,10 +229,8 @@ fn pinned_range(capture: &Capture, number: u64) -> Result<Range, Error> {
 
 /// Converts the text of `--from` or `--to` to a time of the capture.
 fn moment_of(capture: &Capture, time: Option<&str>) -> Result<Option<Wall>, Error> {
-    Ok(match time {
-        Some(time) => Some(capture.moment(Some(time))?.1),
-        None => None,
-    })
+    let moment = time.map(|time| capture.moment(Some(time))).transpose()?;
+    Ok(moment.map(|(_, at)| at))
 }
 
 fn open(path: Option<&Path>) -> Result<Capture, Error> {

@@ -4,7 +4,7 @@ use crate::diagnosis::kernel_waits::KernelWaitReason;
 use crate::diagnosis::rules::{CATALOGUE, HealthRule};
 use crate::manifests::Check;
 use crate::manifests::preflight::StartCheck;
-use crate::report::{Rule, Severity};
+use crate::report::{Rule, Severity, most_similar};
 use crate::stacks::signatures::rules;
 
 /// One rule of a catalogue, and how a user can ignore it.
@@ -44,4 +44,12 @@ pub fn entries() -> Vec<CatalogueEntry> {
     let reasons = KernelWaitReason::all().iter().map(|reason| reason.rule);
     let health = CATALOGUE.iter().map(HealthRule::rule).chain(reasons);
     health.chain(rules()).map(fixed).chain(checks).chain(starts).collect()
+}
+
+/// Says that no check has the id `text`, and names the most similar one of the `ids`. Without one, names an `example`.
+pub fn no_such_check(text: &str, ids: impl Iterator<Item = &'static str>, example: &str) -> String {
+    match most_similar(&text.to_uppercase(), ids) {
+        Some(near) => format!("there is no such check; did you mean {near}?"),
+        None => format!("there is no such check; their names look like {example}"),
+    }
 }

@@ -211,87 +211,82 @@ pub enum Error {
 impl Error {
     /// Returns the hint for the user.
     pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Endpoint(why) => Some(why.hint()),
-            Self::Runtime(why) => why.hint(),
-            Self::Simulation(why) => why.hint(),
-            Self::Write(why) => why.hint().map(str::to_owned),
-            Self::Capture(why) => why.hint(),
-            Self::Listen { .. } => {
-                Some("is the port in use? `--metrics-listen 127.0.0.1:0` takes any free port".to_owned())
+        let hint = match self {
+            Self::Endpoint(why) => return Some(why.hint()),
+            Self::Runtime(why) => return why.hint(),
+            Self::Simulation(why) => return why.hint(),
+            Self::Write(why) => return why.hint().map(str::to_owned),
+            Self::Capture(why) => return why.hint(),
+            Self::Stacks { hint, .. } => return hint.clone(),
+            Self::Kubelet(why) | Self::Nodes(fleet::Error::Http(why) | fleet::Error::Node { why, .. }) => {
+                return why.hint().map(str::to_owned);
             }
-            Self::NoReport { .. } => Some("make one with `plegctl relist --save FILE`".to_owned()),
-            Self::NoHealthReport { .. } => Some("make one with `plegctl health --save FILE`".to_owned()),
-            Self::NoSuchId { nearest, .. } => Some(nearest.as_ref().map_or_else(
-                || "plegctl explain lists every id".to_owned(),
-                |nearest| format!("did you mean {nearest}? plegctl explain lists every id"),
-            )),
-            Self::NoSuchPod { nearest, .. } => Some(nearest.as_ref().map_or_else(
-                || "plegctl relist -o name lists the pods that the runtime has".to_owned(),
-                |nearest| format!("did you mean {nearest}?"),
-            )),
-            Self::NoSuchKind { nearest, .. } => Some(nearest.as_ref().map_or_else(
-                || "plegctl schema lists every kind".to_owned(),
-                |nearest| format!("did you mean {nearest}? plegctl schema lists every kind"),
-            )),
-            Self::Kubelet(why)
-            | Self::Nodes(fleet::Error::Http(why) | fleet::Error::Node { why, .. }) => why.hint().map(str::to_owned),
+            Self::NoSuchId { nearest: Some(nearest), .. } => {
+                return Some(format!("did you mean {nearest}? plegctl explain lists every id"));
+            }
+            Self::NoSuchId { nearest: None, .. } => "plegctl explain lists every id",
+            Self::NoSuchPod { nearest: Some(nearest), .. } => {
+                return Some(format!("did you mean {nearest}?"));
+            }
+            Self::NoSuchPod { nearest: None, .. } => {
+                "plegctl relist -o name lists the pods that the runtime has"
+            }
+            Self::NoSuchKind { nearest: Some(nearest), .. } => {
+                return Some(format!("did you mean {nearest}? plegctl schema lists every kind"));
+            }
+            Self::NoSuchKind { nearest: None, .. } => "plegctl schema lists every kind",
+            Self::Listen { .. } => "is the port in use? `--metrics-listen 127.0.0.1:0` takes any free port",
+            Self::NoReport { .. } => "make one with `plegctl relist --save FILE`",
+            Self::NoHealthReport { .. } => "make one with `plegctl health --save FILE`",
             Self::Kubeconfig(KubeconfigError::Nothing) => {
-                Some("pass one with --kubeconfig FILE; on a node without one, `plegctl health` works without the API server".to_owned())
+                "pass one with --kubeconfig FILE; on a node without one, `plegctl health` works without the \
+                 API server"
             }
             Self::Recorders(_) => {
-                Some("you need `list` on pods and `get` on pods/proxy in the recorders' namespace".to_owned())
+                "you need `list` on pods and `get` on pods/proxy in the recorders' namespace"
             }
-            Self::Recorder { .. } => Some(
-                "`plegctl health --node NAME` works without a recorder; docs/captures.md says what the recorder needs"
-                    .to_owned(),
-            ),
+            Self::Recorder { .. } => {
+                "`plegctl health --node NAME` works without a recorder; docs/captures.md says what the \
+                 recorder needs"
+            }
             Self::NoToken { .. } => {
-                Some("give its file with --token-file; the recorder has it from --serve-token-file".to_owned())
+                "give its file with --token-file; the recorder has it from --serve-token-file"
             }
-            Self::ExportPaths { .. } => Some("see `plegctl capture export --help`".to_owned()),
-            Self::NeedsRuntime { .. } => {
-                Some("run it on the node, or leave the flag out".to_owned())
-            }
-            Self::Kubeconfig(KubeconfigError::Missing { kind: "context", .. }) => {
-                Some("choose one with --context".to_owned())
-            }
+            Self::ExportPaths { .. } => "see `plegctl capture export --help`",
+            Self::NeedsRuntime { .. } => "run it on the node, or leave the flag out",
+            Self::Kubeconfig(KubeconfigError::Missing { kind: "context", .. }) => "choose one with --context",
             Self::Kubeconfig(KubeconfigError::UnsupportedLogin { .. }) => {
-                Some("give it a token, a client certificate or an exec plugin".to_owned())
+                "give it a token, a client certificate or an exec plugin"
             }
-            Self::DifferentNodes(_) => Some("use --force to compare them anyway".to_owned()),
-            Self::NoSource => Some(
+            Self::DifferentNodes(_) => "use --force to compare them anyway",
+            Self::NoSource => {
                 "give the kubelet's sources: --manifests /etc/kubernetes/manifests, --manifest-url URL, \
                  --api-pods FILE, --kubeconfig FILE"
-                    .to_owned(),
-            ),
-            Self::NoManifests(_) => Some(
-                "name a directory, a file or `-`; without a PATH, plegctl reads the directory of this node's kubelet".to_owned(),
-            ),
-            Self::NoRuntimeStacks(_) => {
-                Some("give a dump as a file, for example of a colleague: plegctl stacks FILE".to_owned())
             }
-            Self::NoKubelet => Some(
+            Self::NoManifests(_) => {
+                "name a directory, a file or `-`; without a PATH, plegctl reads the directory of this node's \
+                 kubelet"
+            }
+            Self::NoRuntimeStacks(_) => {
+                "give a dump as a file, for example of a colleague: plegctl stacks FILE"
+            }
+            Self::NoKubelet => {
                 "check files instead: plegctl preflight --config /var/lib/kubelet/config.yaml \
                  --kubelet-version VERSION"
-                    .to_owned(),
-            ),
-            Self::NoRelease => Some("name it with --kubelet-version VERSION or --upgrade-to VERSION".to_owned()),
-            Self::NothingInspected => Some("--inspect all makes them".to_owned()),
-            Self::StdinTwice => Some("give one of them as a file".to_owned()),
-            Self::StealsEvents(_) => Some(
+            }
+            Self::NoRelease => "name it with --kubelet-version VERSION or --upgrade-to VERSION",
+            Self::NothingInspected => "--inspect all makes them",
+            Self::StdinTwice => "give one of them as a file",
+            Self::StealsEvents(_) => {
                 "use --steal-events to read it anyway; this is harmless if the kubelet does not use \
                  EventedPLEG"
-                    .to_owned(),
-            ),
-            Self::Guard(_) => Some("--mode generic needs none".to_owned()),
-            Self::Stacks { hint, .. } => hint.clone(),
-            Self::Signatures { .. } => Some("docs/stacks.md shows the form".to_owned()),
-            Self::NoStacks => Some(
+            }
+            Self::Guard(_) => "--mode generic needs none",
+            Self::Signatures { .. } => "docs/stacks.md shows the form",
+            Self::NoStacks => {
                 "you can create one: `kill -USR1 $(pidof containerd)` writes /tmp/containerd.PID.stacks.log; \
                  plegctl sends no signals"
-                    .to_owned(),
-            ),
+            }
             Self::Kubeconfig(_)
             | Self::Token { .. }
             | Self::UploadUrl(_)
@@ -300,8 +295,9 @@ impl Error {
             | Self::Read { .. }
             | Self::Refused(_)
             | Self::Output(_)
-            | Self::Start(_) => None,
-        }
+            | Self::Start(_) => return None,
+        };
+        Some(hint.to_owned())
     }
 
     /// Whether the reader of stdout, such as `head`, has ended; this is no failure.

@@ -114,6 +114,12 @@ fn open_api(url: &str, credentials: Credentials) -> Result<KubeletApi, Error> {
     }
 }
 
+/// Returns the API of this node's kubelet through its read-only port, if that port is open.
+pub fn read_only_api(context: &Context) -> Result<Option<KubeletApi>, Error> {
+    let Some(port) = context.read_only_port() else { return Ok(None) };
+    Ok(Some(KubeletApi::new(&format!("http://127.0.0.1:{port}"), &Credentials::default())?))
+}
+
 /// Returns the URL of this node's kubelet.
 fn own_url(running: Option<&KubeletProcess>) -> String {
     format!(

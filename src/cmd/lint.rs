@@ -22,6 +22,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
+use super::catalogue::no_such_check;
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::manifest_url::{fetch, header};
 use super::output::{FindingFiles, Output};
@@ -36,9 +37,8 @@ use crate::manifests::{
     self, Check, Kubelet, KubeletVersion, LintFinding, PathKind, SIZE_LIMIT, Severity, SourceReport,
     UidUnknown, upgrade,
 };
-use crate::report::document;
 use crate::report::load::load;
-use crate::report::{NotChecked, most_similar};
+use crate::report::{NotChecked, document};
 
 /// The largest list of the API server's pods that is read. The list of ten thousand pods has about sixty megabytes.
 const MAX_POD_LIST_SIZE: u64 = 256 << 20;
@@ -127,14 +127,8 @@ const FORMATS: [Output; 6] =
 
 /// Parses the id of a check. An unknown id is an error, because `--ignore` would have no effect.
 fn check_id(text: &str) -> Result<Check, String> {
-    if let Some(check) = Check::named(text) {
-        return Ok(check);
-    }
-    let near = most_similar(&text.to_uppercase(), Check::ALL.iter().map(|check| check.id()));
-    Err(near.map_or_else(
-        || "there is no such check; their names look like SP053".to_owned(),
-        |near| format!("there is no such check; did you mean {near}?"),
-    ))
+    let ids = Check::ALL.iter().map(|check| check.id());
+    Check::named(text).ok_or_else(|| no_such_check(text, ids, "SP053"))
 }
 
 /// Parses `FORMAT=FILE`.
@@ -281,27 +275,18 @@ impl Target {
     /// Reads the manifests and applies the kubelet's rules to them.
     fn inspect(&self, kubelet: &Kubelet, stdin: &[u8]) -> SourceReport {
         let kubelet = Kubelet { manifest_dir: self.manifest_dir.clone(), ..kubelet.clone() };
+        let report = |kind, files, findings| SourceReport { path: self.path.clone(), kind, files, findings };
         match &self.served {
-            Some(Ok(body)) => return inspect_url(&self.path.to_string_lossy(), body, &kubelet),
+            Some(Ok(body)) => inspect_url(&self.path.to_string_lossy(), body, &kubelet),
             Some(Err(why)) => {
-                return SourceReport {
-                    path: self.path.clone(),
-                    kind: PathKind::Unreadable,
-                    files: Vec::new(),
-                    findings: vec![LintFinding::error(Check::Unreadable, why.clone())],
-                };
+                let unreadable = LintFinding::error(Check::Unreadable, why.clone());
+                report(PathKind::Unreadable, Vec::new(), vec![unreadable])
             }
-            None => {}
-        }
-        if !self.is_stdin() {
-            return manifests::inspect(&self.path, &kubelet);
-        }
-        let file = manifests::inspect_bytes(&self.path, stdin, &kubelet);
-        SourceReport {
-            path: self.path.clone(),
-            kind: PathKind::File,
-            files: vec![file],
-            findings: Vec::new(),
+            None if self.is_stdin() => {
+                let file = manifests::inspect_bytes(&self.path, stdin, &kubelet);
+                report(PathKind::File, vec![file], Vec::new())
+            }
+            None => manifests::inspect(&self.path, &kubelet),
         }
     }
 

@@ -57,7 +57,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgMatches, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
@@ -222,14 +222,6 @@ pub struct GlobalArgs {
     no_headers: bool,
 }
 
-/// When to use colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ColorChoice {
-    Auto,
-    Always,
-    Never,
-}
-
 /// Parses a duration with units that is greater than zero.
 fn positive_duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
@@ -247,7 +239,7 @@ fn at_least_one<T: FromStr>(text: &str) -> Result<T, String> {
 /// Parses the command line, runs the command and prints its error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     print_panics();
-    panics::catch_panic(|| parse_and_run(arguments.into_iter().collect())).unwrap_or_else(|_| {
+    panics::catch_panic(|| exit_of(parse_and_run(arguments.into_iter().collect()))).unwrap_or_else(|_| {
         // Nothing can be printed if stderr is closed.
         let _ = writeln!(io::stderr(), "hint: please report this; other commands may still work");
         Exit::NoAnswer
@@ -264,36 +256,33 @@ fn print_panics() {
     }));
 }
 
-fn parse_and_run(arguments: Vec<OsString>) -> Exit {
+fn parse_and_run(arguments: Vec<OsString>) -> Result<Exit, Error> {
     // The guard is an internal command without help and completions.
     if arguments.get(1).is_some_and(|word| word == stream_guard::COMMAND) {
-        return exit_of(stream_guard::run().map(|()| Exit::Good).map_err(Error::Start));
+        return stream_guard::run().map(|()| Exit::Good).map_err(Error::Start);
     }
     if arguments.get(1).is_some_and(|word| word == children::guard::COMMAND) {
-        return exit_of(children::guard::run().map(|()| Exit::Good).map_err(Error::Start));
+        return children::guard::run().map(|()| Exit::Good).map_err(Error::Start);
     }
-    if let Err(why) = writable_stdout() {
-        return exit_of(Err(why));
-    }
+    writable_stdout()?;
     let started_as = StartedAs::of(arguments.first());
     if started_as == StartedAs::Completion {
-        return exit_of(complete::kubectl(arguments).map(|()| Exit::Good).map_err(Error::Output));
+        return complete::kubectl(arguments).map(|()| Exit::Good).map_err(Error::Output);
     }
     if let Some(shell) = env::var(complete::VARIABLE).ok().filter(|shell| !shell.is_empty()) {
-        return exit_of(complete::run(&shell, &arguments).map(|()| Exit::Good).map_err(Error::Output));
+        return complete::run(&shell, &arguments).map(|()| Exit::Good).map_err(Error::Output);
     }
-    let cli = match parse(arguments, started_as) {
-        Ok(cli) => cli,
+    match parse(arguments, started_as) {
+        Ok(cli) => run(&cli),
         Err(mut usage) => {
             keep_best_suggestion(&mut usage);
-            return match usage.print() {
+            match usage.print() {
                 // Nothing can be printed if stderr is closed.
-                _ if usage.use_stderr() => Exit::NoAnswer,
-                printed => exit_of(printed.map(|()| Exit::Good).map_err(Error::Output)),
-            };
+                _ if usage.use_stderr() => Ok(Exit::NoAnswer),
+                printed => printed.map(|()| Exit::Good).map_err(Error::Output),
+            }
         }
-    };
-    exit_of(run(&cli))
+    }
 }
 
 /// Parses the command line. The help of the plugin says `kubectl plegctl`, which is what its user types.

@@ -47,6 +47,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::complete;
 use super::context::{Context, block_on};
 use super::output::Output;
+use super::remote_node::{CREDENTIAL_TIMEOUT, REQUEST_TIMEOUT, remark_if_insecure};
 use super::render::words::{cut, width};
 use super::render::{incidents as render_incidents, nodes as render};
 use super::stop_signals::StopSignals;
@@ -59,13 +60,6 @@ use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
 use crate::ordered;
 use crate::report::escape::escaped;
 use crate::report::{NotChecked, document};
-
-/// The default time limit for one request. A kubelet whose list call hangs is silent for minutes, so a longer limit
-/// would bring no more answers.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The default time limit for a credential program, which may call a cloud service.
-const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Args)]
 pub struct NodesArgs {
@@ -187,13 +181,7 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
     {
         context.note(1, &format!("nodes have no namespace, so --namespace {namespace} changes nothing"));
     }
-    if cluster.insecure {
-        context.remark(&format!(
-            "the certificate of {} is not verified (insecure-skip-tls-verify in the kubeconfig): any server \
-             can pretend to be it",
-            cluster.server
-        ));
-    }
+    remark_if_insecure(&cluster, context);
     if arguments.interval.is_some() {
         context.remark("note: --interval is now --period; the next release no longer accepts --interval");
     }

@@ -40,12 +40,10 @@ impl StartedAs {
     /// Returns the name in the first argument of a process.
     pub fn of(program: Option<&OsString>) -> Self {
         let name = program.map(Path::new).and_then(Path::file_name).unwrap_or_default();
-        if name == PLUGIN {
-            Self::Plugin
-        } else if name == COMPLETION {
-            Self::Completion
-        } else {
-            Self::Plegctl
+        match name.to_str() {
+            Some(PLUGIN) => Self::Plugin,
+            Some(COMPLETION) => Self::Completion,
+            _ => Self::Plegctl,
         }
     }
 

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
+use super::catalogue::no_such_check;
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::output::{FindingFiles, Output};
 use super::render::{Style, preflight as text, sarif};
@@ -33,7 +34,7 @@ use crate::manifests::preflight::{
 };
 use crate::manifests::upgrade::UpgradedFile;
 use crate::report::load::load;
-use crate::report::{NotChecked, document, most_similar};
+use crate::report::{NotChecked, document};
 
 /// Check whether a kubelet starts with these settings.
 #[derive(Debug, Args)]
@@ -90,14 +91,8 @@ const FORMATS: [Output; 5] = [Output::Table, Output::Json, Output::Yaml, Output:
 
 /// Parses the id of a check. An unknown id is an error, because `--ignore` would have no effect.
 fn start_check(text: &str) -> Result<StartCheck, String> {
-    if let Some(check) = StartCheck::named(text) {
-        return Ok(check);
-    }
-    let near = most_similar(&text.to_uppercase(), StartCheck::ALL.iter().map(|check| check.id()));
-    Err(near.map_or_else(
-        || "there is no such check; their names look like KP011".to_owned(),
-        |near| format!("there is no such check; did you mean {near}?"),
-    ))
+    let ids = StartCheck::ALL.iter().map(|check| check.id());
+    StartCheck::named(text).ok_or_else(|| no_such_check(text, ids, "KP011"))
 }
 
 fn output_file(text: &str) -> Result<(Output, PathBuf), String> {

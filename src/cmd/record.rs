@@ -27,7 +27,7 @@ use super::context::{Context, block_on};
 use super::health::{SIMULATED_KUBELET, diagnose};
 use super::incident_delivery::DeliveryCounts;
 use super::incident_upload::UploadTarget;
-use super::kubelet_access::KubeletAccess;
+use super::kubelet_access::{KubeletAccess, read_only_api};
 use super::metrics_server::{MetricsPage, ServedPages};
 use super::queued_output::QueuedOutput;
 use super::recorder_exports::Exports;
@@ -366,12 +366,10 @@ impl CommandHost<'_> {
     /// node's kubelet with the service account of this pod, or through the read-only port.
     fn metrics_reader(&self, context: &Context) -> Result<Option<KubeletMetricsReader>, Error> {
         let access = self.arguments.kubelet.clone();
-        let api = match access.api(context)? {
-            None if matches!(self.endpoint(), Endpoint::Sim { .. }) => {
-                simulated_kubelet(context, self.endpoint())?
-            }
-            None if self.is_on_node() => access.api_or_own(context)?.or(read_only(context)?),
-            api => api,
+        let api = match (access.api(context)?, self.endpoint()) {
+            (None, Endpoint::Sim { scenario }) => simulated_kubelet(context, scenario)?,
+            (None, _) if self.is_on_node() => access.api_or_own(context)?.or(read_only_api(context)?),
+            (api, _) => api,
         };
         let context = context.with_kubelet(context.kubelet().cloned());
         let renew = move || access.api_or_own(&context).ok().flatten();
@@ -501,17 +499,10 @@ fn is_temporary(why: &cri::Error) -> bool {
 }
 
 /// Serves the simulated kubelet of a scenario, if it has one.
-fn simulated_kubelet(context: &Context, endpoint: &Endpoint) -> Result<Option<KubeletApi>, Error> {
-    let Endpoint::Sim { scenario } = endpoint else { return Ok(None) };
+fn simulated_kubelet(context: &Context, scenario: &str) -> Result<Option<KubeletApi>, Error> {
     let Some(processes) = sim::load(scenario)?.processes else { return Ok(None) };
     let url = KubeletPages::new(processes, Arc::clone(&context.clock)).serve().map_err(Error::Start)?;
     Ok(Some(KubeletApi::new(&url, &Credentials::default())?))
-}
-
-/// Returns the API of this node's kubelet through its read-only port, if that port is open.
-fn read_only(context: &Context) -> Result<Option<KubeletApi>, Error> {
-    let Some(port) = context.read_only_port() else { return Ok(None) };
-    Ok(Some(KubeletApi::new(&format!("http://127.0.0.1:{port}"), &Credentials::default())?))
 }
 
 /// Converts a health report into the diagnosis of an incident.

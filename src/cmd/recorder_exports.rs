@@ -5,14 +5,13 @@
 //! disk. Only one answer is made at a time. The token file is read for each request, so that a new token counts at once.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::health::bundle::{self, MissingFile};
+use super::health::bundle::{self, MissingFile, pretty};
 use super::metrics_server::{HttpReply, HttpRequest, JobOutput, MetricsPage, PageReply};
 use super::recorder_pages::{IncidentList, RecorderVerdict};
 use super::token_file::Token;
@@ -187,12 +186,6 @@ fn timed(time: Wall, text: &str) -> Option<Vec<u8>> {
     pretty(&document).ok()
 }
 
-fn pretty(document: &impl Serialize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    json::pretty(document, &mut bytes)?;
-    Ok(bytes)
-}
-
 fn bundle_request(request: &HttpRequest<'_>) -> Result<ExportRequest, &'static str> {
     match request.parameters().next() {
         None => Ok(ExportRequest::Bundle),
@@ -229,11 +222,7 @@ impl CaptureRequest {
     }
 
     /// Opens the wanted part of the capture.
-    fn open(
-        &self,
-        directory: &std::path::Path,
-        view: &RecordingView,
-    ) -> Result<(capture::Capture, Range), HttpReply> {
+    fn open(&self, directory: &Path, view: &RecordingView) -> Result<(capture::Capture, Range), HttpReply> {
         let range = match self.incident {
             None => self.range,
             Some(number) => {
@@ -252,11 +241,7 @@ impl CaptureRequest {
 }
 
 /// Exports the capture of the incident that began at this time. Its number may change when a disk answers late.
-pub fn incident_export(
-    directory: &std::path::Path,
-    view: &RecordingView,
-    from: i64,
-) -> Result<Vec<u8>, String> {
+pub fn incident_export(directory: &Path, view: &RecordingView, from: i64) -> Result<Vec<u8>, String> {
     let range = pinned(&view.incidents(), |incident| incident.from == from);
     let range = range.ok_or("the capture does not contain the incident")?;
     let part = open_part(directory, range, view.clock()).map_err(|why| why.to_string())?;

@@ -13,7 +13,7 @@ use super::metrics_server::{HttpReply, HttpRequest, Pages};
 use super::recorder_exports::Exports;
 use super::render::health as text;
 use crate::capture::entry::Incident;
-use crate::capture::recording::{FinishedRelist, IncidentSnapshot, RecordingSnapshot, RecordingView};
+use crate::capture::recording::{IncidentSnapshot, RecordingSnapshot, RecordingView};
 use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::diagnosis::HealthReport;
@@ -294,7 +294,16 @@ impl RecorderVerdict {
                 from: Wall::from_nanos(incident.from),
                 why: incident.why.clone(),
             }),
-            last_relist: snapshot.last_relist.as_ref().map(|(age, relist)| LastRelist::new(*age, relist)),
+            last_relist: snapshot.last_relist.as_ref().map(|(age, relist)| LastRelist {
+                number: relist.number,
+                ended_at: relist.time,
+                age_seconds: (*age).into(),
+                duration_seconds: relist.duration,
+                outcome: relist.outcome,
+                error: relist.error.clone(),
+                pods: relist.pods,
+                containers: relist.containers,
+            }),
         }
     }
 
@@ -337,21 +346,6 @@ impl RecorderVerdict {
             kubelet: None,
             keep: Vec::new(),
             stacks: None,
-        }
-    }
-}
-
-impl LastRelist {
-    fn new(age: Duration, relist: &FinishedRelist) -> Self {
-        Self {
-            number: relist.number,
-            ended_at: relist.time,
-            age_seconds: age.into(),
-            duration_seconds: relist.duration,
-            outcome: relist.outcome,
-            error: relist.error.clone(),
-            pods: relist.pods,
-            containers: relist.containers,
         }
     }
 }
@@ -399,6 +393,7 @@ fn judge(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> (Verdi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capture::recording::FinishedRelist;
 
     fn at(second: u64) -> Wall {
         Wall::from_nanos(1_700_000_000_000_000_000).plus(Duration::from_secs(second))

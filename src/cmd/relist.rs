@@ -21,6 +21,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
@@ -79,7 +80,7 @@ pub struct RelistArgs {
 
     /// Show only containers in this state
     #[arg(long)]
-    state: Option<ShownState>,
+    state: Option<KubeletState>,
 
     /// Order of the rows [default: the kubelet's]
     #[arg(long, value_name = "COLUMN")]
@@ -98,22 +99,13 @@ enum Inspected {
     All,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ShownState {
-    Created,
-    Running,
-    Exited,
-    Unknown,
-}
+impl ValueEnum for KubeletState {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
 
-impl From<ShownState> for KubeletState {
-    fn from(state: ShownState) -> Self {
-        match state {
-            ShownState::Created => Self::Created,
-            ShownState::Running => Self::Running,
-            ShownState::Exited => Self::Exited,
-            ShownState::Unknown => Self::Unknown,
-        }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(self.as_str().into())
     }
 }
 
@@ -293,7 +285,7 @@ impl RelistArgs {
             let label = |key: &str| pod.labels.get(key);
             self.selection.shows(Candidate { namespace, name, uid, label: &label })
         });
-        if let Some(state) = self.state.map(KubeletState::from) {
+        if let Some(state) = self.state {
             for pod in pods.iter_mut() {
                 pod.containers.retain(|container| container.state == state);
             }
@@ -303,8 +295,7 @@ impl RelistArgs {
 
     /// Describes the selection, for the message that no pod matches.
     fn in_words(&self) -> String {
-        let state =
-            self.state.map(|state| format!(" with {} containers", KubeletState::from(state).as_str()));
+        let state = self.state.map(|state| format!(" with {state} containers"));
         self.selection.in_words() + &state.unwrap_or_default()
     }
 

@@ -24,11 +24,12 @@ use crate::kubelet::KubeletApi;
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
 use crate::report::json;
 
-/// The default time limit for one request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The default time limit for one request. A kubelet whose list call hangs is silent for minutes, so a longer limit
+/// would bring no more answers.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The default time limit for a credential program, which may call a cloud service.
-const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(30);
+pub const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The default time limit for a part of a capture, or a bundle. The recorder itself gives up after two minutes.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(150);
@@ -78,6 +79,12 @@ pub fn cluster(
 ) -> Result<Arc<Cluster>, Error> {
     let sources = KubeconfigSources::of_environment(kubeconfig);
     let cluster = Arc::new(kubeconfig::cluster(&sources, name, limit)?);
+    remark_if_insecure(&cluster, context);
+    Ok(cluster)
+}
+
+/// Warns about an API server whose certificate is not verified.
+pub fn remark_if_insecure(cluster: &Cluster, context: &Context) {
     if cluster.insecure {
         context.remark(&format!(
             "the certificate of {} is not verified (insecure-skip-tls-verify in the kubeconfig): any server \
@@ -85,13 +92,28 @@ pub fn cluster(
             cluster.server
         ));
     }
-    Ok(cluster)
 }
 
 /// Parses a document of a recorder. Any program may answer, so the answer is checked first.
 pub fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, String> {
     fleet::check_document(text, kind)?;
     json::parse(text).map_err(|why| why.to_string())
+}
+
+/// Asks the recorders of a node, one after another, until one gives a usable answer. Returns the answer and the name of
+/// the recorder's pod, or why no recorder gave one.
+pub async fn first_answer<T>(
+    pods: Vec<RecorderPod>,
+    ask: impl AsyncFn(&RecorderPod) -> Result<T, String>,
+) -> Result<(T, String), String> {
+    let mut why_not = Vec::new();
+    for pod in pods {
+        match ask(&pod).await {
+            Ok(answer) => return Ok((answer, pod.full_name())),
+            Err(why) => why_not.push(why),
+        }
+    }
+    Err(why_not.join("; "))
 }
 
 /// A node that is reached through the API server.
@@ -122,19 +144,14 @@ impl RemoteNode {
 
     /// Returns the incidents that the recorder knows, and the name of its pod.
     pub async fn incidents(&self) -> Result<(IncidentList, String), Error> {
-        let mut why_not = Vec::new();
-        for pod in self.recorders().await? {
+        let answer = first_answer(self.recorders().await?, async |pod| {
             let answer = pod.incidents(&self.cluster, ALL_INCIDENTS, self.timeout).await;
-            let list = answer
+            answer
                 .map_err(|why| why.to_string())
                 .and_then(|answer| parse(&answer.text, "IncidentList"))
-                .map_err(|why| format!("{}: {why}", pod.full_name()));
-            match list {
-                Ok(list) => return Ok((list, pod.full_name())),
-                Err(why) => why_not.push(why),
-            }
-        }
-        Err(self.no_answer(&why_not.join("; ")))
+                .map_err(|why| format!("{}: {why}", pod.full_name()))
+        });
+        answer.await.map_err(|why| self.no_answer(&why))
     }
 
     /// Returns the answer for a page that needs the token in `token_file`, and the name of the recorder's pod.
@@ -143,14 +160,11 @@ impl RemoteNode {
         let header = Token::of_client(token_file)
             .map_err(|why| Error::Token { name: token_file.display().to_string(), why })?
             .header();
-        let mut why_not = Vec::new();
-        for pod in self.recorders().await? {
-            match pod.export(&self.cluster, page, &header, self.export_timeout).await {
-                Ok(bytes) => return Ok((bytes, pod.full_name())),
-                Err(why) => why_not.push(why.to_string()),
-            }
-        }
-        Err(self.no_answer(&why_not.join("; ")))
+        let answer = first_answer(self.recorders().await?, async |pod| {
+            let answer = pod.export(&self.cluster, page, &header, self.export_timeout).await;
+            answer.map_err(|why| why.to_string())
+        });
+        answer.await.map_err(|why| self.no_answer(&why))
     }
 
     /// Returns a part of the recorder's capture and its bytes, and the name of the recorder's pod. The capture is in memory.

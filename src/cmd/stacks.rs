@@ -11,6 +11,7 @@
 //! process's memory and its file descriptors. It sends no signal; if a dump needs a signal, it prints the command for
 //! the user.
 
+use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -221,7 +222,10 @@ impl TakenDumps {
             DumpLocation::Stdin => {
                 dumps("stdin", io::stdin().lock(), &DumpOrigin::default(), &mut self.cuts)?
             }
-            DumpLocation::File(path) => read_file(&path, &mut self.cuts)?,
+            DumpLocation::File(path) => {
+                let opened = load::open_with_timeout(&path).map(|file| (path.metadata(), file));
+                read_file(&path, opened, &mut self.cuts)?
+            }
             DumpLocation::Socket(path) => {
                 return self.take_repeatable(RepeatableDump::Socket(path, source.to_owned()), context);
             }
@@ -240,22 +244,19 @@ impl TakenDumps {
 
     /// Takes a dump from a source. Only a kubelet gets the user's credential; a URL on the command line does not.
     fn take(&mut self, place: &RepeatableDump, context: &Context) -> Result<(), Error> {
+        let timeout = context.timeout.unwrap_or(URL_TIMEOUT);
         let (name, pid, body) = match place {
             RepeatableDump::Socket(path, name) => {
                 let answer = block_on(sources::request_dump(path))?.map_err(|why| no_dump(name, &why))?;
                 (name.clone(), answer.pid, answer.body)
             }
             RepeatableDump::Url(source) => {
-                let url = sources::with_path(source);
-                let answer = block_on(http::get(&url, context.timeout.unwrap_or(URL_TIMEOUT)))?
-                    .map_err(Error::Kubelet)?;
+                let answer = block_on(http::get(&sources::with_path(source), timeout))?;
                 (source.clone(), None, body_of(answer, source)?)
             }
             RepeatableDump::Kubelet(kubelet) => {
                 let name = kubelet.url(sources::GOROUTINES);
-                let answer =
-                    block_on(kubelet.get(sources::GOROUTINES, context.timeout.unwrap_or(URL_TIMEOUT)))?
-                        .map_err(Error::Kubelet)?;
+                let answer = block_on(kubelet.get(sources::GOROUTINES, timeout))?;
                 let body = body_of(answer, &name)?;
                 (name, None, body)
             }
@@ -279,8 +280,10 @@ impl TakenDumps {
                     let name = format!("unix://{}", path.display());
                     self.take_repeatable(RepeatableDump::Socket(path, name), context)
                 }
+                // A file that plegctl found on the node must have a safe owner and type.
                 NodeSource::File(path) => {
-                    read_found_file(&path, &mut self.cuts).map(|found| self.dumps.extend(found))
+                    let opened = sources::open_dump_file(&path).map(|file| (file.metadata(), file));
+                    read_file(&path, opened, &mut self.cuts).map(|found| self.dumps.extend(found))
                 }
             };
             if let Err(why) = answer {
@@ -311,7 +314,8 @@ fn nodes_sources(context: &Context, proc: &Path) -> Result<(NodeSources, Option<
     }
 }
 
-fn body_of(answer: http::HttpAnswer, name: &str) -> Result<Vec<u8>, Error> {
+fn body_of(answer: Result<http::HttpAnswer, http::Error>, name: &str) -> Result<Vec<u8>, Error> {
+    let answer = answer.map_err(Error::Kubelet)?;
     if answer.status == 200 {
         return Ok(answer.body);
     }
@@ -322,26 +326,15 @@ fn no_dump(source: &str, why: &sources::Error) -> Error {
     Error::Stacks { name: source.to_owned(), why: why.to_string(), hint: why.hint().map(str::to_owned) }
 }
 
-/// Reads a dump file that the user named.
-fn read_file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<DumpSource>, Error> {
+/// Reads a dump file. `opened` is its metadata and its content, or why it could not be opened.
+fn read_file(
+    path: &Path,
+    opened: io::Result<(io::Result<Metadata>, impl Read)>,
+    cuts: &mut Vec<String>,
+) -> Result<Vec<DumpSource>, Error> {
     let name = path.display().to_string();
-    let unreadable = |source| Error::Read { name: name.clone(), source };
-    let opened = load::open_with_timeout(path).map_err(unreadable)?;
-    let taken = path.metadata().and_then(|about| about.modified()).ok();
-    let origin = DumpOrigin {
-        pid: sources::pid_in_name(path),
-        taken_at: taken.and_then(sources::rfc3339),
-        is_requested_here: false,
-    };
-    dumps(&name, opened, &origin, cuts)
-}
-
-/// Reads a dump file that plegctl found on the node. Such a file must have a safe owner and type.
-fn read_found_file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<DumpSource>, Error> {
-    let name = path.display().to_string();
-    let unreadable = |source| Error::Read { name: name.clone(), source };
-    let opened = sources::open_dump_file(path).map_err(unreadable)?;
-    let taken = opened.metadata().and_then(|about| about.modified()).ok();
+    let (about, opened) = opened.map_err(|source| Error::Read { name: name.clone(), source })?;
+    let taken = about.and_then(|about| about.modified()).ok();
     let origin = DumpOrigin {
         pid: sources::pid_in_name(path),
         taken_at: taken.and_then(sources::rfc3339),

@@ -229,11 +229,7 @@ impl Client {
             let bytes = answer.len();
             Ok((codec::decode_message(answer)?.0, bytes))
         });
-        let call = self.run_timed(rpc, &message, &progress, exchange).await;
-        if let Some(guard) = guard {
-            guard.end(call.duration, call.result.as_ref().err());
-        }
-        call
+        self.run_timed(rpc, &message, guard.as_ref(), &progress, exchange).await
     }
 
     /// Sends a list call whose answer is one message.
@@ -251,11 +247,7 @@ impl Client {
             codec::decode_entries::<L, T>(answer, &mut DecodeBudget::for_list(), &mut all, &progress).await?;
             Ok((all, bytes))
         });
-        let call = self.run_timed(rpc, &message, &progress, exchange).await;
-        if let Some(guard) = guard {
-            guard.end(call.duration, call.result.as_ref().err());
-        }
-        call
+        self.run_timed(rpc, &message, guard.as_ref(), &progress, exchange).await
     }
 
     /// Sends a list call whose answer arrives in batches. One deadline and one size limit apply to all batches together.
@@ -279,11 +271,7 @@ impl Client {
             }
             Ok((all, bytes))
         });
-        let call = self.run_timed(rpc, &message, &progress, exchange).await;
-        if let Some(guard) = guard {
-            guard.end(call.duration, call.result.as_ref().err());
-        }
-        call
+        self.run_timed(rpc, &message, guard.as_ref(), &progress, exchange).await
     }
 
     /// Receives the single message that answers a unary call.
@@ -327,12 +315,14 @@ impl Client {
         grpc.server_streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
     }
 
-    /// Runs an exchange (request and answer) until the deadline, and converts its end into a [`Call`]. Callers put the
-    /// exchange on the heap, because it makes up most of a call's future, which is moved several times before it starts.
+    /// Runs an exchange (request and answer) until the deadline, reports its end to the observer, and converts it into a
+    /// [`Call`]. Callers put the exchange on the heap, because it makes up most of a call's future, which is moved several
+    /// times before it starts.
     async fn run_timed<A>(
         &self,
         rpc: Rpc,
         message: &impl Message,
+        guard: Option<&CallGuard>,
         progress: &AnswerProgress,
         exchange: impl Future<Output = Result<(A, usize), ExchangeError>>,
     ) -> Call<A> {
@@ -355,6 +345,9 @@ impl Client {
             Err(why @ Error::Implausible { .. }) => (progress.bytes(), Err(why)),
             _ => (response_bytes, result),
         };
+        if let Some(guard) = guard {
+            guard.end(duration, result.as_ref().err());
+        }
         Call { rpc, duration, response_bytes, result }
     }
 
@@ -581,9 +574,7 @@ impl Client {
     /// Opens a separate connection to the same runtime, for the event stream only.
     pub async fn connect_for_events(&self) -> Result<EventConnection, Error> {
         let endpoint = Arc::clone(&self.endpoint);
-        let socket = (self.connect)().await?.into_std();
-        let socket = socket
-            .map_err(|why| Error::Unreachable { endpoint: endpoint.to_string(), detail: why.to_string() })?;
+        let socket = (self.connect)().await?.into_std().map_err(|why| Error::unreachable(&endpoint, &why))?;
         Ok(EventConnection::new(socket, endpoint, Arc::clone(&self.clock), self.observer.clone()))
     }
 

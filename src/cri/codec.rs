@@ -54,6 +54,11 @@ impl Decoder for RawCodec {
     }
 }
 
+/// Encodes a message.
+pub fn encoded(message: &impl Message) -> Bytes {
+    message.encode_to_vec().into()
+}
+
 /// A list answer of the CRI. Its only field contains the entries.
 pub trait ListResponse {
     /// The type of an entry.

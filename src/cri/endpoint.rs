@@ -173,7 +173,9 @@ type ValueAndSource = (String, String);
 /// Finds the endpoint: reads the sources in their order until one has a value.
 pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, EndpointError> {
     let mut silent_path = None;
-    let named = match from_flag(sources).or_else(|| from_variable(sources)) {
+    let given = non_empty(sources.flag, "--runtime-endpoint");
+    let given = given.or_else(|| non_empty(sources.variable, "$CONTAINER_RUNTIME_ENDPOINT"));
+    let named = match given {
         Some(named) => Some(named),
         None => from_crictl(sources, &mut silent_path)?,
     };
@@ -197,14 +199,6 @@ pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, EndpointError> {
 fn non_empty(value: Option<&str>, source: &str) -> Option<ValueAndSource> {
     let value = value?.trim();
     (!value.is_empty()).then(|| (value.to_owned(), source.to_owned()))
-}
-
-fn from_flag(sources: &Sources<'_>) -> Option<ValueAndSource> {
-    non_empty(sources.flag, "--runtime-endpoint")
-}
-
-fn from_variable(sources: &Sources<'_>) -> Option<ValueAndSource> {
-    non_empty(sources.variable, "$CONTAINER_RUNTIME_ENDPOINT")
 }
 
 /// Reads crictl's configuration file. If the user did not name the file, a missing or silent file is skipped.

@@ -1,5 +1,6 @@
 //! The errors of calls to a runtime, with hints for the user.
 
+use std::io;
 use std::time::Duration;
 
 use super::{Outcome, Rpc};
@@ -167,6 +168,16 @@ impl Error {
                 | Self::Refused { .. }
                 | Self::Unreachable { .. }
         )
+    }
+
+    /// Whether the connection to the runtime failed, which affects every other call too.
+    pub(crate) const fn is_connection_error(&self) -> bool {
+        self.is_unreachable() || matches!(self, Self::WrongProtocol { .. })
+    }
+
+    /// Creates the error for a connection that failed with `why`.
+    pub(super) fn unreachable(endpoint: &str, why: &io::Error) -> Self {
+        Self::Unreachable { endpoint: endpoint.to_owned(), detail: why.to_string() }
     }
 
     /// Returns the gRPC status code that corresponds to this error, if there is one.

@@ -110,11 +110,6 @@ fn single_use(
             Some(socket) => UnixStream::from_std(socket),
             None => Err(io::ErrorKind::NotConnected.into()),
         };
-        ready(
-            stream.map_err(|why| Error::Unreachable {
-                endpoint: endpoint.to_string(),
-                detail: why.to_string(),
-            }),
-        )
+        ready(stream.map_err(|why| Error::unreachable(&endpoint, &why)))
     }
 }

@@ -134,18 +134,19 @@ pub enum CgroupDriver {
 }
 
 /// The state of a pod sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SandboxState {
     /// `SANDBOX_READY`
     Ready,
     /// `SANDBOX_NOTREADY`
     NotReady,
     /// A number that the CRI does not define.
+    #[default]
     Unknown,
 }
 
 /// The state of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ContainerState {
     /// `CONTAINER_CREATED`
     Created,
@@ -154,6 +155,7 @@ pub enum ContainerState {
     /// `CONTAINER_EXITED`
     Exited,
     /// `CONTAINER_UNKNOWN`, and any number that the CRI does not define.
+    #[default]
     Unknown,
 }
 
@@ -238,7 +240,7 @@ pub struct Network {
 }
 
 /// A pod sandbox in the answer to `PodSandboxStatus`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxStatus {
     /// The full id.
     pub id: String,
@@ -266,10 +268,9 @@ impl SandboxStatus {
             metadata: sandbox.metadata.clone(),
             state: sandbox.state,
             created_at: sandbox.created_at,
-            network: None,
-            host_network: None,
             labels: sandbox.labels.clone(),
             annotations: sandbox.annotations.clone(),
+            ..Self::default()
         }
     }
 }
@@ -286,7 +287,7 @@ pub struct SandboxStatusAnswer {
 }
 
 /// A container in the answer to `ContainerStatus`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerStatus {
     /// The full id.
     pub id: String,
@@ -328,17 +329,11 @@ impl ContainerStatus {
             metadata: container.metadata.clone(),
             state: container.state,
             created_at: container.created_at,
-            started_at: 0,
-            finished_at: 0,
-            exit_code: 0,
             image: container.image.clone(),
             image_ref: container.image_ref.clone(),
-            reason: String::new(),
-            message: String::new(),
             labels: container.labels.clone(),
             annotations: container.annotations.clone(),
-            mounts: Vec::new(),
-            log_path: String::new(),
+            ..Self::default()
         }
     }
 }

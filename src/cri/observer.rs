@@ -1,6 +1,7 @@
 //! Reports each call of a client to a [`CallObserver`], for example the recorder: the encoded request before it is sent, and
 //! the encoded answer.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ pub(super) struct CallGuard {
     call: u64,
     started: Mono,
     messages: Mutex<Vec<Bytes>>,
-    is_ended: bool,
+    is_ended: AtomicBool,
 }
 
 impl CallGuard {
@@ -52,7 +53,7 @@ impl CallGuard {
             call,
             started,
             messages: Mutex::default(),
-            is_ended: false,
+            is_ended: AtomicBool::new(false),
         }
     }
 
@@ -66,9 +67,11 @@ impl CallGuard {
         self.observer.message_received(self.call, message);
     }
 
-    /// Reports the end of the call: the error, or the messages of the answer.
-    pub fn end(mut self, took: Duration, error: Option<&Error>) {
-        self.is_ended = true;
+    /// Reports the end of the call: the error, or the messages of the answer. Reports it only once.
+    pub fn end(&self, took: Duration, error: Option<&Error>) {
+        if self.is_ended.swap(true, Ordering::SeqCst) {
+            return;
+        }
         let messages = std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner));
         let end = error.map_or_else(|| CallEnd::Answered(messages), CallEnd::Failed);
         self.observer.call_ended(self.call, took, end);
@@ -77,7 +80,7 @@ impl CallGuard {
 
 impl Drop for CallGuard {
     fn drop(&mut self) {
-        if !self.is_ended {
+        if !*self.is_ended.get_mut() {
             let took = self.clock.mono().since(self.started);
             self.observer.call_ended(self.call, took, CallEnd::Abandoned);
         }

@@ -4,6 +4,7 @@
 use prost::Message;
 use prost::bytes::Bytes;
 
+use super::codec::encoded;
 use super::decode_budget::decode_within_budget;
 use super::generated as wire;
 use super::{Rpc, label};
@@ -223,10 +224,6 @@ pub fn request(rpc: Rpc, message: &Bytes, replace: ReplaceName<'_>) -> Option<By
         Rpc::RuntimeConfig => encoded(&wire::RuntimeConfigRequest::decode(message).ok()?),
         Rpc::GetContainerEvents => encoded(&wire::GetEventsRequest::decode(message).ok()?),
     })
-}
-
-fn encoded(message: &impl Message) -> Bytes {
-    message.encode_to_vec().into()
 }
 
 fn rename_metadata(metadata: Option<&mut wire::PodSandboxMetadata>, replace: ReplaceName<'_>) {

@@ -49,18 +49,12 @@ pub trait Runtime: Send + Sync {
 }
 
 /// Selects sandboxes or containers in a list call. The default selects all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter<S> {
     /// The state that an entry must have; `None` for any state.
     pub state: Option<S>,
     /// The labels that an entry must have.
     pub labels: Vec<(String, String)>,
-}
-
-impl<S> Default for Filter<S> {
-    fn default() -> Self {
-        Self { state: None, labels: Vec::new() }
-    }
 }
 
 impl<S> Filter<S> {

@@ -4,24 +4,7 @@ use super::Code;
 
 impl From<tonic::Code> for Code {
     fn from(code: tonic::Code) -> Self {
-        match code {
-            tonic::Code::Cancelled => Self::Cancelled,
-            tonic::Code::InvalidArgument => Self::InvalidArgument,
-            tonic::Code::DeadlineExceeded => Self::DeadlineExceeded,
-            tonic::Code::NotFound => Self::NotFound,
-            tonic::Code::AlreadyExists => Self::AlreadyExists,
-            tonic::Code::PermissionDenied => Self::PermissionDenied,
-            tonic::Code::ResourceExhausted => Self::ResourceExhausted,
-            tonic::Code::FailedPrecondition => Self::FailedPrecondition,
-            tonic::Code::Aborted => Self::Aborted,
-            tonic::Code::OutOfRange => Self::OutOfRange,
-            tonic::Code::Unimplemented => Self::Unimplemented,
-            tonic::Code::Internal => Self::Internal,
-            tonic::Code::Unavailable => Self::Unavailable,
-            tonic::Code::DataLoss => Self::DataLoss,
-            tonic::Code::Unauthenticated => Self::Unauthenticated,
-            tonic::Code::Ok | tonic::Code::Unknown => Self::Unknown,
-        }
+        Self::ALL.into_iter().find(|known| tonic::Code::from(*known) == code).unwrap_or(Self::Unknown)
     }
 }
 

@@ -72,12 +72,7 @@ impl Evidence {
     /// Returns whether the cgroup of a process, or one above it, is frozen.
     fn is_frozen(&self, process: &Process) -> bool {
         let frozen = self.node().map(|host| host.latest().frozen.as_slice()).unwrap_or_default();
-        frozen.iter().any(|freeze| {
-            process
-                .cgroup
-                .strip_prefix(&freeze.path)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
+        frozen.iter().any(|freeze| container_parts::is_frozen_by(process, freeze))
     }
 
     /// Returns the `journalctl` arguments that select the runtime's units.

@@ -42,12 +42,9 @@ impl RunBudget {
     /// Creates the budget of a run that began at `inputs.began`.
     pub(super) fn start<R>(inputs: &Inputs<R>) -> Self {
         let clock = Arc::clone(&inputs.clock);
-        let listen =
-            if inputs.is_recorded() { ListeningClock::start_for_capture } else { ListeningClock::start };
-        let mut listening = listen(Arc::clone(&clock), inputs.cpu_time);
-        if let Some(listening) = Arc::get_mut(&mut listening) {
-            listening.calls = Arc::clone(&inputs.calls);
-        }
+        let mut listening = ListeningClock::start(Arc::clone(&clock), inputs.cpu_time);
+        listening.recorded = inputs.is_recorded();
+        listening.calls = Arc::clone(&inputs.calls);
         Self {
             clock,
             started: inputs.began,
@@ -56,7 +53,7 @@ impl RunBudget {
             slowdown: inputs.slowdown,
             current_slowdown: Mutex::default(),
             stop: inputs.stop.clone(),
-            listening,
+            listening: Arc::new(listening),
         }
     }
 

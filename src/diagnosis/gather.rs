@@ -301,9 +301,7 @@ async fn take_second_samples<R: Runtime + 'static>(
     (run.progress)("second samples");
     tokio::time::sleep(wait).await;
     if lists {
-        let again = probes::SecondLists::new(run, &evidence.runtime);
-        evidence.runtime.sandboxes.second = again.sandboxes(&evidence.runtime).await;
-        evidence.runtime.containers.second = again.containers(&evidence.runtime).await;
+        probes::make_second_lists(run, &mut evidence.runtime).await;
     }
     if node
         && let Some(second) = processes::second_sample(run, evidence, sampled_at).await

@@ -95,6 +95,11 @@ impl Journal {
     fn add(&mut self, line: &str) {
         let has = |part: &str| line.contains(part);
         let shortened = || short(line);
+        let keep_if = |is_match: bool, place: &mut Option<String>| {
+            if is_match {
+                *place = Some(shortened());
+            }
+        };
         if has("PLEG is not healthy") {
             if let Some(age) = pleg_age(line) {
                 self.pleg_ages.push(age);
@@ -102,12 +107,8 @@ impl Journal {
             self.never_relisted +=
                 usize::from(has("yet to be successful") || has("2562047h47m16.854775807s"));
         }
-        if has("ResourceExhausted") && has("larger than max") {
-            self.too_large = Some(shortened());
-        }
-        if has("is reserved for") {
-            self.name_reserved = Some(shortened());
-        }
+        keep_if(has("ResourceExhausted") && has("larger than max"), &mut self.too_large);
+        keep_if(has("is reserved for"), &mut self.name_reserved);
         self.exec_timeouts += usize::from(has("ExecSync") && has("DeadlineExceeded"));
         if has("blocked for more than") && has("kernel") {
             self.blocked_tasks.push(shortened());
@@ -120,21 +121,13 @@ impl Journal {
         {
             self.lockups.push(shortened());
         }
-        if has("NVRM: Xid") && has("kernel") {
-            self.gpu_error = Some(shortened());
-        }
-        if has("not responding") && has("server ") && has("kernel") {
-            self.server_silent = Some(shortened());
-        }
-        if has("Out of memory") || has("oom-kill:") {
-            self.out_of_memory = Some(shortened());
-        }
-        if has("pthread_create failed")
+        keep_if(has("NVRM: Xid") && has("kernel"), &mut self.gpu_error);
+        keep_if(has("not responding") && has("server ") && has("kernel"), &mut self.server_silent);
+        keep_if(has("Out of memory") || has("oom-kill:"), &mut self.out_of_memory);
+        let is_exhausted = has("pthread_create failed")
             || has("too many open files")
-            || has("resource temporarily unavailable")
-        {
-            self.exhausted = Some(shortened());
-        }
+            || has("resource temporarily unavailable");
+        keep_if(is_exhausted, &mut self.exhausted);
         self.bus_timeouts += usize::from(
             has("Failed to propagate agent release message") || (has("dbus") && has("Connection timed out")),
         );
@@ -147,9 +140,7 @@ impl Journal {
             self.recovering = false;
         }
         self.runtime_starts += usize::from(has("starting containerd") || has("Starting CRI-O"));
-        if has("node-problem-detector") && has("restart") && has("kubelet") {
-            self.watchdog = Some(shortened());
-        }
+        keep_if(has("node-problem-detector") && has("restart") && has("kubelet"), &mut self.watchdog);
         self.kubelet_runs.add(line);
         if let Some((_, message)) = logged_by(line, "containerd") {
             self.add_start_of_containerd(message);

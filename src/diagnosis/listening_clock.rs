@@ -33,7 +33,7 @@ pub(super) struct ListeningClock {
     /// The bytes of all answers so far.
     received_bytes: AtomicU64,
     /// Whether the answers come from a capture, with their recorded durations.
-    recorded: bool,
+    pub(super) recorded: bool,
     /// The calls whose answers the program waits for.
     pub(super) calls: Arc<OpenCalls>,
 }
@@ -49,25 +49,16 @@ struct LastTick {
 }
 
 impl ListeningClock {
-    pub(super) fn start(clock: Arc<dyn Clock>, cpu_time: CpuTimeSource) -> Arc<Self> {
+    pub(super) fn start(clock: Arc<dyn Clock>, cpu_time: CpuTimeSource) -> Self {
         let ticks = LastTick { counted: Duration::ZERO, last: clock.mono(), cpu_time: cpu_time() };
-        Arc::new(Self {
+        Self {
             clock,
             cpu_time,
             ticks: Mutex::new(ticks),
             received_bytes: AtomicU64::new(0),
             recorded: false,
             calls: Arc::default(),
-        })
-    }
-
-    /// Creates the clock for the answers of a capture.
-    pub(super) fn start_for_capture(clock: Arc<dyn Clock>, cpu_time: CpuTimeSource) -> Arc<Self> {
-        let mut listening = Self::start(clock, cpu_time);
-        if let Some(listening) = Arc::get_mut(&mut listening) {
-            listening.recorded = true;
         }
-        listening
     }
 
     /// Counts a call as sent, until the returned guard is dropped.

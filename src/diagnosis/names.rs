@@ -181,12 +181,8 @@ impl IdNames {
 
     /// Formats `namespace/pod/container`, as far as known, and the short id.
     pub fn describe(&self, id: &str) -> String {
-        let short = short(id);
-        match (self.pod(id), self.container(id)) {
-            (Some(pod), Some(container)) => format!("{pod}/{} ({short})", container.name),
-            (Some(pod), None) => format!("{pod} ({short})"),
-            (None, _) => short.to_owned(),
-        }
+        let name = self.name(id);
+        if self.pod(id).is_some() { format!("{name} ({})", short(id)) } else { name }
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct FirstSample {
     pub(super) at: Mono,
 }
 
-fn paths<R>(inputs: &Inputs<R>) -> Option<ProcPaths> {
+pub(super) fn paths<R>(inputs: &Inputs<R>) -> Option<ProcPaths> {
     Some(ProcPaths {
         proc: inputs.proc.clone()?,
         cgroup: inputs.cgroup.clone(),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::recorder::RecorderPod;
 use super::recorders::{RecorderFinding, check_document, clock_ahead, corrected, shortened};
-use super::{FleetRequest, ListedNode, NodeReader, RecorderPods, read_each};
+use super::{FleetRequest, ListedNode, RecorderPods, read_each};
 use crate::clock::Wall;
 use crate::kubelet::http::{HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
@@ -208,69 +208,38 @@ impl RecorderIncidents {
     }
 }
 
-/// Reads the incidents of one node.
-#[derive(Clone)]
-struct IncidentReader {
-    timeout: Duration,
-    recorders: Arc<RecorderPods>,
-    page: Arc<str>,
-}
-
-impl NodeReader for IncidentReader {
-    type Target = ListedNode;
-    type Reading = IncidentReading;
-
-    async fn read(&self, session: &mut HttpSession<'_>, server: &str, listed: ListedNode) -> IncidentReading {
-        let read = self.recorders.read(
-            session,
-            server,
-            &listed.name,
-            &self.page,
-            self.timeout,
-            RecorderIncidents::parse,
-        );
-        let answer = read.await.map(|(pod, answer)| (pod.clone(), answer));
-        IncidentReading { listed, answer }
-    }
-}
-
-/// Reads the image of a pod's container.
-#[derive(Clone)]
-struct ImageReader {
-    timeout: Duration,
-}
-
 /// Names of a pod: the namespace and its name in it.
 type PodKey = (String, String);
 
-impl NodeReader for ImageReader {
-    type Target = PodKey;
-    type Reading = Option<(PodKey, BTreeMap<String, String>)>;
-
-    async fn read(&self, session: &mut HttpSession<'_>, server: &str, pod: PodKey) -> Self::Reading {
-        #[derive(Deserialize)]
-        struct Pod {
-            spec: Spec,
-        }
-        #[derive(Deserialize)]
-        struct Spec {
-            containers: Vec<Container>,
-        }
-        #[derive(Deserialize)]
-        struct Container {
-            name: String,
-            #[serde(default)]
-            image: String,
-        }
-        let (namespace, name) = (encoded(&pod.0), encoded(&pod.1));
-        let url = format!("{server}/api/v1/namespaces/{namespace}/pods/{name}");
-        let answer = session.get_at_most(&url, MAX_POD, self.timeout).await;
-        let text = answer.and_then(|answer| answer.document(&url)).ok()?;
-        let read: Pod = fits_in_memory(text.as_bytes()).then(|| json::parse(&text).ok()).flatten()?;
-        let containers = read.spec.containers.into_iter();
-        let images = containers.map(|container| (container.name, shortened(container.image)));
-        Some((pod, images.filter(|(_, image)| !image.is_empty()).into_map()))
+/// Reads the images of a pod's containers.
+async fn images_of(
+    session: &mut HttpSession<'_>,
+    server: &str,
+    pod: PodKey,
+    timeout: Duration,
+) -> Option<(PodKey, BTreeMap<String, String>)> {
+    #[derive(Deserialize)]
+    struct Pod {
+        spec: Spec,
     }
+    #[derive(Deserialize)]
+    struct Spec {
+        containers: Vec<Container>,
+    }
+    #[derive(Deserialize)]
+    struct Container {
+        name: String,
+        #[serde(default)]
+        image: String,
+    }
+    let (namespace, name) = (encoded(&pod.0), encoded(&pod.1));
+    let url = format!("{server}/api/v1/namespaces/{namespace}/pods/{name}");
+    let answer = session.get_at_most(&url, MAX_POD, timeout).await;
+    let text = answer.and_then(|answer| answer.document(&url)).ok()?;
+    let read: Pod = fits_in_memory(text.as_bytes()).then(|| json::parse(&text).ok()).flatten()?;
+    let containers = read.spec.containers.into_iter();
+    let images = containers.map(|container| (container.name, shortened(container.image)));
+    Some((pod, images.filter(|(_, image)| !image.is_empty()).into_map()))
 }
 
 /// The incidents of all nodes, and the images of their culprits.
@@ -290,9 +259,20 @@ pub async fn read_incidents(
     done: impl Fn(),
 ) -> IncidentReadings {
     let timeout = request.timeout;
-    let page = format!("incidents?since={}s", since.as_secs().max(1)).into();
-    let reader = IncidentReader { timeout, recorders: Arc::new(recorders), page };
-    let readings = read_each(cluster, nodes, request.concurrency, reader, |_| done()).await;
+    let page = format!("incidents?since={}s", since.as_secs().max(1));
+    let readings = read_each(
+        cluster,
+        nodes,
+        request,
+        |_| done(),
+        async move |session, server, listed| {
+            let read =
+                recorders.read(session, server, &listed.name, &page, timeout, RecorderIncidents::parse);
+            let answer = read.await.map(|(pod, answer)| (pod.clone(), answer));
+            IncidentReading { listed, answer }
+        },
+    )
+    .await;
     IncidentReadings { readings, images: BTreeMap::new() }
 }
 
@@ -305,7 +285,14 @@ pub async fn read_images(cluster: &Arc<Cluster>, readings: &mut IncidentReadings
         (!namespace.is_empty() && !name.is_empty()).then_some((namespace, name))
     });
     let pods: Vec<PodKey> = pods.into_set().into_iter().take(MAX_PODS).collect();
-    let images = read_each(cluster, pods, request.concurrency, ImageReader { timeout }, |_| ()).await;
+    let images = read_each(
+        cluster,
+        pods,
+        request,
+        |_| (),
+        async move |session, server, pod| images_of(session, server, pod, timeout).await,
+    )
+    .await;
     readings.images = images.into_iter().flatten().into_map();
 }
 

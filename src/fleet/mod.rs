@@ -21,12 +21,14 @@ mod recorders;
 mod report;
 mod verdict;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::task::JoinSet;
+use tokio::task::LocalSet;
 
 use crate::clock::Clock;
 use crate::kubelet::http::{self, HttpSession, encoded};
@@ -40,11 +42,11 @@ pub use self::incidents::{
 pub use self::journals::JournalError;
 pub use self::node::{FleetReading, NodeReading};
 pub use self::preflight::{
-    FleetPreflight, NodePreflight, SettingsReading, StartVerdict, judge as judge_settings,
+    FleetPreflight, NodePreflight, StartVerdict, judge as judge_settings, read_settings,
 };
 pub use self::recorder::{NAMESPACE, RecorderError, RecorderPod, recorder_pods};
 pub use self::recorders::{
-    RecorderPods, RecorderReport, RecorderWord, check_document, find as find_recorders,
+    RecorderPods, RecorderReport, RecorderWord, check_document, clock_ahead, find as find_recorders,
     find_in as find_recorders_in,
 };
 #[cfg(test)]
@@ -269,62 +271,35 @@ pub async fn read_nodes(
     clock: &Arc<dyn Clock>,
     done: impl Fn(&NodeReading),
 ) -> FleetReading {
-    let reader = node::HealthReader {
-        timeout: request.timeout,
-        clock: Arc::clone(clock),
-        recorders: Arc::new(recorders),
-    };
-    let readings = read_each(cluster, nodes, request.concurrency, reader, done).await;
+    let (timeout, node_clock) = (request.timeout, Arc::clone(clock));
+    let readings = read_each(cluster, nodes, request, done, async move |session, server, listed| {
+        node::read(session, server, listed, &recorders, timeout, &*node_clock).await
+    })
+    .await;
     FleetReading { taken_at: clock.wall(), readings }
 }
 
-/// Reads the configuration and the static pods of every node, and calls `done` after each.
-pub async fn read_settings(
+/// Reads every target, in most cases a node, with `request.concurrency` targets at a time, and calls `done` after each.
+/// `read` reads the documents of one target; it gets a connection to the API server, and the server's URL.
+async fn read_each<T: 'static, R: 'static>(
     cluster: &Arc<Cluster>,
-    nodes: Vec<ListedNode>,
+    targets: Vec<T>,
     request: &FleetRequest,
-    done: impl Fn(&SettingsReading),
-) -> Vec<SettingsReading> {
-    let reader = preflight::SettingsReader { timeout: request.timeout };
-    read_each(cluster, nodes, request.concurrency, reader, done).await
-}
-
-/// Reads some documents of one node, or of another target.
-trait NodeReader: Clone + Send + 'static {
-    /// What is read: in most cases a node.
-    type Target: Send + 'static;
-
-    /// The documents.
-    type Reading: Send + 'static;
-
-    /// Reads them. `session` is a connection to the API server at `server`.
-    fn read(
-        &self,
-        session: &mut HttpSession<'_>,
-        server: &str,
-        target: Self::Target,
-    ) -> impl Future<Output = Self::Reading> + Send;
-}
-
-/// Reads every target with `reader`, `concurrency` targets at a time, and calls `done` after each.
-async fn read_each<R: NodeReader>(
-    cluster: &Arc<Cluster>,
-    nodes: Vec<R::Target>,
-    concurrency: usize,
-    reader: R,
-    done: impl Fn(&R::Reading),
-) -> Vec<R::Reading> {
-    let workers = concurrency.min(nodes.len());
-    let queue = Arc::new(Mutex::new(VecDeque::from(nodes)));
+    done: impl Fn(&R),
+    read: impl AsyncFn(&mut HttpSession<'_>, &str, T) -> R + 'static,
+) -> Vec<R> {
+    let workers = request.concurrency.min(targets.len());
+    let (queue, read) = (Rc::new(RefCell::new(targets.into_iter())), Rc::new(read));
     let (sender, mut answers) = tokio::sync::mpsc::unbounded_channel();
-    let mut tasks = JoinSet::new();
+    let tasks = LocalSet::new();
     for _ in 0..workers {
-        let (cluster, queue, sender) = (Arc::clone(cluster), Arc::clone(&queue), sender.clone());
-        let reader = reader.clone();
-        tasks.spawn(async move {
+        let (cluster, sender) = (Arc::clone(cluster), sender.clone());
+        let (queue, read) = (Rc::clone(&queue), Rc::clone(&read));
+        tasks.spawn_local(async move {
+            let next = || queue.borrow_mut().next();
             let mut session = cluster.client.session();
-            while let Some(node) = next_node(&queue) {
-                let reading = reader.read(&mut session, &cluster.server, node).await;
+            while let Some(target) = next() {
+                let reading = read(&mut session, &cluster.server, target).await;
                 if sender.send(reading).is_err() {
                     return;
                 }
@@ -333,15 +308,14 @@ async fn read_each<R: NodeReader>(
     }
     drop(sender);
     let mut readings = Vec::new();
-    while let Some(reading) = answers.recv().await {
-        done(&reading);
-        readings.push(reading);
-    }
+    let collected = async {
+        while let Some(reading) = answers.recv().await {
+            done(&reading);
+            readings.push(reading);
+        }
+    };
+    tasks.run_until(collected).await;
     readings
-}
-
-fn next_node<T>(queue: &Mutex<VecDeque<T>>) -> Option<T> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Reads the verdict of one node's recorder, and `/configz` and `/metrics` of its kubelet, through the API server.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use super::ListedNode;
 use super::histogram::BucketHistogram;
 use super::recorders::{RecorderPods, RecorderReading};
-use super::{ListedNode, NodeReader};
 use crate::clock::{Clock, Wall};
 use crate::kubelet::http::{self, HttpSession};
 use crate::kubelet::{Configz, Metrics};
@@ -64,47 +63,37 @@ pub struct FleetReading {
     pub readings: Vec<NodeReading>,
 }
 
-/// Reads what shows whether PLEG is healthy.
-#[derive(Clone)]
-pub(super) struct HealthReader {
-    /// The timeout of one request.
-    pub timeout: Duration,
-    /// The clock of the durations.
-    pub clock: Arc<dyn Clock>,
-    /// The recorder's pods.
-    pub recorders: Arc<RecorderPods>,
-}
-
-impl NodeReader for HealthReader {
-    type Target = ListedNode;
-    type Reading = NodeReading;
-
-    /// Reads one node: first its recorder, which answers while a list call hangs. Then `/configz`, which a kubelet
-    /// answers even if `/metrics` hangs: so a hang is distinguished from a node that cannot be reached.
-    async fn read(&self, session: &mut HttpSession<'_>, server: &str, listed: ListedNode) -> NodeReading {
-        let (timeout, clock) = (self.timeout, self.clock.as_ref());
-        let started = clock.mono();
-        let recorder = self.recorders.read_verdict(session, server, &listed.name, timeout).await;
-        if recorder.as_ref().is_some_and(RecorderReading::has_silent_list) {
-            let took = clock.mono().since(started).into();
-            let metrics = Err(MetricsError::NotRequested);
-            return NodeReading { listed, recorder, configz: None, metrics, answers_after: false, took };
-        }
-        let base = format!("{server}/api/v1/nodes/{}/proxy", http::encoded(&listed.name));
-        let url = format!("{base}/configz");
-        let configz = session.get(&url, timeout).await.and_then(|answer| answer.document(&url));
-        // The metrics are read even if the configuration cannot be parsed.
-        let configz = configz.ok().map(|text| Configz::parse(&text).unwrap_or_default());
-        let metrics = metrics(session, &format!("{base}/metrics"), timeout, clock).await;
-        let silent = matches!(&metrics, Err(MetricsError::Http(why)) if why.is_silent());
-        // `/configz` is requested again, to find out whether the API server has become silent.
-        let answers_after = silent && configz.is_some() && {
-            let again = session.get(&url, timeout).await.and_then(|answer| answer.document(&url));
-            again.is_ok()
-        };
+/// Reads what shows whether PLEG is healthy on one node: first its recorder, which answers while a list call hangs. Then
+/// `/configz`, which a kubelet answers even if `/metrics` hangs: so a hang is distinguished from a node that cannot be reached.
+pub(super) async fn read(
+    session: &mut HttpSession<'_>,
+    server: &str,
+    listed: ListedNode,
+    recorders: &RecorderPods,
+    timeout: Duration,
+    clock: &dyn Clock,
+) -> NodeReading {
+    let started = clock.mono();
+    let recorder = recorders.read_verdict(session, server, &listed.name, timeout).await;
+    if recorder.as_ref().is_some_and(RecorderReading::has_silent_list) {
         let took = clock.mono().since(started).into();
-        NodeReading { listed, recorder, configz, metrics, answers_after, took }
+        let metrics = Err(MetricsError::NotRequested);
+        return NodeReading { listed, recorder, configz: None, metrics, answers_after: false, took };
     }
+    let base = format!("{server}/api/v1/nodes/{}/proxy", http::encoded(&listed.name));
+    let url = format!("{base}/configz");
+    let configz = session.get(&url, timeout).await.and_then(|answer| answer.document(&url));
+    // The metrics are read even if the configuration cannot be parsed.
+    let configz = configz.ok().map(|text| Configz::parse(&text).unwrap_or_default());
+    let metrics = metrics(session, &format!("{base}/metrics"), timeout, clock).await;
+    let silent = matches!(&metrics, Err(MetricsError::Http(why)) if why.is_silent());
+    // `/configz` is requested again, to find out whether the API server has become silent.
+    let answers_after = silent && configz.is_some() && {
+        let again = session.get(&url, timeout).await.and_then(|answer| answer.document(&url));
+        again.is_ok()
+    };
+    let took = clock.mono().since(started).into();
+    NodeReading { listed, recorder, configz, metrics, answers_after, took }
 }
 
 async fn metrics(

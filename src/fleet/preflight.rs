@@ -5,22 +5,24 @@
 //! kubelet's configuration. It does not show flags that set no such field, and neither files nor hardware of the node.
 //! The report lists these as not checked.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::verdict::error_text;
-use super::{ListedNode, NodeReader};
+use super::{FleetRequest, ListedNode, read_each};
 use crate::clock::Wall;
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::http::{self, HttpSession, encoded};
+use crate::kubelet::kubeconfig::Cluster;
 use crate::manifests::preflight::{
     Builder, StartFinding, TargetKubelet, configz_findings, restarts_every_static_pod,
     unlisted_gates_and_flags,
 };
 use crate::ordered;
 use crate::report::json;
-use crate::report::{NotChecked, PodRef, Severity};
+use crate::report::{NotChecked, PodRef, Severity, plural, word_enum};
 
 /// The number of pods in one page of the list. A node has a few hundred at most.
 const PAGE: usize = 500;
@@ -88,23 +90,21 @@ impl PodMetadataItem {
     }
 }
 
-/// Reads the settings of a kubelet and the metadata of its pods.
-#[derive(Clone)]
-pub(super) struct SettingsReader {
-    /// The timeout of one request.
-    pub timeout: Duration,
-}
-
-impl NodeReader for SettingsReader {
-    type Target = ListedNode;
-    type Reading = SettingsReading;
-
-    async fn read(&self, session: &mut HttpSession<'_>, server: &str, listed: ListedNode) -> SettingsReading {
+/// Reads the configuration and the static pods of every node, and calls `done` after each.
+pub async fn read_settings(
+    cluster: &Arc<Cluster>,
+    nodes: Vec<ListedNode>,
+    request: &FleetRequest,
+    done: impl Fn(&SettingsReading),
+) -> Vec<SettingsReading> {
+    let timeout = request.timeout;
+    read_each(cluster, nodes, request, done, async move |session, server, listed: ListedNode| {
         let url = format!("{server}/api/v1/nodes/{}/proxy/configz", encoded(&listed.name));
-        let configz = session.get(&url, self.timeout).await.and_then(|answer| answer.document(&url));
-        let mirrors = mirrors(session, server, &listed.name, self.timeout).await;
+        let configz = session.get(&url, timeout).await.and_then(|answer| answer.document(&url));
+        let mirrors = mirrors(session, server, &listed.name, timeout).await;
         SettingsReading { listed, configz, mirrors }
-    }
+    })
+    .await
 }
 
 /// Lists the mirror pods of a node.
@@ -135,31 +135,22 @@ async fn mirrors(
     Ok(found)
 }
 
-/// Whether a kubelet would start. The variants are ordered from good to bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum StartVerdict {
-    /// A kubelet of the other release would accept all settings that the node's kubelet reports.
-    Starts,
-    /// The settings could not be read.
-    Unknown,
-    /// A kubelet of the other release would refuse a setting and would not start.
-    Refused,
+word_enum! {
+    /// Whether a kubelet would start. The variants are ordered from good to bad.
+    #[derive(PartialOrd, Ord)]
+    pub json enum StartVerdict: as_str {
+        /// A kubelet of the other release would accept all settings that the node's kubelet reports.
+        Starts = "starts",
+        /// The settings could not be read.
+        Unknown = "unknown",
+        /// A kubelet of the other release would refuse a setting and would not start.
+        Refused = "refused",
+    }
 }
 
 impl StartVerdict {
     /// All verdicts, the worst first.
     pub const ALL: [Self; 3] = [Self::Refused, Self::Unknown, Self::Starts];
-
-    /// Returns the name in JSON and in tables.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Starts => "starts",
-            Self::Unknown => "unknown",
-            Self::Refused => "refused",
-        }
-    }
 }
 
 /// Whether a kubelet of another release would start on each node of a cluster.
@@ -204,11 +195,15 @@ pub struct StartCounts {
 
 impl StartCounts {
     /// Returns the number of nodes with this verdict.
-    pub const fn of(&self, verdict: StartVerdict) -> u64 {
+    pub const fn of(mut self, verdict: StartVerdict) -> u64 {
+        *self.count_of(verdict)
+    }
+
+    const fn count_of(&mut self, verdict: StartVerdict) -> &mut u64 {
         match verdict {
-            StartVerdict::Starts => self.starts,
-            StartVerdict::Unknown => self.unknown,
-            StartVerdict::Refused => self.refused,
+            StartVerdict::Starts => &mut self.starts,
+            StartVerdict::Unknown => &mut self.unknown,
+            StartVerdict::Refused => &mut self.refused,
         }
     }
 }
@@ -280,11 +275,7 @@ pub fn judge(
     let mut counts = StartCounts::default();
     for node in &nodes {
         counts.nodes += 1;
-        *(match node.verdict {
-            StartVerdict::Starts => &mut counts.starts,
-            StartVerdict::Unknown => &mut counts.unknown,
-            StartVerdict::Refused => &mut counts.refused,
-        }) += 1;
+        *counts.count_of(node.verdict) += 1;
         node.restarting().for_each(|_| counts.restarts += 1);
     }
     let mut not_checked: Vec<NotChecked> = [
@@ -312,16 +303,15 @@ pub fn judge(
 
 /// Formats the summary.
 fn sentence(counts: &StartCounts, target: KubeletVersion) -> String {
-    let nodes = |count| if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") };
     let mut text = match counts.refused {
         0 if counts.nodes == counts.unknown => {
             format!("it is not known whether kubelet {target} would start")
         }
         0 => format!("no setting that these kubelets report keeps kubelet {target} from starting"),
-        refused => format!("kubelet {target} would not start on {}", nodes(refused)),
+        refused => format!("kubelet {target} would not start on {}", plural(refused, "node")),
     };
     if counts.unknown > 0 && counts.unknown < counts.nodes {
-        text = format!("{text}; {} could not be judged", nodes(counts.unknown));
+        text = format!("{text}; {} could not be judged", plural(counts.unknown, "node"));
     }
     match counts.restarts {
         0 => text,

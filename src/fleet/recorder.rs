@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::kubelet::http::{self, HttpSession, encoded};
+use crate::kubelet::http::{self, encoded};
 use crate::kubelet::kubeconfig::Cluster;
 use crate::report::json;
 
@@ -144,23 +144,15 @@ pub async fn recorder_pods(
         encoded(&format!("spec.nodeName={node}"))
     );
     let url = format!("{}/api/v1/pods?{query}", cluster.server);
-    let text = match document(&mut session, &url, timeout).await {
+    let text = match session.get(&url, timeout).await.and_then(|answer| answer.document(&url)) {
         Err(http::Error::Forbidden { .. }) => {
             let url = format!("{}/api/v1/namespaces/{NAMESPACE}/pods?{query}", cluster.server);
-            document(&mut session, &url, timeout).await?
+            session.get(&url, timeout).await?.document(&url)?
         }
         answer => answer?,
     };
     let list: PodList = json::parse(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
     Ok(list.items.into_iter().filter_map(|item| item.recorder_on(node)).take(MAX_TRIED).collect())
-}
-
-async fn document(
-    session: &mut HttpSession<'_>,
-    url: &str,
-    timeout: Duration,
-) -> Result<String, http::Error> {
-    session.get(url, timeout).await?.document(url)
 }
 
 impl RecorderPodItem {

@@ -28,7 +28,7 @@ const MAX_TEXT: usize = 300;
 
 /// The smallest difference between the clocks of a node and the API server that counts. The API server's dates have a
 /// resolution of one second, and the answer takes its time.
-pub const MIN_CLOCK_DIFFERENCE: f64 = 5.0;
+const MIN_CLOCK_DIFFERENCE: f64 = 5.0;
 
 /// The recorder's running pods, by the name of their node.
 #[derive(Clone, Debug, Default)]
@@ -192,7 +192,7 @@ pub struct RecorderCulprit {
 /// Lists the recorder's running pods of all nodes, page by page. Without the right to list the pods of all namespaces,
 /// looks in the namespace of `deploy/base`.
 pub async fn find(cluster: &Cluster, timeout: Duration) -> Result<RecorderPods, RecorderError> {
-    match list(&mut cluster.client.session(), &format!("{}/api/v1/pods", cluster.server), timeout).await {
+    match list(cluster, &format!("{}/api/v1/pods", cluster.server), timeout).await {
         Err(RecorderError::Http(http::Error::Forbidden { .. })) => find_in(cluster, NAMESPACE, timeout).await,
         found => found,
     }
@@ -205,14 +205,11 @@ pub async fn find_in(
     timeout: Duration,
 ) -> Result<RecorderPods, RecorderError> {
     let pods = format!("{}/api/v1/namespaces/{}/pods", cluster.server, encoded(namespace));
-    list(&mut cluster.client.session(), &pods, timeout).await
+    list(cluster, &pods, timeout).await
 }
 
-async fn list(
-    session: &mut HttpSession<'_>,
-    pods: &str,
-    timeout: Duration,
-) -> Result<RecorderPods, RecorderError> {
+async fn list(cluster: &Cluster, pods: &str, timeout: Duration) -> Result<RecorderPods, RecorderError> {
+    let mut session = cluster.client.session();
     let (mut found, mut next) = (RecorderPods::default(), String::new());
     for _ in 0..MAX_PAGES {
         let mut url = format!("{pods}?labelSelector={}&limit={PAGE}", encoded(SELECTOR));
@@ -306,7 +303,7 @@ pub fn check_document(text: &str, kind: &str) -> Result<(), String> {
 }
 
 /// Returns how many seconds a clock is ahead of the API server's; 0 if the difference is too small to be known.
-pub(super) fn clock_ahead(taken_at: Wall, date: Option<f64>) -> f64 {
+pub fn clock_ahead(taken_at: Wall, date: Option<f64>) -> f64 {
     let ahead = date.map_or(0.0, |date| taken_at.seconds_since(Wall::from_nanos(0)) - date);
     if ahead.abs() >= MIN_CLOCK_DIFFERENCE { ahead } else { 0.0 }
 }

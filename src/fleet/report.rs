@@ -76,25 +76,22 @@ pub struct NodeCounts {
 impl NodeCounts {
     pub(super) const fn add(&mut self, verdict: NodeVerdict) {
         self.nodes += 1;
-        *(match verdict {
+        *self.count_of(verdict) += 1;
+    }
+
+    /// Returns the number of nodes with this verdict.
+    pub const fn of(mut self, verdict: NodeVerdict) -> u64 {
+        *self.count_of(verdict)
+    }
+
+    const fn count_of(&mut self, verdict: NodeVerdict) -> &mut u64 {
+        match verdict {
             NodeVerdict::Healthy => &mut self.healthy,
             NodeVerdict::Unknown => &mut self.unknown,
             NodeVerdict::Degraded => &mut self.degraded,
             NodeVerdict::Unreachable => &mut self.unreachable,
             NodeVerdict::Silent => &mut self.silent,
             NodeVerdict::Unhealthy => &mut self.unhealthy,
-        }) += 1;
-    }
-
-    /// Returns the number of nodes with this verdict.
-    pub const fn of(&self, verdict: NodeVerdict) -> u64 {
-        match verdict {
-            NodeVerdict::Healthy => self.healthy,
-            NodeVerdict::Unknown => self.unknown,
-            NodeVerdict::Degraded => self.degraded,
-            NodeVerdict::Unreachable => self.unreachable,
-            NodeVerdict::Silent => self.silent,
-            NodeVerdict::Unhealthy => self.unhealthy,
         }
     }
 }

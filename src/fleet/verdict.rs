@@ -182,39 +182,36 @@ fn relist_seconds(relists: &BucketHistogram) -> Option<RelistSeconds> {
 
 /// Judges a node whose metrics could not be read.
 fn verdict_without_metrics(why: &MetricsError, reading: &NodeReading) -> (NodeVerdict, Option<String>) {
-    let configz_answers = reading.configz.is_some();
-    match why {
-        MetricsError::Http(why) if why.is_silent() && reading.answers_after => (
+    let why = match why {
+        MetricsError::Http(why) => why,
+        MetricsError::Other(_) => return (NodeVerdict::Unknown, Some(why.to_string())),
+        MetricsError::NotRequested => return (NodeVerdict::Unknown, None),
+    };
+    let (verdict, text) = match why {
+        why if why.is_silent() && reading.answers_after => (
             NodeVerdict::Silent,
-            Some("its /metrics is silent while its /configz answers: a list call probably hangs".to_owned()),
+            "its /metrics is silent while its /configz answers: a list call probably hangs".to_owned(),
         ),
-        MetricsError::Http(why) if why.is_silent() && configz_answers => (
+        why if why.is_silent() && reading.configz.is_some() => (
             NodeVerdict::Unknown,
-            Some(
-                "not known: /configz was answered, and then no answer arrived through the API \
-                  server"
-                    .to_owned(),
-            ),
+            "not known: /configz was answered, and then no answer arrived through the API server".to_owned(),
         ),
-        MetricsError::Http(why) if why.is_silent() => (
+        why if why.is_silent() => (
             NodeVerdict::Unreachable,
-            Some(
-                "no answer arrives through the API server: the API server, the connection to the kubelet or \
-                 the kubelet hangs"
-                    .to_owned(),
-            ),
+            "no answer arrives through the API server: the API server, the connection to the kubelet or \
+             the kubelet hangs"
+                .to_owned(),
         ),
-        MetricsError::Http(why @ (http::Error::Unauthorized { .. } | http::Error::Forbidden { .. })) => {
-            (NodeVerdict::Unknown, Some(format!("no permission to read it: {}", error_text(why))))
+        http::Error::Unauthorized { .. } | http::Error::Forbidden { .. } => {
+            (NodeVerdict::Unknown, format!("no permission to read it: {}", error_text(why)))
         }
         // The API server answers with these statuses if it cannot reach a kubelet.
-        MetricsError::Http(why @ http::Error::Status { status: 500..=504, .. }) => {
-            (NodeVerdict::Unreachable, Some(format!("the API server does not reach it: {}", error_text(why))))
+        http::Error::Status { status: 500..=504, .. } => {
+            (NodeVerdict::Unreachable, format!("the API server does not reach it: {}", error_text(why)))
         }
-        MetricsError::Http(why) => (NodeVerdict::Unknown, Some(error_text(why))),
-        MetricsError::Other(_) => (NodeVerdict::Unknown, Some(why.to_string())),
-        MetricsError::NotRequested => (NodeVerdict::Unknown, None),
-    }
+        why => (NodeVerdict::Unknown, error_text(why)),
+    };
+    (verdict, Some(text))
 }
 
 /// Returns the error text without the URL, which would repeat the node's name.

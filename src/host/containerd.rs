@@ -162,41 +162,33 @@ impl ContainerdConfig {
     pub fn read(path: &Path, host: &HostRoot) -> Option<Self> {
         let main = SourceFile::read(path, host).ok()?;
         let mut config = Self { path: main.path.clone(), written: main.written, ..Self::default() };
-        let document = match main.parse() {
-            Ok(document) => document,
-            Err(fault) => {
-                config.fault = Some(fault);
-                return Some(config);
-            }
-        };
-        let (imports, all_known) = imported(&document, path, host);
-        let mut is_complete = all_known;
-        let mut files = Vec::new();
-        for path in imports {
-            match SourceFile::read(&path, host) {
-                Ok(file) => files.push(file),
-                Err(_) => is_complete = false,
-            }
+        if let Err(fault) = config.add_files(&main, path, host) {
+            config.fault = Some(fault);
         }
-        config.written = files.iter().map(|file| file.written).fold(config.written, Option::max);
-        let mut documents = vec![(&main, document)];
+        Some(config)
+    }
+
+    /// Adds the settings of `main` and of the files that it imports. The error is the fault of the first file that is not
+    /// TOML.
+    fn add_files(&mut self, main: &SourceFile, path: &Path, host: &HostRoot) -> Result<(), ContainerdFault> {
+        let document = main.parse()?;
+        let (imports, all_known) = imported(&document, path, host);
+        let read = imports.iter().filter_map(|path| SourceFile::read(path, host).ok());
+        let files: Vec<SourceFile> = read.collect();
+        let is_complete = all_known && files.len() == imports.len();
+        self.written = files.iter().map(|file| file.written).fold(self.written, Option::max);
+        let mut documents = vec![(main, document)];
         for file in &files {
-            match file.parse() {
-                Ok(document) => documents.push((file, document)),
-                Err(fault) => {
-                    config.fault = Some(fault);
-                    return Some(config);
-                }
-            }
+            documents.push((file, file.parse()?));
         }
         let settings = LayeredConfig { documents: &documents, is_complete };
-        config.fault = settings
+        self.fault = settings
             .disabled()
             .or_else(|| settings.unknown_default_runtime())
             .or_else(|| settings.mirrors_with_config_path());
-        config.systemd_cgroup = settings.systemd_cgroup();
-        config.root = settings.root();
-        Some(config)
+        self.systemd_cgroup = settings.systemd_cgroup();
+        self.root = settings.root();
+        Ok(())
     }
 }
 

@@ -71,7 +71,7 @@ pub fn disk(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<Disk, Disk
 
 /// Resolves the node's `path` link by link to a path of plegctl. Fails if a step is at a mount that may not answer.
 pub fn resolve(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<PathBuf, DiskError> {
-    let mut left: VecDeque<OsString> = parts(path).collect();
+    let mut left: VecDeque<OsString> = names_in(path).collect();
     let (mut at, mut links) = (root.to_path_buf(), 0);
     while let Some(part) = left.pop_front() {
         if part == ".." {
@@ -98,14 +98,15 @@ pub fn resolve(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<PathBuf
         if target.is_absolute() {
             at = root.to_path_buf();
         }
-        for part in parts(&target).collect::<Vec<_>>().into_iter().rev() {
+        for part in names_in(&target).rev() {
             left.push_front(part);
         }
     }
     Ok(at)
 }
 
-fn parts(path: &Path) -> impl Iterator<Item = OsString> {
+/// Returns the names in a path, without the root.
+pub fn names_in(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
         Component::ParentDir => Some("..".into()),

@@ -65,9 +65,7 @@ impl Config {
                 .map(|verbosity| verbosity.value),
         }
     }
-}
 
-impl Config {
     /// Returns these settings; where one is missing, the setting of `below`.
     #[must_use]
     pub fn over(self, below: Self) -> Self {

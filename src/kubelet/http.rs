@@ -458,40 +458,28 @@ impl HttpSession<'_> {
         let url = url.to_owned();
         match outcome {
             Ok(Ok(answer)) => Ok(answer),
-            Err(_) if begun => {
-                self.open = None;
-                Err(Error::SilentMidAnswer { url, waited: limit, received })
-            }
-            Err(_) => {
-                self.open = None;
-                Err(Error::Silent { url, waited: limit })
-            }
-            Ok(Err(trouble)) => {
-                self.open = None;
-                Err(trouble.into_error(url, begun.then_some(received), self.largest))
-            }
+            Err(_) if begun => Err(Error::SilentMidAnswer { url, waited: limit, received }),
+            Err(_) => Err(Error::Silent { url, waited: limit }),
+            Ok(Err(trouble)) => Err(trouble.into_error(url, begun.then_some(received), self.largest)),
         }
     }
 
     /// Sends one request, on the open connection if it is for the same server and still usable. Sets `begun` when the
-    /// answer begins, and counts the received bytes.
+    /// answer begins, and counts the received bytes. Keeps the connection for the next request only if this one succeeds.
     async fn exchange(
         &mut self,
         parts: &RequestParts<'_>,
         begun: &mut bool,
         received: &mut usize,
     ) -> Result<HttpAnswer, RequestFailure> {
-        let mut kept = None;
-        if let Some((address, tls, mut connection)) = self.open.take()
+        let mut connection = if let Some((address, tls, mut connection)) = self.open.take()
             // A request with a token must not use a connection without TLS to the same address.
             && (address.as_str(), tls) == (parts.address.as_str(), parts.tls)
             && connection.sender.ready().await.is_ok()
         {
-            kept = Some(connection);
-        }
-        let mut connection = match kept {
-            Some(connection) => connection,
-            None => self.client.connect(parts).await?,
+            connection
+        } else {
+            self.client.connect(parts).await?
         };
         let response = self.client.send(&mut connection, parts).await?;
         *begun = true;
@@ -522,7 +510,8 @@ impl RequestFailure {
     fn into_error(self, url: String, received: Option<usize>, largest: usize) -> Error {
         // With TLS 1.3 the server checks the client's certificate after the handshake.
         if let Self::Http(why) = &self
-            && let Some(trouble) = certificate_problem(why)
+            && let Some(cause) = std::error::Error::source(why)
+            && let Some(trouble) = cause.downcast_ref::<io::Error>().and_then(CertificateProblem::of)
         {
             return Error::Certificate { url, trouble };
         }
@@ -577,11 +566,6 @@ impl HttpClient {
         connection.pre_answer_limit.remove();
         Ok(response)
     }
-}
-
-fn certificate_problem(why: &hyper::Error) -> Option<CertificateProblem> {
-    let cause = std::error::Error::source(why)?.downcast_ref::<io::Error>()?;
-    CertificateProblem::of(cause)
 }
 
 /// Reads the body of an answer, up to `largest` bytes.

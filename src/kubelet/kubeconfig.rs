@@ -390,6 +390,8 @@ fn client(
 ) -> Result<HttpClient, KubeconfigError> {
     type DataOrFile = Result<Option<Vec<u8>>, KubeconfigError>;
     let (name, user_name) = (origin.name, &user.name);
+    let unsupported =
+        |way| KubeconfigError::UnsupportedLogin { name: name.to_owned(), user: user_name.clone(), way };
     let data_or_file = |base: &Path, data: Option<&String>, file: Option<&PathBuf>| -> DataOrFile {
         match (data.filter(|data| !data.is_empty()), file) {
             (Some(data), _) => STANDARD.decode(data.trim()).map(Some).map_err(|why| KubeconfigError::Shape {
@@ -419,11 +421,7 @@ fn client(
     if let (None, None, Some(exec)) = (&token, &certificate, &user.exec) {
         if origin.node.is_some() {
             let way = "a program, which plegctl runs only if you name the kubeconfig (--kubeconfig FILE)";
-            return Err(KubeconfigError::UnsupportedLogin {
-                name: name.to_owned(),
-                user: user_name.clone(),
-                way,
-            });
+            return Err(unsupported(way));
         }
         let status = run(exec, of_user, time_limit)?;
         token = status.token;
@@ -431,17 +429,12 @@ fn client(
         key = status.client_key_data.map(String::into_bytes);
     }
     if token.is_none() && certificate.is_none() {
-        let way = match (&user.username, &user.auth_provider) {
-            (Some(_), _) => Some("user name and password, which plegctl does not support"),
-            (None, Some(_)) => Some("an auth-provider, which plegctl does not support"),
-            (None, None) => None,
-        };
-        if let Some(way) = way {
-            return Err(KubeconfigError::UnsupportedLogin {
-                name: name.to_owned(),
-                user: user_name.clone(),
-                way,
-            });
+        match (&user.username, &user.auth_provider) {
+            (Some(_), _) => {
+                return Err(unsupported("user name and password, which plegctl does not support"));
+            }
+            (None, Some(_)) => return Err(unsupported("an auth-provider, which plegctl does not support")),
+            (None, None) => {}
         }
     }
     let identity = match (certificate, key) {

@@ -87,10 +87,15 @@ impl PodDecoder {
         }
     }
 
-    /// Records a dropped field, up to the limit.
-    fn note_dropped(&mut self, field: DroppedField) {
+    /// Records a dropped field of the object at `path`, up to the limit.
+    fn note_dropped(&mut self, path: &FieldPath<'_>, field: &MapEntry, why: DropReason) {
         if self.dropped.len() < MAX_REPORTED {
-            self.dropped.push(field);
+            self.dropped.push(DroppedField {
+                parent: path.to_string(),
+                name: field.key.to_string(),
+                position: field.key_position,
+                why,
+            });
         }
     }
 
@@ -203,53 +208,47 @@ impl PodDecoder {
         // The kubelet trims white space around the quantity in the JSON text. Tabs and line breaks are escape sequences
         // in that text, so the kubelet does not trim them.
         let text = text.trim_matches(|letter: char| letter.is_whitespace() && !letter.is_ascii_control());
-        match Quantity::parse(text) {
-            Ok(amount) => Some(ManifestNode {
-                position: node.position,
-                value: Value::Quantity(Arc::new(amount)),
-                written: Some(Arc::from(text)),
-            }),
-            Err(NotAQuantity::Endless) => {
-                let field = path.to_string();
-                self.report(FieldError {
-                    message: format!(
-                        "{field}: the kubelet never finishes computing `{text}`, and until then it starts, changes or stops no static pod of this node"
-                    ),
-                    fix: Some("write the amount with a suffix like `100m`, `128Mi` or `1Gi`".to_owned()),
-                    reason: String::new(),
+        let (fault, reason, what, fix) = match Quantity::parse(text) {
+            Ok(amount) => {
+                return Some(ManifestNode {
                     position: node.position,
-                    fault: DecodeFault::Endless,
-                    field,
+                    value: Value::Quantity(Arc::new(amount)),
+                    written: Some(Arc::from(text)),
                 });
-                None
             }
-            Err(NotAQuantity::TooLong) => {
-                let field = path.to_string();
-                self.report(FieldError {
-                    message: format!(
-                        "{field}: plegctl cannot compute with more than 38 digits, so it does not judge what the kubelet does with `{text}`"
-                    ),
-                    fix: None,
-                    reason: String::new(),
-                    position: node.position,
-                    fault: DecodeFault::TooLong,
-                    field,
-                });
-                None
-            }
-            Err(error) => {
-                let field = path.to_string();
-                self.report(FieldError {
-                    message: format!("{field}: `{text}` is not a quantity"),
-                    fix: Some("write a number with a suffix like `100m`, `128Mi` or `1Gi`".to_owned()),
-                    reason: error.to_string(),
-                    position: node.position,
-                    fault: DecodeFault::Quantity,
-                    field,
-                });
-                None
-            }
-        }
+            Err(NotAQuantity::Endless) => (
+                DecodeFault::Endless,
+                String::new(),
+                format!(
+                    "the kubelet never finishes computing `{text}`, and until then it starts, changes or stops no static pod of this node"
+                ),
+                Some("write the amount with a suffix like `100m`, `128Mi` or `1Gi`"),
+            ),
+            Err(NotAQuantity::TooLong) => (
+                DecodeFault::TooLong,
+                String::new(),
+                format!(
+                    "plegctl cannot compute with more than 38 digits, so it does not judge what the kubelet does with `{text}`"
+                ),
+                None,
+            ),
+            Err(error) => (
+                DecodeFault::Quantity,
+                error.to_string(),
+                format!("`{text}` is not a quantity"),
+                Some("write a number with a suffix like `100m`, `128Mi` or `1Gi`"),
+            ),
+        };
+        let field = path.to_string();
+        self.report(FieldError {
+            message: format!("{field}: {what}"),
+            fix: fix.map(str::to_owned),
+            reason,
+            position: node.position,
+            fault,
+            field,
+        });
+        None
     }
 
     /// Decodes a time.
@@ -305,21 +304,11 @@ impl PodDecoder {
                     },
                     |field| field.why_not_decoded(self.minor),
                 );
-                self.note_dropped(DroppedField {
-                    parent: path.to_string(),
-                    name: entry.key.to_string(),
-                    position: entry.key_position,
-                    why,
-                });
+                self.note_dropped(path, entry, why);
                 continue;
             };
             if let Some(gate) = field.closed_gate(self.minor) {
-                self.note_dropped(DroppedField {
-                    parent: path.to_string(),
-                    name: entry.key.to_string(),
-                    position: entry.key_position,
-                    why: DropReason::GateClosed { gate },
-                });
+                self.note_dropped(path, entry, DropReason::GateClosed { gate });
             }
             if let Some(value) = self.value(&field.ty, &entry.value, &FieldPath::Field(path, &entry.key)) {
                 decoded.insert(MapEntry {

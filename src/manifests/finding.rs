@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::catalogue::Check;
+use super::pod_field::PodField;
 use super::tree::Position;
 pub use crate::report::Severity;
 
@@ -73,6 +74,12 @@ impl LintFinding {
     pub fn on_field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
+    }
+
+    /// Adds the path and the position of a field.
+    #[must_use]
+    pub(super) fn about(self, at: &PodField<'_>) -> Self {
+        self.on_field(at.path()).at(at.position())
     }
 
     /// Adds a position.

@@ -44,24 +44,26 @@ fn is_domain(domain: &str) -> bool {
         Some((host, port)) if !domain.ends_with(']') => (host, Some(port)),
         _ => (domain, None),
     };
-    let is_label = |part: &str| {
-        !part.is_empty()
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
     let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         Some(address) => {
             !address.is_empty() && address.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
         }
-        None => host.split('.').all(is_label),
+        None => host.split('.').all(is_host_label),
     };
     is_host && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// Whether a part of a host name is valid: letters, digits and inner dashes.
+pub fn is_host_label(part: &str) -> bool {
+    !part.is_empty()
+        && !part.starts_with('-')
+        && !part.ends_with('-')
+        && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
 /// Whether a component of the path is valid: lower-case letters and digits, separated by a dot, one or two underscores or
 /// any number of dashes.
-fn is_component(component: &str) -> bool {
+pub fn is_component(component: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_end = |byte: Option<&u8>| byte.is_some_and(|byte| is_inner(*byte));
     let bytes = component.as_bytes();
@@ -73,7 +75,8 @@ fn is_component(component: &str) -> bool {
         })
 }
 
-fn is_tag(tag: &str) -> bool {
+/// Whether a tag is valid.
+pub fn is_tag(tag: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     tag.len() <= MAX_TAG_LENGTH
         && tag.bytes().next().is_some_and(is_word)
@@ -90,7 +93,8 @@ fn is_digest(digest: &str) -> bool {
     digits.len() == length && digits.bytes().all(is_lower_hex)
 }
 
-const fn is_lower_hex(byte: u8) -> bool {
+/// Whether a byte is a hexadecimal digit in lower case.
+pub const fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 

@@ -124,10 +124,7 @@ impl LintCounts {
         let findings = [
             counted(self.errors, "error"),
             counted(self.warnings, "warning"),
-            match self.infos {
-                0 => None,
-                infos => Some(format!("{infos} info")),
-            },
+            (self.infos > 0).then(|| format!("{} info", self.infos)),
         ];
         let verdicts: Vec<String> = verdicts
             .into_iter()
@@ -181,7 +178,8 @@ impl LintReport {
         not_checked: Vec<NotChecked>,
         ignored: &HashSet<Check>,
     ) -> Self {
-        let pods = if ignored.contains(&Check::FileDefinesPod) { Vec::new() } else { pods(&sources) };
+        let lists_pods = !ignored.contains(&Check::FileDefinesPod);
+        let pods = sources.iter().filter(|_| lists_pods).flat_map(pods_of).collect();
         let mut report = Self {
             node: kubelet.node_name.clone(),
             kubelet_version: kubelet.version.to_string(),
@@ -308,10 +306,6 @@ fn linted_file(file: FileReport, in_directory: bool) -> LintedFile {
 }
 
 /// Returns which file defines which pod (SP105).
-fn pods(sources: &[SourceReport]) -> Vec<PodOfFile> {
-    sources.iter().flat_map(pods_of).collect()
-}
-
 fn pods_of(source: &SourceReport) -> Vec<PodOfFile> {
     let path = |file: &FileReport| file.path.to_string_lossy().into_owned();
     let mut shadowed: HashMap<&PodIdentity, Vec<String>> = HashMap::new();

@@ -45,6 +45,7 @@ mod references;
 mod report;
 mod schema;
 mod source;
+mod sysctl;
 mod timestamp;
 mod tree;
 mod uid;

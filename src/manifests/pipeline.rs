@@ -56,17 +56,8 @@ pub fn judge(path: &Path, meta: Option<ManifestEntryMeta>, bytes: &[u8], kubelet
 
 /// Returns a report without content, with the verdict that remains if no step accepts the file.
 fn initial_report(path: &Path, meta: Option<ManifestEntryMeta>, kubelet: &Kubelet) -> FileReport {
-    FileReport {
-        path: path.to_path_buf(),
-        kubelet_path: kubelet.path_of(path),
-        meta,
-        verdict: FileVerdict::Rejected,
-        pod: None,
-        uid: None,
-        kubelet_reason: None,
-        findings: Vec::new(),
-        document: None,
-    }
+    let kubelet_path = kubelet.path_of(path);
+    FileReport { kubelet_path, ..FileReport::new(path, meta, FileVerdict::Rejected) }
 }
 
 /// Returns the verdict on one item of a `PodList`. `list` is the parsed list. The item needs no kind, because the list

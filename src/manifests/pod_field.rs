@@ -31,6 +31,12 @@ impl<'a> PodField<'a> {
         self.below(entry.map(|entry| &entry.value), format_args!("{dot}{name}"))
     }
 
+    /// Returns those of the fields `names` that are present, each with its name.
+    pub(super) fn present<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, Self)> {
+        let fields = names.iter().map(|name| (*name, self.get(name)));
+        fields.filter(|(_, field)| field.is_set()).collect()
+    }
+
     /// Returns the value of a key of a mapping such as labels. Its path is `path[key]`.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {

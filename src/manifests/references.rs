@@ -52,7 +52,7 @@ fn finding(reference: &Reference<'_>, is_refused: bool) -> LintFinding {
             ),
         )
     };
-    finding.with_fix(fix_for(kind)).on_field(path).at(reference.at.position())
+    finding.with_fix(fix_for(kind)).about(&reference.at)
 }
 
 fn fix_for(kind: &str) -> &'static str {

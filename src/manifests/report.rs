@@ -1,11 +1,12 @@
 //! The types of the kubelet's verdict on a manifest path and on each file in it. They contain data only.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::finding::LintFinding;
+use super::pod_field::PodField;
 use super::tree::{ManifestNode, Position};
 use super::uid::UidUnknown;
 
@@ -118,9 +119,34 @@ pub struct FileReport {
 }
 
 impl FileReport {
+    /// Creates a report without content.
+    pub(super) fn new(path: &Path, meta: Option<ManifestEntryMeta>, verdict: FileVerdict) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            kubelet_path: None,
+            meta,
+            verdict,
+            pod: None,
+            uid: None,
+            kubelet_reason: None,
+            findings: Vec::new(),
+            document: None,
+        }
+    }
+
+    /// Returns the decoded Pod, if the file contains one.
+    pub(super) fn decoded(&self) -> Option<&DecodedPod> {
+        self.document.as_ref()?.pod.as_ref()
+    }
+
+    /// Returns the root of the decoded Pod, if the file contains one.
+    pub(super) fn decoded_root(&self) -> Option<PodField<'_>> {
+        Some(PodField::root(&self.decoded()?.pod))
+    }
+
     /// Returns the UID that the file itself sets.
     pub fn fixed_uid(&self) -> Option<String> {
-        let pod = &self.document.as_ref()?.pod.as_ref()?.pod;
+        let pod = &self.decoded()?.pod;
         let uid = pod.get("metadata")?.get("uid")?.as_str()?;
         (!uid.is_empty()).then(|| uid.to_owned())
     }

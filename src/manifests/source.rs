@@ -45,7 +45,7 @@ pub fn each_file(path: &Path, kubelet: &Kubelet, take_file: &mut dyn FnMut(FileR
         }
         Ok(meta) if meta.is_file() => {
             report.kind = PathKind::File;
-            take_file(inspect_single_file(&report.path, kubelet));
+            take_file(read_and_judge(unread(&report.path), kubelet));
         }
         Ok(_) => {
             report.kind = PathKind::Special;
@@ -73,11 +73,6 @@ pub fn each_file(path: &Path, kubelet: &Kubelet, take_file: &mut dyn FnMut(FileR
         }
     }
     report
-}
-
-/// Returns the verdict on one entry of a manifest directory, for example after an inotify event about that entry.
-pub fn inspect_file(path: &Path, kubelet: &Kubelet) -> FileReport {
-    inspect_entry(path, kubelet)
 }
 
 /// Returns the verdict on bytes without a path, such as standard input.
@@ -117,7 +112,7 @@ fn inspect_directory(report: &mut SourceReport, kubelet: &Kubelet, take_file: &m
     }
     ordered::sort_by(&mut paths, |left, right| left.as_os_str().as_bytes().cmp(right.as_os_str().as_bytes()));
     for path in paths {
-        take_file(inspect_entry(&path, kubelet));
+        take_file(inspect_file(&path, kubelet));
     }
 }
 
@@ -138,14 +133,9 @@ fn mark_shadowed(files: &mut [FileReport]) {
     }
 }
 
-fn inspect_single_file(path: &Path, kubelet: &Kubelet) -> FileReport {
-    let mut report = empty_report(path, None);
-    report.meta = meta(path);
-    read_and_judge(report, kubelet)
-}
-
-fn inspect_entry(path: &Path, kubelet: &Kubelet) -> FileReport {
-    let mut report = empty_report(path, meta(path));
+/// Returns the verdict on one entry of a manifest directory, for example after an inotify event about that entry.
+pub fn inspect_file(path: &Path, kubelet: &Kubelet) -> FileReport {
+    let mut report = unread(path);
     let Some(meta) = &report.meta else { return report };
     if meta.hidden {
         return report;
@@ -204,18 +194,9 @@ fn inspect_entry(path: &Path, kubelet: &Kubelet) -> FileReport {
     report
 }
 
-fn empty_report(path: &Path, meta: Option<ManifestEntryMeta>) -> FileReport {
-    FileReport {
-        path: path.to_path_buf(),
-        kubelet_path: None,
-        meta,
-        verdict: FileVerdict::Ignored,
-        pod: None,
-        uid: None,
-        kubelet_reason: None,
-        findings: Vec::new(),
-        document: None,
-    }
+/// Returns the report about a file before it is read, with the verdict that remains if the kubelet does not read it.
+fn unread(path: &Path) -> FileReport {
+    FileReport::new(path, meta(path), FileVerdict::Ignored)
 }
 
 fn read_and_judge(mut report: FileReport, kubelet: &Kubelet) -> FileReport {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::report::{DropReason, DroppedField, ParsedManifest};
+use super::report::{DropReason, DroppedField};
 use super::{FileReport, FileVerdict, Kubelet, LintFinding, SourceReport};
 use crate::manifests::{Check, PodIdentity};
 use crate::report::{PodRef, optional_pod};
@@ -148,8 +148,7 @@ fn newly_read(file: &FileReport, later: &FileReport) -> Vec<String> {
 
 /// Returns the fields that the kubelet drops from a file.
 fn dropped(file: &FileReport) -> &[DroppedField] {
-    let decoded = file.document.as_ref().and_then(|ParsedManifest { pod, .. }| pod.as_ref());
-    decoded.map(|decoded| decoded.dropped.as_slice()).unwrap_or_default()
+    file.decoded().map(|decoded| decoded.dropped.as_slice()).unwrap_or_default()
 }
 
 fn findings(upgraded: &UpgradedFile, later: &FileReport, old: &Kubelet, new: &Kubelet) -> Vec<LintFinding> {

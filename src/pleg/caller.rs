@@ -61,21 +61,14 @@ impl<R> Caller<'_, R> {
             .map_err(CallFailure::Call)
             .and_then(|answer| accept(answer).map_err(CallFailure::Refused));
         let failure = result.as_ref().err();
-        let error = match failure {
-            Some(CallFailure::Call(error)) => Some(error),
-            _ => None,
-        };
+        let error = failure.and_then(CallFailure::error);
         let record = CallRecord {
             rpc: rpc.name().to_owned(),
             id,
             pod,
             duration_seconds: duration.into(),
             response_bytes,
-            outcome: match (failure, error) {
-                (None, _) => Outcome::Ok,
-                (Some(_), Some(error)) => error.outcome(),
-                (Some(_), None) => Outcome::Error,
-            },
+            outcome: failure.map_or(Outcome::Ok, CallFailure::outcome),
             code: error.and_then(cri::Error::code).map(|code| code.name().to_owned()),
             message: failure.map(ToString::to_string),
         };

@@ -65,6 +65,19 @@ pub enum CallFailure {
 }
 
 impl CallFailure {
+    /// Returns the error of the call; `None` if the runtime answered.
+    pub(super) const fn error(&self) -> Option<&cri::Error> {
+        match self {
+            Self::Call(error) => Some(error),
+            Self::Refused(_) => None,
+        }
+    }
+
+    /// Returns the outcome that the failure stands for.
+    pub(super) fn outcome(&self) -> Outcome {
+        self.error().map_or(Outcome::Error, cri::Error::outcome)
+    }
+
     /// Whether the runtime does not know the id. The kubelet ignores this error, because a container may be removed between
     /// two calls.
     pub const fn is_not_found(&self) -> bool {

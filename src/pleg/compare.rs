@@ -223,9 +223,15 @@ impl Comparison {
         let both = history.add_report(event, report);
         let pod = history.pod.clone().unwrap_or_default();
 
-        self.count_anomalies(source, known, out_of_order);
+        // A report can repeat an earlier one, or follow a report about a later stage.
+        let summary = &mut self.summary;
+        match source {
+            EventSource::Generic => summary.duplicates_generic += u64::from(known),
+            EventSource::Evented => summary.duplicates_evented += u64::from(known),
+        }
+        summary.out_of_order += u64::from(out_of_order);
         if let Some((generic, evented)) = both {
-            self.count_both(event.time, pod, id.clone(), event.event_type, generic, evented);
+            self.count_both(event, &id, pod, generic, evented);
         }
         self.remove_if_finished(&id);
     }
@@ -237,26 +243,8 @@ impl Comparison {
         created.zip(self.opened).is_some_and(|(created, opened)| created < opened.nanos())
     }
 
-    /// Counts a report that repeats an earlier one, or that follows a report about a later stage.
-    fn count_anomalies(&mut self, source: EventSource, again: bool, out_of_order: bool) {
-        let summary = &mut self.summary;
-        match source {
-            EventSource::Generic => summary.duplicates_generic += u64::from(again),
-            EventSource::Evented => summary.duplicates_evented += u64::from(again),
-        }
-        summary.out_of_order += u64::from(out_of_order);
-    }
-
     /// Counts a transition that both sides have reported.
-    fn count_both(
-        &mut self,
-        time: Wall,
-        pod: PodRef,
-        id: String,
-        event_type: EventType,
-        generic: SideReport,
-        evented: SideReport,
-    ) {
+    fn count_both(&mut self, event: &Event, id: &str, pod: PodRef, generic: SideReport, evented: SideReport) {
         let gained = generic.at.nanos().saturating_sub(evented.at.nanos());
         self.summary.both += 1;
         if gained >= 0 {
@@ -275,10 +263,10 @@ impl Comparison {
         // Normally the stream is first, so only a relist that was first is a divergence.
         if gained < 0 {
             self.decided.push(Divergence {
-                time,
+                time: event.time,
                 pod,
-                id,
-                event_type,
+                id: id.to_owned(),
+                event_type: event.event_type,
                 only: None,
                 latency_seconds: Some(Seconds::from_nanos(gained)),
                 why: None,

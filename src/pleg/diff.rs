@@ -67,7 +67,7 @@ impl From<&RelistReport> for ReportOrigin {
 }
 
 /// A change that PLEG does not notice.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -205,13 +205,10 @@ fn runtime_changes(before: &RuntimeRef, after: &RuntimeRef, found: &mut Vec<Unno
     for (field, before, after) in fields {
         if before.is_some() && after.is_some() && before != after {
             found.push(Unnoticed {
-                pod: None,
-                subject: None,
-                id: None,
-                name: None,
                 field: field.to_owned(),
                 before: before.clone(),
                 after: after.clone(),
+                ..Unnoticed::default()
             });
         }
     }

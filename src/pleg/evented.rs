@@ -111,7 +111,8 @@ impl EventedPleg {
         let mut shared = self.shared_state.lock();
         // The kubelet counts a connection before the server answers, so a call that the server refuses counts as a successful
         // connection too.
-        let refused_by_server = !self.open && error.is_none_or(reached_the_server);
+        let reached_the_server = error.is_none_or(|error| !error.is_connection_error());
+        let refused_by_server = !self.open && reached_the_server;
         shared.metrics.connection_successes += u64::from(refused_by_server);
         shared.metrics.connection_errors += 1;
         drop(shared);
@@ -209,32 +210,6 @@ impl EventedPleg {
     /// Creates a record about the state of the stream.
     fn stream(&self, clock: &dyn Clock, state: StreamState, error: Option<String>) -> Stream {
         Stream { time: clock.wall(), state, attempt: self.failures + 1, error }
-    }
-}
-
-/// Whether the error shows that plegctl had reached the server.
-const fn reached_the_server(error: &cri::Error) -> bool {
-    use cri::Error::{
-        ClosedMidCall, Decode, Implausible, Internal, NoSuchSocket, NotASocket, PermissionDenied, Refused,
-        Runtime, Silent, TooLarge, Unanswerable, Unfinished, Unimplemented, Unreachable, WrongProtocol,
-    };
-    match error {
-        NoSuchSocket { .. }
-        | NotASocket { .. }
-        | PermissionDenied { .. }
-        | Refused { .. }
-        | Unreachable { .. }
-        | WrongProtocol { .. } => false,
-        Silent { .. }
-        | Unfinished { .. }
-        | ClosedMidCall { .. }
-        | Unimplemented { .. }
-        | TooLarge { .. }
-        | Decode { .. }
-        | Implausible { .. }
-        | Internal { .. }
-        | Unanswerable { .. }
-        | Runtime { .. } => true,
     }
 }
 

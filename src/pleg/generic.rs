@@ -13,7 +13,7 @@ use super::shared_state::{ClockReading, SharedState};
 use super::status::PodStatus;
 use super::stream::{Event, EventSource, EventSubject, EventType, Relist};
 use crate::clock::{Clock, Wall};
-use crate::cri::{Outcome, Runtime};
+use crate::cri::Runtime;
 use crate::kubelet::Era;
 use crate::ordered;
 use crate::report::PodRef;
@@ -140,14 +140,9 @@ impl GenericPleg {
                 report.events = self.reconcile_all(&pods, context, &mut io).await;
             }
             Err(failure) => {
-                self.shared_state.lock().unreachable = match &failure {
-                    CallFailure::Call(error) if error.is_unreachable() => Some(error.to_string()),
-                    CallFailure::Call(_) | CallFailure::Refused(_) => None,
-                };
-                report.outcome = match &failure {
-                    CallFailure::Call(error) => error.outcome(),
-                    CallFailure::Refused(_) => Outcome::Error,
-                };
+                let unreachable = failure.error().filter(|error| error.is_unreachable());
+                self.shared_state.lock().unreachable = unreachable.map(ToString::to_string);
+                report.outcome = failure.outcome();
                 report.error = Some(failure.to_string());
             }
         }

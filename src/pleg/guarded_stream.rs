@@ -62,13 +62,13 @@ pub trait StreamObserver {
     /// The stream was opened, closed or given up.
     fn stream(&self, notice: Stream);
     /// An event arrived. The lifecycle events that the engine derives from it go to [`Self::sink`] afterwards.
-    fn event_received(&self, event: &ReceivedEvent);
+    fn event_received(&self, _event: &ReceivedEvent) {}
     /// This number of events was received but dropped.
-    fn dropped(&self, events: u64, notice: Stream);
+    fn dropped(&self, _events: u64, _notice: Stream) {}
     /// The stream has ended by itself, or could not be opened.
-    fn stream_failed(&self);
+    fn stream_failed(&self) {}
     /// The engine's cache has too many pods, so a relist is required to remove pods that no longer exist.
-    fn cache_too_large(&self);
+    fn cache_too_large(&self) {}
     /// Returns the sink for the events of pods.
     fn sink(&self) -> Box<dyn Sink + '_>;
 }
@@ -217,11 +217,6 @@ impl GuardedStream {
     pub fn remove_unlisted(&mut self, pods: usize, listed: impl Fn(&str) -> bool) {
         self.cleanup_pending = false;
         self.evented.remove_unlisted(pods, listed);
-    }
-
-    /// Returns the number of events of the open stream that were dropped because the queue was full.
-    fn dropped(&self) -> u64 {
-        self.open.as_ref().map_or(0, |open| open.events.dropped())
     }
 
     /// Opens the stream if it is due. Returns whether the stream was given up just now.
@@ -438,7 +433,7 @@ impl GuardedStream {
 
     /// Reports the events that were dropped since the last report, and `given_up` further events.
     fn report_dropped(&mut self, given_up: u64, observer: &dyn StreamObserver) {
-        let dropped = self.dropped() + given_up;
+        let dropped = self.open.as_ref().map_or(0, |open| open.events.dropped()) + given_up;
         let Some(open) = self.open.as_mut().filter(|open| open.dropped < dropped) else { return };
         let fresh = dropped - open.dropped;
         open.dropped = dropped;
@@ -506,10 +501,6 @@ mod tests {
 
     impl StreamObserver for NoObserver {
         fn stream(&self, _notice: Stream) {}
-        fn event_received(&self, _event: &ReceivedEvent) {}
-        fn dropped(&self, _events: u64, _notice: Stream) {}
-        fn stream_failed(&self) {}
-        fn cache_too_large(&self) {}
         fn sink(&self) -> Box<dyn Sink + '_> {
             Box::<Vec<super::super::stream::Event>>::default()
         }

@@ -79,7 +79,6 @@ impl Histogram {
 /// The calls of one operation type.
 #[derive(Clone, Debug)]
 struct Operation {
-    total: u64,
     errors: u64,
     duration: Histogram,
 }
@@ -142,38 +141,24 @@ impl PlegMetrics {
     /// Counts a call to the runtime.
     pub fn operation(&mut self, rpc: Rpc, duration: Duration, failed: bool) {
         let Some(name) = operation_type(rpc) else { return };
-        let operation = self.operations.entry(name).or_insert_with(|| Operation {
-            total: 0,
-            errors: 0,
-            duration: Histogram::new(&OPERATION_BUCKETS),
-        });
-        operation.total += 1;
+        let operation = self
+            .operations
+            .entry(name)
+            .or_insert_with(|| Operation { errors: 0, duration: Histogram::new(&OPERATION_BUCKETS) });
         operation.errors += u64::from(failed);
         operation.duration.observe(duration.as_secs_f64());
     }
 
     /// Writes all metrics in Prometheus' text format.
     pub fn render(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        histogram(
-            out,
-            "kubelet_pleg_relist_duration_seconds",
-            "Duration in seconds for relisting pods in PLEG.",
-            &self.relist_duration,
-        )?;
-        histogram(
-            out,
-            "kubelet_pleg_relist_interval_seconds",
-            "Interval in seconds between relisting in PLEG.",
-            &self.relist_interval,
-        )?;
+        let help = "Duration in seconds for relisting pods in PLEG.";
+        histogram(out, "kubelet_pleg_relist_duration_seconds", help, &self.relist_duration)?;
+        let help = "Interval in seconds between relisting in PLEG.";
+        histogram(out, "kubelet_pleg_relist_interval_seconds", help, &self.relist_interval)?;
         // plegctl simulates no caller that relists a single pod and no sync loop that is too slow, so the metrics
         // `pod_relist_duration_seconds` and `discard_events` stay zero.
-        histogram(
-            out,
-            "kubelet_pleg_pod_relist_duration_seconds",
-            "Duration in seconds for relisting a single pod in PLEG.",
-            &Histogram::default(),
-        )?;
+        let help = "Duration in seconds for relisting a single pod in PLEG.";
+        histogram(out, "kubelet_pleg_pod_relist_duration_seconds", help, &Histogram::default())?;
         if let Some(seconds) = self.last_seen {
             let help = "Timestamp in seconds when PLEG was last seen active.";
             single(out, "kubelet_pleg_last_seen_seconds", "gauge", help, seconds)?;
@@ -214,7 +199,7 @@ impl PlegMetrics {
         let name = "kubelet_runtime_operations_total";
         head(out, name, "counter", "Cumulative number of runtime operations by operation type.")?;
         for (kind, operation) in &self.operations {
-            writeln!(out, "{name}{{operation_type=\"{kind}\"}} {}", operation.total)?;
+            writeln!(out, "{name}{{operation_type=\"{kind}\"}} {}", operation.duration.count)?;
         }
         let name = "kubelet_runtime_operations_errors_total";
         head(out, name, "counter", "Cumulative number of runtime operation errors by operation type.")?;

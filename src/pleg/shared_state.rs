@@ -27,7 +27,7 @@ impl ClockReading {
 }
 
 /// The data behind the lock of [`SharedState`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PlegData {
     /// The pod statuses.
     pub cache: StatusCache,
@@ -53,16 +53,8 @@ impl SharedState {
     /// Creates the state of a kubelet that has just started. The simulated sync loop is always fast enough, so no event is
     /// lost to a full channel.
     pub fn new(evented_gate: bool) -> Self {
-        Self {
-            shared: Mutex::new(PlegData {
-                cache: StatusCache::new(evented_gate),
-                metrics: PlegMetrics::default(),
-                reinspect: HashSet::new(),
-                last_list: None,
-                unreachable: None,
-                evented_in_use: false,
-            }),
-        }
+        let data = PlegData { cache: StatusCache::new(evented_gate), ..PlegData::default() };
+        Self { shared: Mutex::new(data) }
     }
 
     /// Locks the data until the guard is dropped.

@@ -67,13 +67,13 @@ pub async fn relist<R: Runtime>(
 /// Receives the progress of a relist.
 pub trait CallProgress: Sync {
     /// The status of this many pods is about to be fetched.
-    fn pods_to_inspect(&self, pods: usize);
+    fn pods_to_inspect(&self, _pods: usize) {}
     /// A call is about to be made. If several pods are inspected at once, several calls may be open.
-    fn call_started(&self, call: &OpenCall);
+    fn call_started(&self, _call: &OpenCall) {}
     /// A call has ended.
-    fn call_finished(&self, call: &CallRecord);
+    fn call_finished(&self, _call: &CallRecord) {}
     /// The status of one pod has been fetched.
-    fn pod_inspected(&self);
+    fn pod_inspected(&self) {}
 }
 
 /// Makes one relist as [`relist`] does, and reports its progress.
@@ -175,12 +175,7 @@ async fn run_concurrently<F: Future>(futures: impl Iterator<Item = F>, concurren
 /// Ignores the progress.
 struct NoProgress;
 
-impl CallProgress for NoProgress {
-    fn pods_to_inspect(&self, _pods: usize) {}
-    fn call_started(&self, _call: &OpenCall) {}
-    fn call_finished(&self, _call: &CallRecord) {}
-    fn pod_inspected(&self) {}
-}
+impl CallProgress for NoProgress {}
 
 /// Passes the calls of the engine to a [`CallProgress`].
 struct ProgressSink<'a>(&'a dyn CallProgress);

@@ -60,11 +60,6 @@ pub enum EventSubject {
     Pod,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-const fn is_false(flag: &bool) -> bool {
-    !*flag
-}
-
 /// A pod lifecycle event, delivered or not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -76,7 +71,7 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relist: Option<u64>,
     /// Whether the event belongs to the first relist.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub initial: bool,
     /// The PLEG that emitted the event.
     pub source: EventSource,
@@ -355,7 +350,7 @@ pub struct SlowCall {
     /// The duration of the call, or the time since it was sent if it is still open.
     pub duration_seconds: Seconds,
     /// Whether the call was still open when the watch ended.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub silent_so_far: bool,
 }
 
@@ -472,16 +467,11 @@ pub struct StreamSummary {
     /// The number of received bytes.
     pub bytes: u64,
     /// The number of early relists, which removed pods from the cache that no longer existed.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::report::is_zero")]
     pub crowded: u64,
     /// For each event, the time of receipt minus the runtime's time stamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<Quantiles>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a field by reference")]
-const fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// Any record that a watch emits.

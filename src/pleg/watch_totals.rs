@@ -51,33 +51,15 @@ pub struct WatchTotals {
 /// The totals of the event stream.
 #[derive(Debug, Default)]
 struct StreamTotals {
-    attempts: u64,
-    failures: u64,
-    panics: u64,
-    fell_back: bool,
-    events: u64,
-    ignored: u64,
-    dropped: u64,
-    bytes: u64,
-    crowded: u64,
+    /// The counts so far, without the latency.
+    counts: StreamSummary,
     opened: Option<Wall>,
     latency: LatencyHistogram,
 }
 
 impl StreamTotals {
     fn summary(&self) -> StreamSummary {
-        StreamSummary {
-            attempts: self.attempts,
-            failures: self.failures,
-            fell_back: self.fell_back,
-            panics: self.panics,
-            events: self.events,
-            ignored: self.ignored,
-            dropped: self.dropped,
-            bytes: self.bytes,
-            crowded: self.crowded,
-            latency_seconds: self.latency.quantiles(),
-        }
+        StreamSummary { latency_seconds: self.latency.quantiles(), ..self.counts.clone() }
     }
 }
 
@@ -94,18 +76,18 @@ impl WatchTotals {
         let stream_totals = self.stream_totals.get_or_insert_default();
         match stream.state {
             StreamState::Connected => {
-                stream_totals.attempts += 1;
+                stream_totals.counts.attempts += 1;
                 stream_totals.opened = Some(stream.time);
             }
-            StreamState::Fallback => stream_totals.fell_back = true,
-            StreamState::Panic => stream_totals.panics += 1,
+            StreamState::Fallback => stream_totals.counts.fell_back = true,
+            StreamState::Panic => stream_totals.counts.panics += 1,
             StreamState::Closed | StreamState::Dropped => {}
         }
     }
 
     /// Counts a stream that the runtime ended or that could not be opened.
     pub fn stream_failed(&mut self) {
-        self.stream_totals.get_or_insert_default().failures += 1;
+        self.stream_totals.get_or_insert_default().counts.failures += 1;
     }
 
     /// Returns the totals of the event stream so far.
@@ -115,22 +97,22 @@ impl WatchTotals {
 
     /// Counts an early relist, which removes pods from the cache that no longer exist.
     pub fn cache_too_large(&mut self) {
-        self.stream_totals.get_or_insert_default().crowded += 1;
+        self.stream_totals.get_or_insert_default().counts.crowded += 1;
     }
 
     /// Counts dropped events.
     pub fn dropped(&mut self, events: u64) {
-        self.stream_totals.get_or_insert_default().dropped += events;
+        self.stream_totals.get_or_insert_default().counts.dropped += events;
     }
 
     /// Counts an event received from the stream.
     pub fn stream_event(&mut self, received: &ReceivedEvent) {
         let stream_totals = self.stream_totals.get_or_insert_default();
-        stream_totals.events += 1;
-        stream_totals.bytes += received.bytes;
+        stream_totals.counts.events += 1;
+        stream_totals.counts.bytes += received.bytes;
         let sandbox = received.event.sandbox.as_ref();
         if sandbox.is_none_or(|sandbox| sandbox.metadata.is_none()) {
-            stream_totals.ignored += 1;
+            stream_totals.counts.ignored += 1;
         }
         let created = Wall::from_nanos(received.event.created_at);
         // The age of an event that the runtime had buffered before the stream was opened is no latency.

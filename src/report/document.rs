@@ -49,6 +49,11 @@ pub fn fits_in_memory(text: &[u8]) -> bool {
     text.chunks(4096).all(fits)
 }
 
+/// Whether a number is zero, so that a document leaves it out.
+pub fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

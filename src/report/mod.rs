@@ -38,10 +38,10 @@ mod word_enum;
 mod words;
 
 pub use confidence::{Confidence, NotChecked};
-pub(crate) use document::fits_in_memory;
 #[cfg(feature = "cli")]
 pub(crate) use document::memory_bound;
 pub use document::{API_VERSION, Document, document};
+pub(crate) use document::{fits_in_memory, is_zero};
 pub(crate) use private_directory::is_private_directory;
 pub use reference::{ContainerRef, PodRef, RuntimeRef, optional_pod};
 pub use rule::Rule;

@@ -54,7 +54,9 @@ pub fn load(name_or_path: &str) -> Result<Scenario, Error> {
     }
     let path = Path::new(name_or_path);
     if name_or_path.contains('/') || path.extension().is_some() {
-        return from_file(path);
+        let text = load::load(path, MAX_FILE_BYTES)
+            .map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+        return Ok(read(&path.display().to_string(), &text)?);
     }
     Err(Error::UnknownScenario {
         name: name_or_path.to_owned(),
@@ -67,10 +69,4 @@ pub fn load(name_or_path: &str) -> Result<Scenario, Error> {
 fn read_built_in(name: &str) -> Result<Scenario, Malformed> {
     let text = unpacked(&format!("sim/scenarios/{name}.yaml")).unwrap_or_default();
     read(name, text.as_bytes())
-}
-
-fn from_file(path: &Path) -> Result<Scenario, Error> {
-    let text = load::load(path, MAX_FILE_BYTES)
-        .map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
-    Ok(read(&path.display().to_string(), &text)?)
 }

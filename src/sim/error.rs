@@ -1,7 +1,6 @@
 //! [`Error`]: why a simulation cannot start, and [`Malformed`]: what is wrong in a scenario file.
 
 pub use crate::yaml::Position;
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -76,7 +75,8 @@ impl Error {
 }
 
 /// An error in a scenario file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{}:{}: {problem}", .at.line, .at.column)]
 pub struct Malformed {
     /// The file, or the name of the built-in scenario.
     pub file: String,
@@ -86,13 +86,4 @@ pub struct Malformed {
     pub problem: String,
     /// What the author may have meant.
     pub hint: Option<String>,
-}
-
-impl std::error::Error for Malformed {}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, at, problem, .. } = self;
-        write!(f, "{file}:{}:{}: {problem}", at.line, at.column)
-    }
 }

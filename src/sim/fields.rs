@@ -1,5 +1,6 @@
 //! Reads the values of a scenario file: a map key by key, with an error for unknown keys, and single values by type.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::error::Position;
@@ -25,6 +26,11 @@ impl<'a> Fields<'a> {
             YamlKind::Map(entries) => Ok(Self { at: value.at, what, entries, known: Vec::new() }),
             _ => Err(FieldProblem::new(value.at, format!("{what} is written as keys and values"))),
         }
+    }
+
+    /// Returns a map without keys, for a map that is absent.
+    pub fn none(what: &'static str) -> Self {
+        Self { at: Position::START, what, entries: &[], known: Vec::new() }
     }
 
     /// Returns the value of `key`, if the key is present.
@@ -106,18 +112,13 @@ fn scalar(value: &YamlNode) -> Result<&str, FieldProblem> {
 }
 
 /// Parses a value with the standard library.
-fn parsed<T: std::str::FromStr>(value: &YamlNode, what: &str) -> Result<T, FieldProblem> {
+fn parsed<T: FromStr>(value: &YamlNode, what: &str) -> Result<T, FieldProblem> {
     let text = scalar(value)?;
     text.parse().map_err(|_| FieldProblem::new(value.at, format!("`{text}` is not {what}")))
 }
 
-/// Reads a number.
-pub fn number(value: &YamlNode) -> Result<u64, FieldProblem> {
-    parsed(value, "a whole number")
-}
-
-/// Reads a number that fits in 32 bits.
-pub fn count(value: &YamlNode) -> Result<u32, FieldProblem> {
+/// Reads a whole number that fits in `T`.
+pub fn number<T: FromStr>(value: &YamlNode) -> Result<T, FieldProblem> {
     parsed(value, "a whole number")
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::Malformed;
 use super::fields::{
-    Fields, boolean, count, duration, duration_range, exit_code, list, number, one_of, text, texts, word,
+    Fields, boolean, duration, duration_range, exit_code, list, number, one_of, text, texts, word,
 };
 use super::scenario::{
     EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,
@@ -62,25 +62,30 @@ fn scenario(name: &str, value: &YamlNode) -> Result<Scenario, FieldProblem> {
     Ok(Scenario { faults, processes, ..scenario })
 }
 
-/// Reads the settings of the simulated runtime.
+/// Reads the settings of the simulated runtime; without `value`, all of them have their default values.
 fn runtime(value: Option<&YamlNode>) -> Result<RuntimeSettings, FieldProblem> {
-    let Some(value) = value else { return Ok(default_settings(RuntimeFamily::Containerd)) };
-    let mut fields = Fields::of(value, "a runtime")?;
+    const WHAT: &str = "a runtime";
+    let mut fields = value.map_or_else(|| Ok(Fields::none(WHAT)), |value| Fields::of(value, WHAT))?;
     let family = one_of(RuntimeFamily::ALL, RuntimeFamily::word);
-    let defaults = default_settings(fields.or("name", RuntimeFamily::Containerd, family)?);
+    let family = fields.or("name", RuntimeFamily::Containerd, family)?;
+    let (version, events, send_limit) = match family {
+        RuntimeFamily::Containerd => ("2.1.9", EventDelivery::Broadcast, 16 * MIB),
+        RuntimeFamily::CriO => ("1.34.2", EventDelivery::Ends, 80 * MIB),
+    };
     let drivers = [
         ("systemd", Some(CgroupDriver::Systemd)),
         ("cgroupfs", Some(CgroupDriver::Cgroupfs)),
         ("unimplemented", None),
     ];
     let runtime = RuntimeSettings {
-        family: defaults.family,
-        version: fields.or("version", defaults.version, text)?,
-        events: fields.or("events", defaults.events, one_of(EventDelivery::ALL, EventDelivery::word))?,
-        loses_every: fields.or("loses-every", 0, count)?,
+        family,
+        version: fields.or("version", version.to_owned(), text)?,
+        events: fields.or("events", events, one_of(EventDelivery::ALL, EventDelivery::word))?,
+        loses_every: fields.or("loses-every", 0, number)?,
         streamed_lists: fields.or("streamed-lists", false, boolean)?,
-        cgroup_driver: fields.or("cgroup-driver", defaults.cgroup_driver, |driver| word(driver, &drivers))?,
-        send_limit: fields.or("send-limit", defaults.send_limit, number)?,
+        cgroup_driver: fields
+            .or("cgroup-driver", Some(CgroupDriver::Systemd), |driver| word(driver, &drivers))?,
+        send_limit: fields.or("send-limit", send_limit, number)?,
         ready: RuntimeConditions {
             runtime: fields.or("ready", true, boolean)?,
             network: fields.or("network-ready", true, boolean)?,
@@ -89,25 +94,6 @@ fn runtime(value: Option<&YamlNode>) -> Result<RuntimeSettings, FieldProblem> {
     };
     fields.end()?;
     Ok(runtime)
-}
-
-/// Returns the default settings of a runtime family.
-fn default_settings(family: RuntimeFamily) -> RuntimeSettings {
-    let (version, events, send_limit) = match family {
-        RuntimeFamily::Containerd => ("2.1.9", EventDelivery::Broadcast, 16 * MIB),
-        RuntimeFamily::CriO => ("1.34.2", EventDelivery::Ends, 80 * MIB),
-    };
-    RuntimeSettings {
-        family,
-        version: version.to_owned(),
-        events,
-        loses_every: 0,
-        streamed_lists: false,
-        cgroup_driver: Some(CgroupDriver::Systemd),
-        send_limit,
-        ready: RuntimeConditions { runtime: true, network: true },
-        listens: true,
-    }
 }
 
 fn groups(value: &YamlNode) -> Result<Vec<PodGroup>, FieldProblem> {
@@ -159,7 +145,7 @@ fn group(value: &YamlNode) -> Result<PodGroup, FieldProblem> {
         pod_name: fields.maybe("pod-name", text)?,
         namespace: fields.or("namespace", "default".to_owned(), text)?,
         owner,
-        count: fields.or("count", 1, count)?,
+        count: fields.or("count", 1, number)?,
         containers: fields.or("containers", vec![name.clone()], names)?,
         age: fields.or("age", Duration::from_secs(86_400), duration)?,
         runs: fields.maybe("runs", life)?,
@@ -171,7 +157,7 @@ fn group(value: &YamlNode) -> Result<PodGroup, FieldProblem> {
         successor: fields.or("successor", Successor::Pod, one_of(Successor::ALL, Successor::word))?,
         every: fields.maybe("every", life)?,
         kept: fields.or("kept", kept, |value| duration(value).map(Some))?,
-        annotation_bytes: fields.or("annotation-bytes", 0, count)?,
+        annotation_bytes: fields.or("annotation-bytes", 0, number)?,
         name,
     };
     if group.successor == Successor::Sandbox && (group.lives.is_none() || group.runs.is_some()) {
@@ -245,7 +231,7 @@ fn node(value: &YamlNode, groups: &[PodGroup]) -> Result<NodeProcesses, FieldPro
 fn few(value: &YamlNode) -> Result<u32, FieldProblem> {
     /// A node runs out of memory before it has more.
     const MOST: u32 = 10_000;
-    let count = count(value)?;
+    let count: u32 = number(value)?;
     if count > MOST {
         return Err(FieldProblem::new(value.at, format!("there can be at most {MOST} of them")));
     }
@@ -277,7 +263,7 @@ fn hung_umount(value: &YamlNode, groups: &[PodGroup]) -> Result<SimulatedUmount,
         grace: fields.or("grace", Duration::from_secs(30), duration)?,
         source: text(fields.need("source")?)?,
         by: text(fields.need("by")?)?,
-        pid: count(fields.need("pid")?)?,
+        pid: number(fields.need("pid")?)?,
     };
     fields.end()?;
     Ok(umount)
@@ -389,7 +375,18 @@ mod tests {
     #[test]
     fn omitted_keys_get_default_values() {
         let scenario = with("pods: [{ name: web }]\n").unwrap();
-        assert_eq!(scenario.runtime, default_settings(RuntimeFamily::Containerd));
+        let default_runtime = RuntimeSettings {
+            family: RuntimeFamily::Containerd,
+            version: "2.1.9".to_owned(),
+            events: EventDelivery::Broadcast,
+            loses_every: 0,
+            streamed_lists: false,
+            cgroup_driver: Some(CgroupDriver::Systemd),
+            send_limit: 16 * MIB,
+            ready: RuntimeConditions { runtime: true, network: true },
+            listens: true,
+        };
+        assert_eq!(scenario.runtime, default_runtime);
         let group = &scenario.groups[0];
         assert_eq!((group.count, group.namespace.as_str()), (1, "default"));
         assert_eq!(group.containers, ["web"]);

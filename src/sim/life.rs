@@ -338,33 +338,20 @@ impl PodLife {
 
     /// Returns all changes of the pod, in order.
     fn changes(&self) -> Vec<LifeChange> {
+        let of_sandbox = |at, what| LifeChange { at, what, subject: LifeSubject::Sandbox };
         let mut changes = vec![
-            LifeChange { at: self.created, what: LifeEvent::Created, subject: LifeSubject::Sandbox },
-            LifeChange {
-                at: self.created + TO_SANDBOX_STARTED,
-                what: LifeEvent::Started,
-                subject: LifeSubject::Sandbox,
-            },
+            of_sandbox(self.created, LifeEvent::Created),
+            of_sandbox(self.created + TO_SANDBOX_STARTED, LifeEvent::Started),
         ];
         for (index, container) in self.containers.iter().enumerate() {
-            let subject = LifeSubject::Container(index);
-            let mut push = |at, what| changes.push(LifeChange { at, what, subject });
-            push(container.created, LifeEvent::Created);
-            push(container.started, LifeEvent::Started);
-            if let Some((finished, _)) = container.finished {
-                push(finished, LifeEvent::Stopped);
-            }
-            if let Some(removed) = container.removed {
-                push(removed, LifeEvent::Deleted);
-            }
+            let of_container = |at, what| LifeChange { at, what, subject: LifeSubject::Container(index) };
+            changes.push(of_container(container.created, LifeEvent::Created));
+            changes.push(of_container(container.started, LifeEvent::Started));
+            changes.extend(container.finished.map(|(at, _)| of_container(at, LifeEvent::Stopped)));
+            changes.extend(container.removed.map(|at| of_container(at, LifeEvent::Deleted)));
         }
-        let mut push = |at, what| changes.push(LifeChange { at, what, subject: LifeSubject::Sandbox });
-        if let Some(stopped) = self.stopped {
-            push(stopped, LifeEvent::Stopped);
-        }
-        if let Some(removed) = self.removed {
-            push(removed, LifeEvent::Deleted);
-        }
+        changes.extend(self.stopped.map(|at| of_sandbox(at, LifeEvent::Stopped)));
+        changes.extend(self.removed.map(|at| of_sandbox(at, LifeEvent::Deleted)));
         ordered::sort_by_key(&mut changes, |change| change.at);
         changes
     }

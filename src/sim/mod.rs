@@ -52,6 +52,8 @@ use serde_json::{Value, json};
 use crate::clock::Wall;
 use crate::cri::{ContainerState, SandboxMetadata, SandboxState};
 use crate::report::PodRef;
+use life::Nanos;
+use node::SimulatedNode;
 
 pub use catalogue::{built_in, load, names};
 pub use error::{Error, Malformed, Position};
@@ -67,6 +69,13 @@ pub use simulator::{Simulator, Socket};
 pub fn timeline_start(now: Wall) -> Wall {
     const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
     Wall::from_nanos(now.nanos() - now.nanos().rem_euclid(DAY))
+}
+
+/// Creates the node of `scenario` as it is at `now`, and returns it with the simulated time.
+fn node_at(scenario: &Scenario, now: Wall) -> (SimulatedNode, Nanos) {
+    let start = timeline_start(now);
+    let at = now.nanos().saturating_sub(start.nanos());
+    (SimulatedNode::new(scenario, start.nanos(), at), at)
 }
 
 /// The processes of a simulated pod.
@@ -86,15 +95,7 @@ pub struct PodProcesses {
 
 /// Returns the processes of the pods that run at `now`.
 pub fn pod_processes(scenario: &Scenario, processes: &NodeProcesses, now: Wall) -> Vec<PodProcesses> {
-    let start = timeline_start(now);
-    let at = now.nanos().saturating_sub(start.nanos());
-    let node = node::SimulatedNode::new(scenario, start.nanos(), at);
-    let stopped = |group: Option<&str>| {
-        group.is_some_and(|group| processes.stopped_shims.iter().any(|stopped| stopped == group))
-    };
-    let wait_of = |group: Option<&str>| {
-        processes.kernel_waits.iter().find(|wait| Some(wait.pod.as_str()) == group).cloned()
-    };
+    let (node, at) = node_at(scenario, now);
     let running = node.sandboxes(at, |sandbox| sandbox.state == SandboxState::Ready).into_iter();
     let pods = running.map(|sandbox| {
         let containers = node.containers(at, |container| {
@@ -102,9 +103,10 @@ pub fn pod_processes(scenario: &Scenario, processes: &NodeProcesses, now: Wall) 
         });
         let named =
             containers.into_iter().filter_map(|container| Some((container.id, container.metadata?.name)));
+        let app = sandbox.labels.get("app");
         PodProcesses {
-            shim_is_stopped: stopped(sandbox.labels.get("app")),
-            kernel_wait: wait_of(sandbox.labels.get("app")),
+            shim_is_stopped: processes.stopped_shims.iter().any(|group| Some(group.as_str()) == app),
+            kernel_wait: processes.kernel_waits.iter().find(|wait| Some(wait.pod.as_str()) == app).cloned(),
             containers: named.collect(),
             uid: sandbox.metadata.map(|metadata| metadata.uid).unwrap_or_default(),
             sandbox_id: sandbox.id,
@@ -126,9 +128,7 @@ pub struct DeletedPod {
 pub fn deleted_pods(scenario: &Scenario, now: Wall) -> Vec<DeletedPod> {
     let umounts = scenario.processes.as_ref().map(|processes| processes.hung_umounts.as_slice());
     let umounts = umounts.unwrap_or_default();
-    let start = timeline_start(now);
-    let at = now.nanos().saturating_sub(start.nanos());
-    let node = node::SimulatedNode::new(scenario, start.nanos(), at);
+    let (node, at) = node_at(scenario, now);
     let sandboxes = if umounts.is_empty() { Vec::new() } else { node.sandboxes(at, |_| true) };
     let deleted = sandboxes.into_iter().filter_map(|sandbox| {
         let group = sandbox.labels.get("app")?;
@@ -173,9 +173,7 @@ pub fn pod_documents(scenario: &Scenario, processes: &NodeProcesses, now: Wall) 
                 {"type": "PodScheduled", "status": "True", "lastTransitionTime": start}]},
         })
     };
-    let start = timeline_start(now);
-    let at = now.nanos().saturating_sub(start.nanos());
-    let node = node::SimulatedNode::new(scenario, start.nanos(), at);
+    let (node, at) = node_at(scenario, now);
     let mut known = Vec::new();
     for sandbox in node.sandboxes(at, |sandbox| sandbox.state == SandboxState::Ready) {
         let Some(metadata) = sandbox.metadata else { continue };
@@ -199,7 +197,7 @@ pub fn pod_documents(scenario: &Scenario, processes: &NodeProcesses, now: Wall) 
 
 /// Returns the namespace and name of each pod at the start of the simulation.
 pub fn pods(scenario: &Scenario) -> Vec<(String, String)> {
-    let sandboxes = node::SimulatedNode::new(scenario, 0, 0).sandboxes(0, |_| true).into_iter();
+    let sandboxes = SimulatedNode::new(scenario, 0, 0).sandboxes(0, |_| true).into_iter();
     let named = sandboxes.filter_map(|sandbox| sandbox.metadata);
     named.map(|metadata| (metadata.namespace, metadata.name)).collect()
 }

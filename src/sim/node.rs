@@ -24,7 +24,8 @@ const BATCH: usize = 5000;
 /// The sandboxes and containers of a scenario.
 #[derive(Debug)]
 pub struct SimulatedNode {
-    message_builder: MessageBuilder,
+    /// The builder of the runtime's messages.
+    pub message_builder: MessageBuilder,
     /// Whether listeners compete for events.
     competing: bool,
     /// The slots whose pods still change.
@@ -210,11 +211,6 @@ impl SimulatedNode {
     /// Returns the time of the next change after `at`, whether or not it causes an event.
     pub fn next_after(&self, at: Nanos) -> Option<Nanos> {
         self.active.iter().filter_map(|slot| slot.next_after(at)).min()
-    }
-
-    /// Returns the builder of the runtime's messages.
-    pub fn message_builder(&self) -> MessageBuilder {
-        self.message_builder
     }
 }
 

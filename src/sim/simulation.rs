@@ -42,13 +42,9 @@ struct CallSubject {
 }
 
 impl Simulation {
-    /// Starts to simulate `scenario`, in the state that it has now if it started at `start_time`.
-    pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>, start_time: Wall) -> Arc<Self> {
-        Self::start_with(scenario, clock, start_time, None)
-    }
-
-    /// Starts a simulation that writes the logs of containers into the directory `logs`.
-    pub fn start_with(
+    /// Starts to simulate `scenario`, in the state that it has now if it started at `start_time`. Writes the logs of
+    /// containers into the directory `logs`, if there is one.
+    pub fn start(
         scenario: &Scenario,
         clock: Arc<dyn Clock>,
         start_time: Wall,
@@ -89,10 +85,10 @@ impl Simulation {
         let RequestSubject::One(id) = subject else { return CallSubject::default() };
         let now = self.timeline.elapsed();
         if rpc == Rpc::PodSandboxStatus {
-            let pod = self.timeline.node().find_sandbox(id, now).map(|pod| pod.group.name.clone());
+            let pod = self.timeline.node.find_sandbox(id, now).map(|pod| pod.group.name.clone());
             return CallSubject { pod, container: None };
         }
-        let found = self.timeline.node().find_container(id, now);
+        let found = self.timeline.node.find_container(id, now);
         let container = found.as_ref().map(|(pod, container)| pod.container_name(container).to_owned());
         CallSubject { pod: found.map(|(pod, _)| pod.group.name.clone()), container }
     }
@@ -133,22 +129,22 @@ impl Simulation {
         }
         let items = match subject {
             RequestSubject::Sandboxes(wanted) if wanted.matches_all() && streamed => {
-                return Ok(Answer::all(self.timeline.node().sandbox_batches(now)));
+                return Ok(Answer::all(self.timeline.node.sandbox_batches(now)));
             }
             RequestSubject::Containers(wanted) if wanted.matches_all() && streamed => {
-                return Ok(Answer::all(self.timeline.node().container_batches(now)));
+                return Ok(Answer::all(self.timeline.node.container_batches(now)));
             }
             RequestSubject::Sandboxes(wanted) if wanted.matches_all() => {
-                self.timeline.node().all_sandboxes(now)
+                self.timeline.node.all_sandboxes(now)
             }
             RequestSubject::Containers(wanted) if wanted.matches_all() => {
-                self.timeline.node().all_containers(now)
+                self.timeline.node.all_containers(now)
             }
             RequestSubject::Sandboxes(wanted) => message::sandboxes(
-                self.timeline.node().sandboxes(now, |sandbox| wanted.matches_sandbox(sandbox)),
+                self.timeline.node.sandboxes(now, |sandbox| wanted.matches_sandbox(sandbox)),
             ),
             RequestSubject::Containers(wanted) => message::containers(
-                self.timeline.node().containers(now, |container| wanted.matches_container(container)),
+                self.timeline.node.containers(now, |container| wanted.matches_container(container)),
             ),
             RequestSubject::Runtime | RequestSubject::One(_) => Bytes::new(),
         };
@@ -171,8 +167,8 @@ impl Simulation {
 
     fn sandbox_status(&self, id: &str) -> Result<SandboxStatusAnswer, ServiceError> {
         let now = self.timeline.elapsed();
-        let pod = self.timeline.node().find_sandbox(id, now).ok_or_else(|| not_found("sandbox"))?;
-        let message_builder = self.timeline.node().message_builder();
+        let pod = self.timeline.node.find_sandbox(id, now).ok_or_else(|| not_found("sandbox"))?;
+        let message_builder = self.timeline.node.message_builder;
         // CRI-O adds the containers if its events are switched on.
         let with_containers =
             self.runtime.family == RuntimeFamily::CriO && self.runtime.events == EventDelivery::Broadcast;
@@ -190,8 +186,8 @@ impl Simulation {
     fn container_status(&self, id: &str) -> Result<ContainerStatus, ServiceError> {
         let now = self.timeline.elapsed();
         let (pod, container) =
-            self.timeline.node().find_container(id, now).ok_or_else(|| not_found("container"))?;
-        let mut status = self.timeline.node().message_builder().container_status(&pod, &container, now);
+            self.timeline.node.find_container(id, now).ok_or_else(|| not_found("container"))?;
+        let mut status = self.timeline.node.message_builder.container_status(&pod, &container, now);
         if let Some(written) = self.logs.as_deref().and_then(|logs| write_log(&status, logs)) {
             status.log_path = written;
         }
@@ -207,9 +203,7 @@ impl Simulation {
     }
 
     fn containers_of(&self, sandbox: &Sandbox) -> Vec<Container> {
-        self.timeline
-            .node()
-            .containers(self.timeline.elapsed(), |container| container.sandbox_id == sandbox.id)
+        self.timeline.node.containers(self.timeline.elapsed(), |container| container.sandbox_id == sandbox.id)
     }
 
     /// Returns the resource usage of the running containers. The faults of `ContainerStats` apply to every
@@ -228,19 +222,19 @@ impl Simulation {
     /// Returns a container and its resource usage, derived from its seed and its age.
     fn usage(&self, id: &str) -> Result<(Container, Usage), ServiceError> {
         let now = self.timeline.elapsed();
-        let node = self.timeline.node();
+        let node = &self.timeline.node;
         let (pod, life) = node.find_container(id, now).ok_or_else(|| not_found("container"))?;
         let seed = self.seed.of("usage").of(&pod.container_id(&life));
         let rate = 1_000_000 + seed.below(200_000_000);
         let ran = u64::try_from(now.saturating_sub(life.started)).unwrap_or_default();
         let usage = Usage {
-            at: node.message_builder().stamp(now),
+            at: node.message_builder.stamp(now),
             processor: ran / 1_000_000_000 * rate,
             rate,
             memory: (8 + seed.nth(1).below(500)) * MIB,
             written: seed.nth(2).below(64) * MIB,
         };
-        Ok((node.message_builder().container(&pod, &life, now), usage))
+        Ok((node.message_builder.container(&pod, &life, now), usage))
     }
 
     fn subscribe(&self) -> Result<Answer, ServiceError> {
@@ -283,11 +277,11 @@ impl Service for Simulation {
     async fn answer_extra(self: Arc<Self>, target: ExtraRequest) -> Option<Result<Bytes, ServiceError>> {
         let layers = self.layers();
         let now = self.timeline.elapsed();
-        let node = self.timeline.node();
+        let node = &self.timeline.node;
         Some(match target {
             ExtraRequest::ImageFilesystem => {
                 let used = self.images.iter().map(|image| image.size).sum();
-                Ok(extra::image_filesystem(node.message_builder().stamp(now), layers, used))
+                Ok(extra::image_filesystem(node.message_builder.stamp(now), layers, used))
             }
             ExtraRequest::Images(wanted) => {
                 let is_wanted =
@@ -314,7 +308,7 @@ impl Service for Simulation {
             }
             ExtraRequest::SandboxUsage(id) => match node.find_sandbox(&id, now) {
                 Some(pod) => {
-                    let sandbox = node.message_builder().sandbox(&pod, now);
+                    let sandbox = node.message_builder.sandbox(&pod, now);
                     let used = self.used(self.containers_of(&sandbox)).await;
                     used.map(|used| extra::pod_usage((sandbox, used), layers))
                 }

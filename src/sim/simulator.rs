@@ -32,7 +32,7 @@ impl Simulator {
     /// Starts `scenario` in the state that it has now if it started at `start_time`.
     pub fn since(scenario: &Scenario, clock: Arc<dyn Clock>, start_time: Wall) -> Result<Self, Error> {
         let endpoint = format!("sim:{}", scenario.name);
-        let server = InProcess::start(&endpoint, Simulation::start(scenario, clock, start_time))
+        let server = InProcess::start(&endpoint, Simulation::start(scenario, clock, start_time, None))
             .map_err(|source| Error::Start { source })?;
         Ok(Self { server, endpoint: endpoint.into(), listens: scenario.runtime.listens })
     }
@@ -72,7 +72,7 @@ impl Socket {
         logs: Option<&Path>,
     ) -> Result<Self, Error> {
         // The simulation starts before the socket exists, so that the first client does not wait.
-        let simulation = Simulation::start_with(scenario, clock, start_time, logs);
+        let simulation = Simulation::start(scenario, clock, start_time, logs);
         let path = path.to_path_buf();
         let listening = match SocketServer::bind(&path) {
             Ok(listening) if scenario.runtime.listens => listening,

@@ -47,7 +47,7 @@ impl RunningSimulation {
     fn new(scenario: &Scenario) -> Self {
         let clock = PausedClock::start();
         let start = clock.start;
-        Self(Simulation::start(scenario, Arc::new(clock), start))
+        Self(Simulation::start(scenario, Arc::new(clock), start, None))
     }
 
     fn client(&self) -> Client {

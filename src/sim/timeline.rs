@@ -14,8 +14,8 @@ use crate::cri::ContainerEventType;
 
 /// A simulated node whose time passes.
 pub struct NodeTimeline {
-    node: SimulatedNode,
-    family: RuntimeFamily,
+    /// The node.
+    pub node: SimulatedNode,
     loses_every: u32,
     seed: Seed,
     clock: Arc<dyn Clock>,
@@ -33,17 +33,11 @@ impl NodeTimeline {
         Self {
             node: SimulatedNode::new(scenario, start_time.nanos(), oldest_event),
             elapsed_at_start,
-            family: scenario.runtime.family,
             loses_every: scenario.runtime.loses_every,
             seed: Seed::new(scenario.seed).of("faults"),
             started: clock.mono(),
             clock,
         }
-    }
-
-    /// Returns the node.
-    pub fn node(&self) -> &SimulatedNode {
-        &self.node
     }
 
     /// Returns the present simulated time.
@@ -53,7 +47,7 @@ impl NodeTimeline {
 
     /// Returns the runtime whose behaviour is simulated.
     pub fn family(&self) -> RuntimeFamily {
-        self.family
+        self.node.message_builder.family
     }
 
     /// Returns the events after `from` and up to `to` that are not lost.

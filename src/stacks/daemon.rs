@@ -47,8 +47,16 @@ const TYPICAL_FUNCTIONS: &[(&str, Daemon)] = &[
     ("k8s.io/kubernetes/pkg/kubelet.", Daemon::Kubelet),
 ];
 
-/// Returns the program that wrote a dump, and the Go release that built the program, if a path contains the release.
-pub fn identify(dump: &Dump) -> (Daemon, Option<String>) {
+/// The program that wrote a dump.
+pub struct Program {
+    /// The daemon.
+    pub daemon: Daemon,
+    /// The Go release that built the program, if a path contains the release.
+    pub go: Option<String>,
+}
+
+/// Returns the program that wrote a dump.
+pub fn identify(dump: &Dump) -> Program {
     let mut daemon = Daemon::Unknown;
     // The position in the table of the best function so far; only earlier positions are searched.
     let mut rank = TYPICAL_FUNCTIONS.len();
@@ -75,7 +83,7 @@ pub fn identify(dump: &Dump) -> (Daemon, Option<String>) {
                 .find_map(|(file, _)| go_release(file));
         }
     }
-    (daemon, go)
+    Program { daemon, go }
 }
 
 /// Finds Go's release in a path such as `/usr/lib/go-1.26/src/…` or `/usr/local/go1.24.4/src/…`.

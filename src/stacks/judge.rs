@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::conmon;
-use super::daemon::{Daemon, identify};
+use super::daemon::{Daemon, Program, identify};
 use super::dump::{Dump, Form, Goroutine, short};
 use super::holders::{self, Contention, HolderReason, Starts};
 use super::report::{
@@ -81,7 +81,7 @@ const MIN_COMMON_SHARE: f64 = 0.3;
 /// Judges dumps and returns the report. Of several dumps of one process, the last is judged, and compared with the one
 /// before it.
 pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &KnownHangs) -> StackReport {
-    let programs: Vec<Program> = sources.iter().map(|source| Program::of(&source.dump)).collect();
+    let programs: Vec<Program> = sources.iter().map(|source| identify(&source.dump)).collect();
     let normal = normal_patterns();
     let mut findings = Vec::new();
     let mut waits = Vec::new();
@@ -104,14 +104,17 @@ pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &Kno
         };
         limits.extend(gap.and_then(DumpGap::limit).map(str::to_owned));
         let compared = stuck.is_some();
-        let judged = Judge::new(
-            at,
-            &source.dump,
-            programs.get(at).map_or(Daemon::Unknown, |program| program.daemon),
+        let judge = Judge {
+            number: at,
+            dump: &source.dump,
+            daemon: programs.get(at).map_or(Daemon::Unknown, |program| program.daemon),
             stuck,
-            &normal,
-        )
-        .run(signatures, &normal, known_hangs);
+            contentions: holders::contentions(&source.dump, &|goroutine| is_normal(goroutine, &normal)),
+            starts: Starts::of(&source.dump),
+            calls: Vec::new(),
+            roles: Vec::new(),
+        };
+        let judged = judge.run(signatures, &normal, known_hangs);
         findings.extend(judged.findings);
         waiting += judged.waiting;
         waits.extend(
@@ -131,13 +134,12 @@ pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &Kno
     groups.truncate(MAX_LISTED);
     waits.truncate(MAX_LISTED);
     let mut report = StackReport {
-        summary: String::new(),
         dumps: sources.iter().zip(&programs).map(|(source, program)| dump_info(source, program)).collect(),
-        primary: None,
         findings,
         waits,
         groups,
         limits: limits.into_iter().collect(),
+        ..StackReport::default()
     };
     rebuild_summary(&mut report);
     report
@@ -196,20 +198,6 @@ fn limits_of(dump: &Dump, compared: bool) -> Vec<String> {
         ));
     }
     limits
-}
-
-/// The program that wrote a dump.
-struct Program {
-    daemon: Daemon,
-    /// The Go release that built the program.
-    go: Option<String>,
-}
-
-impl Program {
-    fn of(dump: &Dump) -> Self {
-        let (daemon, go) = identify(dump);
-        Self { daemon, go }
-    }
 }
 
 /// Returns the functions of a goroutine, innermost first.
@@ -382,20 +370,6 @@ struct Judged {
 }
 
 impl<'a> Judge<'a> {
-    fn new(number: usize, dump: &'a Dump, daemon: Daemon, stuck: Option<Stuck>, normal: &[Pattern]) -> Self {
-        let contentions = holders::contentions(dump, &|goroutine| is_normal(goroutine, normal));
-        Self {
-            number,
-            dump,
-            daemon,
-            stuck,
-            contentions,
-            starts: Starts::of(dump),
-            calls: Vec::new(),
-            roles: Vec::new(),
-        }
-    }
-
     fn goroutine(&self, at: usize) -> Option<&'a Goroutine> {
         self.dump.goroutines.get(at)
     }
@@ -1123,16 +1097,14 @@ impl Stacks {
             .iter()
             .filter_map(|at| dump.goroutines.get(*at))
             .map(|goroutine| StackGroup {
-                count: 0,
                 state: goroutine.state.to_string(),
-                waited_seconds: None,
-                waited_at_least: false,
                 frames: goroutine
                     .frames
                     .iter()
                     .take(MAX_SHOWN_FRAMES)
                     .map(|frame| short(&frame.function).to_owned())
                     .collect(),
+                ..StackGroup::default()
             })
             .collect();
         for (goroutine, stack) in dump.goroutines.iter().zip(&self.of) {

@@ -88,6 +88,7 @@ pub fn add_names(report: &mut StackReport, sources: &[DumpSource], node: &NodeVi
 
 /// The processes of this node that can belong to a container: shims, OCI runtimes, conmons and the containers' own
 /// processes.
+#[derive(Default)]
 struct ProcessTable {
     /// The path of `/proc`.
     proc: PathBuf,
@@ -110,17 +111,7 @@ impl ProcessTable {
     /// Reads all processes of the node, and finds the shims, conmons and OCI runtimes among them.
     fn read(node: &NodeView, trust: &ProcessTrust) -> Self {
         let proc = &node.proc;
-        let mut table = Self {
-            proc: proc.clone(),
-            pid_by_id: BTreeMap::new(),
-            listed: node.listed.clone(),
-            parents: HashMap::new(),
-            shim_pids: Vec::new(),
-            oci_runtime_pids: Vec::new(),
-            conmon_pids: Vec::new(),
-            oci_runtimes: OnceCell::new(),
-            conmons: OnceCell::new(),
-        };
+        let mut table = Self { proc: proc.clone(), listed: node.listed.clone(), ..Self::default() };
         let pids = KernelDir::open(proc).map(|dir| dir.numbered()).unwrap_or_default();
         for pid in pids {
             let dir = proc.join(pid.to_string());

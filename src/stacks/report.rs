@@ -9,7 +9,7 @@ use super::daemon::Daemon;
 use crate::report::{Confidence, ContainerRef, PodRef, Seconds, Severity, optional_pod};
 
 /// The report about all dumps of one run: which goroutine waits for which.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 #[non_exhaustive]
@@ -259,7 +259,7 @@ pub struct Wait {
 }
 
 /// Goroutines with equal stacks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StackGroup {

@@ -27,30 +27,17 @@ const MAX_ANSWER: u64 = 64 << 20;
 /// The largest configuration file in bytes.
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// The only requests that are sent to a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Request {
-    /// The request to CRI-O's CRI socket.
-    Crio,
-    /// The request of Go's pprof, to containerd's debug socket.
-    Pprof,
-}
+/// The request to CRI-O's CRI socket. This one and the next are the only requests that are sent to a socket.
+const CRIO_REQUEST: &str = "GET /debug/goroutines HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-impl Request {
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Crio => "GET /debug/goroutines HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-            Self::Pprof => {
-                "GET /debug/pprof/goroutine?debug=2 HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-            }
-        }
-    }
+/// The request of Go's pprof, to containerd's debug socket.
+const PPROF_REQUEST: &str =
+    "GET /debug/pprof/goroutine?debug=2 HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-    /// Chooses the request by the socket's file name. No socket gets both requests.
-    fn of(socket: &Path) -> Self {
-        let name = socket.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name.contains("debug") { Self::Pprof } else { Self::Crio }
-    }
+/// Chooses the request by the socket's file name. No socket gets both requests.
+fn request_to(socket: &Path) -> &'static str {
+    let is_debug = socket.file_name().is_some_and(|name| name.to_string_lossy().contains("debug"));
+    if is_debug { PPROF_REQUEST } else { CRIO_REQUEST }
 }
 
 /// A source of a dump that the user named.
@@ -135,17 +122,16 @@ pub struct DumpAnswer {
 
 /// Requests the dump of the process that listens on a socket.
 pub async fn request_dump(path: &Path) -> Result<DumpAnswer, Error> {
-    let request = Request::of(path);
-    match tokio::time::timeout(TIME_LIMIT, exchange(path, request)).await {
+    match tokio::time::timeout(TIME_LIMIT, exchange(path)).await {
         Ok(answer) => answer,
         Err(_) => Err(Error::Silent),
     }
 }
 
-async fn exchange(path: &Path, request: Request) -> Result<DumpAnswer, Error> {
+async fn exchange(path: &Path) -> Result<DumpAnswer, Error> {
     let mut stream = UnixStream::connect(path).await?;
     let pid = peer_pid(&stream);
-    stream.write_all(request.text().as_bytes()).await?;
+    stream.write_all(request_to(path).as_bytes()).await?;
     let mut answer = Vec::new();
     stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
     let (status, body) = split_answer(answer).ok_or(Error::Protocol)?;
@@ -365,12 +351,12 @@ mod tests {
     #[test]
     fn every_socket_without_debug_in_its_name_gets_crios_request() {
         for socket in ["/run/crio/crio.sock", "/var/run/crio/crio.sock", "/x/y.sock"] {
-            let request = Request::of(Path::new(socket)).text();
+            let request = request_to(Path::new(socket));
             assert!(request.starts_with("GET /debug/goroutines HTTP/1.0\r\n"), "{request}");
         }
-        assert_eq!(Request::of(Path::new("/run/containerd/debug.sock")), Request::Pprof);
+        assert_eq!(request_to(Path::new("/run/containerd/debug.sock")), PPROF_REQUEST);
         // Only the file name decides, not the directory.
-        assert_eq!(Request::of(Path::new("/debug/crio.sock")), Request::Crio);
+        assert_eq!(request_to(Path::new("/debug/crio.sock")), CRIO_REQUEST);
     }
 
     #[test]

@@ -4,6 +4,9 @@ use std::fmt::{self, Display, Formatter};
 
 use super::Mark;
 
+/// The construct in which a fault is, such as `while scanning a tag`, and the position at which it begins.
+pub type FaultContext = Option<(&'static str, Mark)>;
+
 /// A fault with its position. The texts are the same in libyaml and go-yaml.
 #[derive(Debug, PartialEq, Eq)]
 pub struct YamlFault {
@@ -13,8 +16,8 @@ pub struct YamlFault {
     pub problem: &'static str,
     /// The position of the fault.
     pub mark: Mark,
-    /// The construct in which the fault is, such as `while scanning a tag`, and the position at which it begins.
-    pub context: Option<(&'static str, Mark)>,
+    /// The construct in which the fault is.
+    pub context: FaultContext,
 }
 
 /// The stages of reading YAML.
@@ -30,7 +33,7 @@ pub enum FaultStage {
 
 impl YamlFault {
     /// Creates a fault that the parser found.
-    pub const fn parser(problem: &'static str, mark: Mark, context: Option<(&'static str, Mark)>) -> Self {
+    pub const fn parser(problem: &'static str, mark: Mark, context: FaultContext) -> Self {
         Self { stage: FaultStage::Parser, problem, mark, context }
     }
 }

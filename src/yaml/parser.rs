@@ -74,10 +74,8 @@ enum Expected {
     DocumentContent,
     DocumentEnd,
     BlockNode,
-    BlockSequenceFirstEntry,
     BlockSequenceEntry,
     IndentlessSequenceEntry,
-    BlockMappingFirstKey,
     BlockMappingKey,
     BlockMappingValue,
     FlowSequenceFirstEntry,
@@ -141,22 +139,11 @@ impl<'t> YamlParser<'t> {
             Expected::DocumentContent => self.document_content(),
             Expected::DocumentEnd => self.document_end(),
             Expected::BlockNode => self.node(NodeStyle::Block),
-            Expected::BlockSequenceFirstEntry => {
-                self.open()?;
-                self.block_sequence_entry()
-            }
             Expected::BlockSequenceEntry => self.block_sequence_entry(),
             Expected::IndentlessSequenceEntry => self.indentless_sequence_entry(),
-            Expected::BlockMappingFirstKey => {
-                self.open()?;
-                self.block_mapping_key()
-            }
             Expected::BlockMappingKey => self.block_mapping_key(),
             Expected::BlockMappingValue => self.block_mapping_value(),
-            Expected::FlowSequenceFirstEntry => {
-                self.open()?;
-                self.flow_sequence_entry(true)
-            }
+            Expected::FlowSequenceFirstEntry => self.flow_sequence_entry(true),
             Expected::FlowSequenceEntry => self.flow_sequence_entry(false),
             Expected::FlowSequenceEntryMappingKey => self.flow_sequence_entry_mapping_key(),
             Expected::FlowSequenceEntryMappingValue => self.flow_sequence_entry_mapping_value(),
@@ -165,10 +152,7 @@ impl<'t> YamlParser<'t> {
                 self.expected = Expected::FlowSequenceEntry;
                 Ok(YamlEvent { kind: EventKind::MappingEnd, start })
             }
-            Expected::FlowMappingFirstKey => {
-                self.open()?;
-                self.flow_mapping_key(true)
-            }
+            Expected::FlowMappingFirstKey => self.flow_mapping_key(true),
             Expected::FlowMappingKey => self.flow_mapping_key(false),
             Expected::FlowMappingValue => self.flow_mapping_value(),
             Expected::FlowMappingEmptyValue => {
@@ -319,6 +303,7 @@ impl<'t> YamlParser<'t> {
             }
         };
         let token = self.scanner.peek()?;
+        let token_start = token.start;
         let (kind, expected) = match &mut token.kind {
             TokenKind::Scalar { text, plain } => {
                 let plain_implicit = *plain && tag.is_none() || tag.as_deref() == Some("!");
@@ -331,16 +316,20 @@ impl<'t> YamlParser<'t> {
                 (EventKind::SequenceStart { anchor, tag }, Expected::IndentlessSequenceEntry)
             }
             TokenKind::FlowSequenceStart => {
+                self.open(token_start);
                 (EventKind::SequenceStart { anchor, tag }, Expected::FlowSequenceFirstEntry)
             }
             TokenKind::FlowMappingStart => {
+                self.open(token_start);
                 (EventKind::MappingStart { anchor, tag }, Expected::FlowMappingFirstKey)
             }
             TokenKind::BlockSequenceStart if block => {
-                (EventKind::SequenceStart { anchor, tag }, Expected::BlockSequenceFirstEntry)
+                self.open(token_start);
+                (EventKind::SequenceStart { anchor, tag }, Expected::BlockSequenceEntry)
             }
             TokenKind::BlockMappingStart if block => {
-                (EventKind::MappingStart { anchor, tag }, Expected::BlockMappingFirstKey)
+                self.open(token_start);
+                (EventKind::MappingStart { anchor, tag }, Expected::BlockMappingKey)
             }
             _ if anchor.is_some() || tag.is_some() => {
                 let plain_implicit = tag.as_deref().is_none_or(str::is_empty);
@@ -350,20 +339,18 @@ impl<'t> YamlParser<'t> {
             }
             _ => {
                 let words = if block { "while parsing a block node" } else { "while parsing a flow node" };
-                let context = Some((words, token.start));
-                return Err(YamlFault::parser("did not find expected node content", token.start, context));
+                let context = Some((words, token_start));
+                return Err(YamlFault::parser("did not find expected node content", token_start, context));
             }
         };
         self.expected = expected;
         Ok(YamlEvent { kind, start })
     }
 
-    /// Skips the first token of a collection, and enters the collection.
-    fn open(&mut self) -> Result<(), YamlFault> {
-        let start = self.scanner.peek()?.start;
+    /// Skips the first token of a collection, which begins at `start`, and enters the collection.
+    fn open(&mut self, start: Mark) {
         self.starts.push(start);
         self.scanner.skip();
-        Ok(())
     }
 
     /// Skips the last token of a collection, which begins at `start`, and leaves the collection.

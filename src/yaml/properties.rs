@@ -1,58 +1,34 @@
 //! Scans directives (`%YAML`, `%TAG`), anchors (`&a`), aliases (`*a`) and tags (`!a`).
 
+use super::error::FaultContext;
 use super::scanner::Scanner;
-use super::text_cursor::{is_blank, is_blank_or_end, is_break, is_break_or_end};
+use super::text_cursor::{is_blank, is_blank_or_end};
 use super::token::{Token, TokenKind};
 use super::{Mark, YamlFault};
 
 /// The most digits of a number in a `%YAML` directive (`max_number_length` in scannerc.go).
 const MAX_NUMBER_LENGTH: usize = 2;
 
-/// The construct to which a tag belongs. Faults in the tag name it.
-#[derive(Clone, Copy)]
-struct TagContext {
-    /// Whether the tag belongs to a `%TAG` directive, not to a node.
-    directive: bool,
-    start: Mark,
-}
-
-impl TagContext {
-    /// Returns the context of a fault in the tag's URI.
-    fn uri(self) -> (&'static str, Mark) {
-        let words = if self.directive { "while parsing a %TAG directive" } else { "while parsing a tag" };
-        (words, self.start)
-    }
-}
-
 impl Scanner<'_> {
     /// Scans a directive and the rest of its line.
     pub(super) fn scan_directive(&mut self) -> Result<Token, YamlFault> {
-        const CONTEXT: &str = "while scanning a directive";
         let start = self.text.mark;
+        let context = Some(("while scanning a directive", start));
         self.text.skip();
         let name = self.scan_word()?;
         if name.is_empty() {
-            return self.fault(Some((CONTEXT, start)), "could not find expected directive name");
+            return self.fault(context, "could not find expected directive name");
         }
         if !is_blank_or_end(self.text.current()) {
-            return self.fault(Some((CONTEXT, start)), "found unexpected non-alphabetical character");
+            return self.fault(context, "found unexpected non-alphabetical character");
         }
         let kind = match name.as_str() {
-            "YAML" => self.scan_version(start)?,
+            "YAML" => self.scan_version(Some(("while scanning a %YAML directive", start)))?,
             "TAG" => self.scan_tag_directive(start)?,
-            _ => return self.fault(Some((CONTEXT, start)), "found unknown directive name"),
+            _ => return self.fault(context, "found unknown directive name"),
         };
         let end = self.text.mark;
-        self.text.load(1)?;
-        self.text.skip_blanks()?;
-        self.text.skip_comment()?;
-        if !is_break_or_end(self.text.current()) {
-            return self.fault(Some((CONTEXT, start)), "did not find expected comment or line break");
-        }
-        if self.text.current().is_some_and(is_break) {
-            self.text.load(2)?;
-            self.text.line_break();
-        }
+        self.skip_rest_of_line(context)?;
         Ok(Token { kind, start, end })
     }
 
@@ -67,22 +43,18 @@ impl Scanner<'_> {
         Ok(word)
     }
 
-    fn scan_version(&mut self, start: Mark) -> Result<TokenKind, YamlFault> {
+    fn scan_version(&mut self, context: FaultContext) -> Result<TokenKind, YamlFault> {
         self.text.load(1)?;
         self.text.skip_blanks()?;
-        let major = self.scan_version_number(start)?;
+        let major = self.scan_version_number(context)?;
         if !self.text.is_at('.') {
-            return self.fault(
-                Some(("while scanning a %YAML directive", start)),
-                "did not find expected digit or '.' character",
-            );
+            return self.fault(context, "did not find expected digit or '.' character");
         }
         self.text.skip();
-        Ok(TokenKind::VersionDirective { major, minor: self.scan_version_number(start)? })
+        Ok(TokenKind::VersionDirective { major, minor: self.scan_version_number(context)? })
     }
 
-    fn scan_version_number(&mut self, start: Mark) -> Result<u32, YamlFault> {
-        let context = Some(("while scanning a %YAML directive", start));
+    fn scan_version_number(&mut self, context: FaultContext) -> Result<u32, YamlFault> {
         let (mut value, mut length) = (0, 0);
         self.text.load(1)?;
         while let Some(digit) = self.text.current().and_then(|character| character.to_digit(10)) {
@@ -102,16 +74,15 @@ impl Scanner<'_> {
 
     fn scan_tag_directive(&mut self, start: Mark) -> Result<TokenKind, YamlFault> {
         let context = Some(("while scanning a %TAG directive", start));
-        let tag = TagContext { directive: true, start };
         self.text.load(1)?;
         self.text.skip_blanks()?;
-        let handle = self.scan_tag_handle(tag)?;
+        let handle = self.scan_tag_handle(true, start)?;
         self.text.load(1)?;
         if !self.text.current().is_some_and(is_blank) {
             return self.fault(context, "did not find expected whitespace");
         }
         self.text.skip_blanks()?;
-        let prefix = self.scan_tag_uri(tag, "")?;
+        let prefix = self.scan_tag_uri(Some(("while parsing a %TAG directive", start)), "")?;
         self.text.load(1)?;
         if !is_blank_or_end(self.text.current()) {
             return self.fault(context, "did not find expected whitespace or line break");
@@ -140,84 +111,84 @@ impl Scanner<'_> {
 
     /// Scans the tag of a node.
     pub(super) fn scan_tag(&mut self) -> Result<Token, YamlFault> {
-        const CONTEXT: &str = "while scanning a tag";
         let start = self.text.mark;
-        let tag = TagContext { directive: false, start };
+        let context = Some(("while scanning a tag", start));
+        let uri_context = Some(("while parsing a tag", start));
         self.text.load(2)?;
         let (handle, suffix) = if self.text.peek(1) == Some('<') {
             self.text.skip();
             self.text.skip();
-            let suffix = self.scan_tag_uri(tag, "")?;
+            let suffix = self.scan_tag_uri(uri_context, "")?;
             if !self.text.is_at('>') {
-                return self.fault(Some((CONTEXT, start)), "did not find the expected '>'");
+                return self.fault(context, "did not find the expected '>'");
             }
             self.text.skip();
             (String::new(), suffix)
         } else {
-            let handle = self.scan_tag_handle(tag)?;
+            let handle = self.scan_tag_handle(false, start)?;
             if handle.len() > 1 && handle.ends_with('!') {
-                let suffix = self.scan_tag_uri(tag, "")?;
+                let suffix = self.scan_tag_uri(uri_context, "")?;
                 (handle, suffix)
             } else {
-                let suffix = self.scan_tag_uri(tag, &handle)?;
+                let suffix = self.scan_tag_uri(uri_context, &handle)?;
                 let handle = "!".to_owned();
                 if suffix.is_empty() { (suffix, handle) } else { (handle, suffix) }
             }
         };
         self.text.load(1)?;
         if !is_blank_or_end(self.text.current()) {
-            return self.fault(Some((CONTEXT, start)), "did not find expected whitespace or line break");
+            return self.fault(context, "did not find expected whitespace or line break");
         }
         Ok(Token { kind: TokenKind::Tag { handle, suffix }, start, end: self.text.mark })
     }
 
-    /// Scans a handle: `!`, `!!` or `!word!`. For the tag of a node it may also return `!word`, which is not a handle but
-    /// the beginning of the suffix.
-    fn scan_tag_handle(&mut self, tag: TagContext) -> Result<String, YamlFault> {
+    /// Scans a handle: `!`, `!!` or `!word!`. For the tag of a node (not of a `directive`) it may also return `!word`,
+    /// which is not a handle but the beginning of the suffix. The tag or the directive begins at `start`.
+    fn scan_tag_handle(&mut self, directive: bool, start: Mark) -> Result<String, YamlFault> {
         const MISSING: &str = "did not find expected '!'";
         self.text.load(1)?;
         if !self.text.is_at('!') {
-            let words = if tag.directive { "while scanning a tag directive" } else { "while scanning a tag" };
-            return self.fault(Some((words, tag.start)), MISSING);
+            let words = if directive { "while scanning a tag directive" } else { "while scanning a tag" };
+            return self.fault(Some((words, start)), MISSING);
         }
         let mut handle = String::new();
         self.text.read(&mut handle);
         handle.push_str(&self.scan_word()?);
         if self.text.is_at('!') {
             self.text.read(&mut handle);
-        } else if tag.directive && handle != "!" {
-            return self.fault(Some(("while parsing a tag directive", tag.start)), MISSING);
+        } else if directive && handle != "!" {
+            return self.fault(Some(("while parsing a tag directive", start)), MISSING);
         }
         Ok(handle)
     }
 
     /// Scans the rest of a tag. Returns `head` without its exclamation mark, and the rest.
-    fn scan_tag_uri(&mut self, tag: TagContext, head: &str) -> Result<String, YamlFault> {
+    fn scan_tag_uri(&mut self, context: FaultContext, head: &str) -> Result<String, YamlFault> {
         let mut uri = head.get(1..).unwrap_or_default().to_owned();
         self.text.load(1)?;
         while self.text.current().is_some_and(is_of_uri) {
             if self.text.is_at('%') {
-                self.scan_uri_escape(tag, &mut uri)?;
+                self.scan_uri_escape(context, &mut uri)?;
             } else {
                 self.text.read(&mut uri);
             }
             self.text.load(1)?;
         }
         if uri.is_empty() && head.is_empty() {
-            return self.fault(Some(tag.uri()), "did not find expected tag URI");
+            return self.fault(context, "did not find expected tag URI");
         }
         Ok(uri)
     }
 
     /// Scans an escaped character: `%` and two hexadecimal digits for each byte of its UTF-8 form. Like libyaml-safer, it
     /// adds one character for each byte.
-    fn scan_uri_escape(&mut self, tag: TagContext, uri: &mut String) -> Result<(), YamlFault> {
+    fn scan_uri_escape(&mut self, context: FaultContext, uri: &mut String) -> Result<(), YamlFault> {
         let mut left = 0;
         loop {
             self.text.load(3)?;
             let digits = (self.text.peek(1), self.text.peek(2));
             let Some(octet) = escaped_octet(digits).filter(|_| self.text.is_at('%')) else {
-                return self.fault(Some(tag.uri()), "did not find URI escaped octet");
+                return self.fault(context, "did not find URI escaped octet");
             };
             if left == 0 {
                 left = match octet {
@@ -225,10 +196,10 @@ impl Scanner<'_> {
                     0xc0..=0xdf => 2,
                     0xe0..=0xef => 3,
                     0xf0..=0xf7 => 4,
-                    _ => return self.fault(Some(tag.uri()), "found an incorrect leading UTF-8 octet"),
+                    _ => return self.fault(context, "found an incorrect leading UTF-8 octet"),
                 };
             } else if octet & 0xc0 != 0x80 {
-                return self.fault(Some(tag.uri()), "found an incorrect trailing UTF-8 octet");
+                return self.fault(context, "found an incorrect trailing UTF-8 octet");
             }
             uri.push(char::from(octet));
             for _ in 0..3 {

@@ -1,5 +1,6 @@
 //! Scans scalars: block scalars (`|`, `>`), quoted scalars and plain scalars.
 
+use super::error::FaultContext;
 use super::scanner::Scanner;
 use super::text_cursor::{is_blank, is_blank_or_end, is_break, is_break_or_end};
 use super::token::{Token, TokenKind};
@@ -52,8 +53,9 @@ impl Scanner<'_> {
     /// Scans a block scalar: a literal one after `|`, or a folded one after `>`.
     pub(super) fn scan_block_scalar(&mut self, literal: bool) -> Result<Token, YamlFault> {
         let start = self.text.mark;
+        let context = Some(("while scanning a block scalar", start));
         self.text.skip();
-        let (chomping, increment) = self.scan_block_header(start)?;
+        let (chomping, increment) = self.scan_block_header(context)?;
         let mut indent = match increment {
             0 => 0,
             increment => self.indent.unwrap_or(0) + increment,
@@ -62,7 +64,7 @@ impl Scanner<'_> {
         let mut line_break = None;
         let mut more_breaks = String::new();
         let mut after_blank = false;
-        let mut end = self.scan_block_breaks(&mut indent, &mut more_breaks, start)?;
+        let mut end = self.scan_block_breaks(&mut indent, &mut more_breaks, context)?;
         self.text.load(1)?;
         while self.text.mark.column == indent
             && let Some(first) = self.text.current()
@@ -85,7 +87,7 @@ impl Scanner<'_> {
             }
             self.text.load(2)?;
             line_break = self.text.line_break();
-            end = self.scan_block_breaks(&mut indent, &mut more_breaks, start)?;
+            end = self.scan_block_breaks(&mut indent, &mut more_breaks, context)?;
         }
         if chomping != Some(Chomping::Strip) {
             text.extend(line_break);
@@ -98,7 +100,7 @@ impl Scanner<'_> {
 
     /// Scans the rest of the line after `|` or `>`. Returns the chomping, and the number of columns by which the text is
     /// indented; 0 means that the text's first line decides.
-    fn scan_block_header(&mut self, start: Mark) -> Result<(Option<Chomping>, usize), YamlFault> {
+    fn scan_block_header(&mut self, context: FaultContext) -> Result<(Option<Chomping>, usize), YamlFault> {
         self.text.load(1)?;
         let mut chomping = self.scan_chomping();
         if chomping.is_some() {
@@ -106,10 +108,7 @@ impl Scanner<'_> {
         }
         let increment = self.text.current().and_then(|character| character.to_digit(10));
         if increment == Some(0) {
-            return self.fault(
-                Some(("while scanning a block scalar", start)),
-                "found an indentation indicator equal to 0",
-            );
+            return self.fault(context, "found an indentation indicator equal to 0");
         }
         if increment.is_some() {
             self.text.skip();
@@ -118,19 +117,7 @@ impl Scanner<'_> {
                 chomping = self.scan_chomping();
             }
         }
-        self.text.load(1)?;
-        self.text.skip_blanks()?;
-        self.text.skip_comment()?;
-        if !is_break_or_end(self.text.current()) {
-            return self.fault(
-                Some(("while scanning a block scalar", start)),
-                "did not find expected comment or line break",
-            );
-        }
-        if self.text.current().is_some_and(is_break) {
-            self.text.load(2)?;
-            self.text.line_break();
-        }
+        self.skip_rest_of_line(context)?;
         Ok((chomping, increment.map_or(0, |digit| usize::try_from(digit).unwrap_or(0))))
     }
 
@@ -150,7 +137,7 @@ impl Scanner<'_> {
         &mut self,
         indent: &mut usize,
         breaks: &mut String,
-        start: Mark,
+        context: FaultContext,
     ) -> Result<Mark, YamlFault> {
         let mut deepest = 0;
         let mut end = self.text.mark;
@@ -162,10 +149,7 @@ impl Scanner<'_> {
             }
             deepest = deepest.max(self.text.mark.column);
             if (*indent == 0 || self.text.mark.column < *indent) && self.text.is_at('\t') {
-                return self.fault(
-                    Some(("while scanning a block scalar", start)),
-                    "found a tab character where an indentation space is expected",
-                );
+                return self.fault(context, "found a tab character where an indentation space is expected");
             }
             if !self.text.current().is_some_and(is_break) {
                 break;

@@ -8,7 +8,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::encoding::DecodedText;
-use super::text_cursor::{TextCursor, is_blank_or_end, is_break};
+use super::error::FaultContext;
+use super::text_cursor::{TextCursor, is_blank_or_end, is_break, is_break_or_end};
 use super::token::{Token, TokenKind};
 use super::{FaultStage, Mark, YamlFault};
 
@@ -103,11 +104,7 @@ impl<'t> Scanner<'t> {
     }
 
     /// Returns a fault at the current position.
-    pub(super) fn fault<T>(
-        &self,
-        context: Option<(&'static str, Mark)>,
-        problem: &'static str,
-    ) -> Result<T, YamlFault> {
+    pub(super) fn fault<T>(&self, context: FaultContext, problem: &'static str) -> Result<T, YamlFault> {
         Err(YamlFault { stage: FaultStage::Scanner, problem, mark: self.text.mark, context })
     }
 
@@ -137,17 +134,9 @@ impl<'t> Scanner<'t> {
             self.tokens.push_back(token);
             return Ok(());
         }
-        if self.at_document_indicator('-') {
-            self.end_blocks()?;
-            self.push_indicator(3, TokenKind::DocumentStart);
-            return Ok(());
-        }
-        if self.at_document_indicator('.') {
-            self.end_blocks()?;
-            self.push_indicator(3, TokenKind::DocumentEnd);
-            return Ok(());
-        }
         match first {
+            '-' if self.at_document_indicator('-') => self.fetch_document_indicator(TokenKind::DocumentStart),
+            '.' if self.at_document_indicator('.') => self.fetch_document_indicator(TokenKind::DocumentEnd),
             '[' => self.fetch_flow_start(TokenKind::FlowSequenceStart),
             '{' => self.fetch_flow_start(TokenKind::FlowMappingStart),
             ']' => self.fetch_flow_end(TokenKind::FlowSequenceEnd),
@@ -186,6 +175,21 @@ impl<'t> Scanner<'t> {
                 Ok(())
             }
         }
+    }
+
+    /// Skips blanks, a comment and the line break after it. Anything else in the rest of the line is a fault.
+    pub(super) fn skip_rest_of_line(&mut self, context: FaultContext) -> Result<(), YamlFault> {
+        self.text.load(1)?;
+        self.text.skip_blanks()?;
+        self.text.skip_comment()?;
+        if !is_break_or_end(self.text.current()) {
+            return self.fault(context, "did not find expected comment or line break");
+        }
+        if self.text.current().is_some_and(is_break) {
+            self.text.load(2)?;
+            self.text.line_break();
+        }
+        Ok(())
     }
 
     /// Skips blanks, comments and line breaks.
@@ -335,6 +339,13 @@ impl<'t> Scanner<'t> {
         }
         self.end_blocks()?;
         self.push_indicator(0, TokenKind::StreamEnd);
+        Ok(())
+    }
+
+    /// Adds the token for `---` or `...`.
+    fn fetch_document_indicator(&mut self, kind: TokenKind) -> Result<(), YamlFault> {
+        self.end_blocks()?;
+        self.push_indicator(3, kind);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{RecordingHost, RecordingNotice};
-use crate::cri::{Endpoint, ReceivedEvent, Version};
+use crate::cri::{Endpoint, Version};
 use crate::optional_future::or_pending;
 use crate::pleg::guarded_stream::{GuardedStream, StreamItem, StreamObserver, StreamSettings};
 use crate::pleg::readers::{StreamReaders, readers_of, reason_of_empty_stream};
@@ -111,14 +111,6 @@ impl StreamObserver for StreamAvailability {
             self.ended_at_once.set(true);
         }
     }
-
-    fn event_received(&self, _event: &ReceivedEvent) {}
-
-    fn dropped(&self, _events: u64, _notice: Stream) {}
-
-    fn stream_failed(&self) {}
-
-    fn cache_too_large(&self) {}
 
     fn sink(&self) -> Box<dyn Sink + '_> {
         Box::<Vec<Event>>::default()

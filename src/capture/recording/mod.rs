@@ -29,7 +29,9 @@ use tokio::time::MissedTickBehavior;
 
 pub use kubelet_metrics::KubeletMetricsReader;
 pub use node_sampler::NodeSampler;
-pub use state::{DiagnosisDocuments, FinishedRelist, IncidentCulprit, IncidentSnapshot, RecordingSnapshot};
+#[cfg(test)]
+pub use state::FinishedRelist;
+pub use state::{DiagnosisDocuments, IncidentCulprit, IncidentSnapshot, RecordingSnapshot};
 
 use super::entry::{Incident, Session, kind};
 use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict};

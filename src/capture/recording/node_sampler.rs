@@ -17,7 +17,7 @@ use crate::ordered::IntoOrdered;
 const SAMPLES_PER_SEARCH: u32 = 20;
 
 /// Takes samples of the node, and remembers the processes that it has found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct NodeSampler {
     /// The path of the process table; `None` if the node cannot be sampled.
     proc: Option<PathBuf>,
@@ -39,22 +39,13 @@ pub struct NodeSampler {
 
 impl NodeSampler {
     /// Creates a sampler for the process table in the directory `proc`.
-    pub const fn new(proc: Option<PathBuf>) -> Self {
-        Self {
-            proc,
-            daemons: Vec::new(),
-            count: 0,
-            kubelet: None,
-            misses: 0,
-            simulated: None,
-            shims: Vec::new(),
-            stopped: BTreeSet::new(),
-        }
+    pub fn new(proc: Option<PathBuf>) -> Self {
+        Self { proc, ..Self::default() }
     }
 
     /// Creates a sampler for a simulated node, which has only a kubelet.
     pub fn simulated(kubelet: Option<SampledKubeletState>) -> Self {
-        Self { simulated: kubelet, ..Self::new(None) }
+        Self { simulated: kubelet, ..Self::default() }
     }
 
     /// Returns the state of the kubelet's process; `None` if no kubelet was ever found. While the process exists, this

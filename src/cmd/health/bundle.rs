@@ -165,7 +165,8 @@ pub fn archive(
     packed.finish().map(drop)
 }
 
-fn pretty(document: &impl Serialize) -> io::Result<Vec<u8>> {
+/// Returns a document as indented JSON.
+pub fn pretty(document: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     json::pretty(document, &mut bytes)?;
     Ok(bytes)
@@ -350,10 +351,7 @@ impl Runtime for ReceivedAnswers<'_> {
     }
 
     async fn container_events(&self) -> Result<EventStream, cri::Error> {
-        Err(cri::Error::Internal {
-            rpc: Rpc::GetContainerEvents,
-            detail: "this call was not made".to_owned(),
-        })
+        not_called(Rpc::GetContainerEvents).result
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{BUDGET, HealthArgs};
-use crate::clock::Wall;
 use crate::cmd::Error;
 use crate::cmd::context::Context;
 use crate::cmd::recorder_pages::RecorderVerdict;
@@ -23,10 +22,6 @@ use crate::report::RuntimeRef;
 /// The maximum number of requests in a row: the node, the pods of all namespaces and of one, the verdicts of two
 /// recorders, and three requests to the kubelet.
 const REQUESTS: u32 = 8;
-
-/// The smallest difference between the clocks of the node and the API server that is shown. The API server's dates have
-/// a resolution of one second, and the answer takes its time.
-const MIN_CLOCK_DIFFERENCE: f64 = 5.0;
 
 /// Whether `health` judges the node from outside: the user named a node but no runtime, and the runtime of that node is
 /// not on this machine.
@@ -112,33 +107,22 @@ async fn of_recorder(
     if pods.is_empty() {
         return Err(format!("no running pod of it was found on {}", listed.name));
     }
-    let mut why_not = Vec::new();
-    for pod in pods {
-        let answer = match pod.verdict(cluster, timeout).await {
-            Ok(answer) => answer,
-            Err(why) => {
-                why_not.push(why.to_string());
-                continue;
-            }
-        };
-        match remote_node::parse::<RecorderVerdict>(&answer.text, "RecorderVerdict") {
-            Ok(verdict) => {
-                let taken_at = verdict.taken_at;
-                let mut report = verdict.into_report();
-                report.node.clone_from(&listed.name);
-                if let Some(source) = &mut report.source {
-                    source.pod = Some(pod.full_name());
-                    let ahead = |date: f64| taken_at.seconds_since(Wall::from_nanos(0)) - date;
-                    let ahead = answer.date.map(ahead);
-                    source.clock_ahead_seconds = ahead.filter(|ahead| ahead.abs() >= MIN_CLOCK_DIFFERENCE);
-                }
-                apply_condition(listed.ready.as_ref(), &mut report);
-                return Ok(report);
-            }
-            Err(why) => why_not.push(format!("the answer of {} is no verdict: {why}", pod.full_name())),
-        }
+    let answer = remote_node::first_answer(pods, async |pod| {
+        let answer = pod.verdict(cluster, timeout).await.map_err(|why| why.to_string())?;
+        let verdict = remote_node::parse::<RecorderVerdict>(&answer.text, "RecorderVerdict");
+        let unusable = |why| format!("the answer of {} is no verdict: {why}", pod.full_name());
+        Ok((verdict.map_err(unusable)?, answer.date))
+    });
+    let ((verdict, date), pod) = answer.await?;
+    let ahead = fleet::clock_ahead(verdict.taken_at, date);
+    let mut report = verdict.into_report();
+    report.node.clone_from(&listed.name);
+    if let Some(source) = &mut report.source {
+        source.pod = Some(pod);
+        source.clock_ahead_seconds = (ahead != 0.0).then_some(ahead);
     }
-    Err(why_not.join("; "))
+    apply_condition(listed.ready.as_ref(), &mut report);
+    Ok(report)
 }
 
 /// Applies the node's condition `Ready`: a node that is not ready is never healthy, whatever its recorder sees.

@@ -7,9 +7,10 @@ use std::time::Duration;
 use super::PodsArgs;
 use crate::cmd::Error;
 use crate::cmd::context::Context;
+use crate::cmd::kubelet_access::read_only_api;
 use crate::cri::{PODS_API_SOCKET, PodsApi, PodsApiError};
 use crate::host::open_to_others;
-use crate::kubelet::{Credentials, KubeletApi};
+use crate::kubelet::KubeletApi;
 use crate::manifests::podconfig::{ApiServer, KubeletPods};
 
 /// The default time limit for the kubelet's answer about its own pods.
@@ -47,12 +48,7 @@ impl KubeletView {
         let is_own = !arguments.names_a_source() && context.is_live();
         if view.api.is_none() && is_own {
             socket = socket.or_else(|| own_socket(context));
-            view.api = match context.read_only_port() {
-                Some(port) => {
-                    Some(KubeletApi::new(&format!("http://127.0.0.1:{port}"), &Credentials::default())?)
-                }
-                None => None,
-            };
+            view.api = read_only_api(context)?;
         }
         view.pods_api = socket.map(|path| PodsApi::new(&path, timeout, Arc::clone(&context.clock)));
         if view.api.is_none() {

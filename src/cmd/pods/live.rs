@@ -2,6 +2,7 @@
 //! it, until Ctrl-C.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -19,7 +20,7 @@ use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    ApiPods, Op, PodConfig, PodFollower, PodProgress, PodSource, SourceMessage, Update, follow_api,
+    Op, PodConfig, PodFollower, PodProgress, PodSource, SourceMessage, Update, WantedPod, follow_api,
     follow_files,
 };
 use crate::report::{PodRef, Seconds};
@@ -185,11 +186,7 @@ fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<SourceM
             // Standard input may be silent for hours.
             let reading = threads::spawn("document", move || {
                 sources::each_pod_list(&document, &mut |pods| {
-                    let message = match pods {
-                        Ok(pods) => SourceMessage::Set(PodSource::Api, pods),
-                        Err(why) => SourceMessage::Error(PodSource::Api, why),
-                    };
-                    sender_of_lists.blocking_send(message).is_ok()
+                    sender_of_lists.blocking_send(api_message(pods)).is_ok()
                 });
             });
             if let Err(why) = reading {
@@ -199,15 +196,18 @@ fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<SourceM
         }
         // A simulated list does not change.
         Some(Api::Simulated(list)) => {
-            let pods = ApiPods::parse(&list, crate::sim::NODE_NAME).map(|list| list.pods);
-            let message = match pods {
-                Ok(pods) => SourceMessage::Set(PodSource::Api, pods),
-                Err(why) => SourceMessage::Error(PodSource::Api, why.to_string()),
-            };
             // The queue is still empty, so the message fits.
-            let _ = sender.try_send(message);
+            let _ = sender.try_send(api_message(sources::simulated_pods(&list)));
         }
         None => {}
+    }
+}
+
+/// Returns the message about what the API server's pods are now, or why that is not known.
+fn api_message(pods: Result<Vec<Arc<WantedPod>>, String>) -> SourceMessage {
+    match pods {
+        Ok(pods) => SourceMessage::Set(PodSource::Api, pods),
+        Err(why) => SourceMessage::Error(PodSource::Api, why),
     }
 }
 

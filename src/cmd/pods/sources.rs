@@ -249,16 +249,18 @@ async fn api_once(api: Api) -> (Result<Vec<Arc<WantedPod>>, String>, Option<Wall
         Api::Server(server) => {
             (server.list().await.map(|list| list.pods).map_err(|why| why.to_string()), None)
         }
-        Api::Simulated(list) => {
-            let node = crate::sim::NODE_NAME;
-            (ApiPods::parse(&list, node).map(|list| list.pods).map_err(|why| why.to_string()), None)
-        }
+        Api::Simulated(list) => (simulated_pods(&list), None),
         // Standard input may be silent for long, and must not delay the other sources.
         Api::Document(input) => {
             let read = move || (last_pod_list(&input), written_at(&input.path));
             threads::blocking(read).await.unwrap_or_else(|why| (Err(why.to_string()), None))
         }
     }
+}
+
+/// Reads the list of a simulated API server.
+pub fn simulated_pods(list: &[u8]) -> Result<Vec<Arc<WantedPod>>, String> {
+    ApiPods::parse(list, crate::sim::NODE_NAME).map(|list| list.pods).map_err(|why| why.to_string())
 }
 
 /// Returns when a regular file was written.

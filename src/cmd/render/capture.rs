@@ -300,17 +300,9 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
     if !report.events.is_empty() {
         writeln!(out)?;
         let rows = report.events.iter().map(|event| {
-            let text_of =
-                |value: &serde_json::Value| super::words::or_none(value.as_str().unwrap_or_default());
-            let pod = event.get("pod").unwrap_or(&serde_json::Value::Null);
-            let field = |key: &str| text_of(event.get(key).unwrap_or(&serde_json::Value::Null));
-            let pod_field = |key: &str| text_of(pod.get(key).unwrap_or(&serde_json::Value::Null));
-            vec![
-                brief(field("time")),
-                format!("{}/{}", pod_field("namespace"), pod_field("name")),
-                field("name"),
-                field("type"),
-            ]
+            let text = |path: &str| super::words::or_none(text_at(event, path));
+            let pod = format!("{}/{}", text("/pod/namespace"), text("/pod/name"));
+            vec![brief(text("/time")), pod, text("/name"), text("/type")]
         });
         table::write(out, style, &["TIME", "POD", "CONTAINER", "EVENT"], rows)?;
     }
@@ -368,11 +360,13 @@ pub fn kubelet_samples(samples: &[KubeletPoint]) -> Vec<String> {
     lines
 }
 
+/// Returns the text at a JSON pointer; an empty text if there is none.
+pub fn text_at<'a>(value: &'a serde_json::Value, path: &str) -> &'a str {
+    value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default()
+}
+
 /// Returns the time and the summary of a judged goroutine dump, and its findings with their evidence line by line.
 pub fn stack_findings(stacks: &serde_json::Value) -> (&str, &str, Vec<String>) {
-    fn text_at<'a>(value: &'a serde_json::Value, path: &str) -> &'a str {
-        value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default()
-    }
     let findings = stacks.get("findings").and_then(serde_json::Value::as_array).into_iter().flatten();
     let lines = findings.flat_map(|finding| {
         let evidence = finding.get("evidence").and_then(serde_json::Value::as_array).into_iter().flatten();

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use serde::Deserialize;
 
-use super::capture::brief;
+use super::capture::{brief, text_at};
 use crate::capture::list::ListedIncident;
 use crate::capture::report::{CallBar, CaptureReport};
 use crate::clock::Wall;
@@ -222,39 +222,48 @@ impl DrawingScale {
     }
 }
 
+/// The parts of the drawing.
+struct Drawing<'a> {
+    report: &'a CaptureReport,
+    scale: DrawingScale,
+    /// The shapes in the SVG.
+    shapes: Vec<String>,
+    /// The labels in HTML.
+    labels: Vec<String>,
+}
+
 /// Writes the drawing: the durations of the relists, the age of PLEG, and the calls and events of each pod.
 fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     let scale = DrawingScale { from: report.from, seconds: report.to.seconds_since(report.from).max(1.0) };
-    let mut shapes = Vec::new();
-    let mut labels = Vec::new();
+    let mut drawing = Drawing { report, scale, shapes: Vec::new(), labels: Vec::new() };
     let latency_top = TITLE;
     let age_top = latency_top + PLOT + TITLE;
     let both_plots = (latency_top, age_top + PLOT - latency_top);
     for (from, to) in report.times_not_recorded() {
-        block("gap", &scale, from, to, both_plots, "no relist was recorded", &mut shapes);
+        drawing.block("gap", from, to, both_plots, "no relist was recorded");
     }
     for (from, to) in report.times_without_relist() {
         let why = "no relist has succeeded yet: the age is a lower bound";
-        block("none-yet", &scale, from, to, (age_top, PLOT), why, &mut shapes);
+        drawing.block("none-yet", from, to, (age_top, PLOT), why);
     }
-    latency_plot(report, &scale, latency_top, &mut shapes, &mut labels);
-    age_plot(report, &scale, age_top, &mut shapes, &mut labels);
-    let mut bottom = age_top + PLOT;
+    drawing.latency_plot(latency_top);
+    drawing.age_plot(age_top);
+    let mut height = age_top + PLOT;
     if !report.calls.is_empty() {
-        labels.push(part_title(bottom, "Calls by pod"));
-        bottom = lanes(&report.calls, &scale, bottom + TITLE, &mut shapes, &mut labels);
+        drawing.labels.push(part_title(height, "Calls by pod"));
+        height = drawing.lanes(height + TITLE);
     }
     if !report.events.is_empty() {
-        labels.push(part_title(bottom, "Pod events"));
-        shapes.extend(report.events.iter().filter_map(|event| tick(event, bottom + TITLE, &scale)));
-        bottom += 2.0 * TITLE;
+        drawing.labels.push(part_title(height, "Pod events"));
+        let ticks = report.events.iter().filter_map(|event| tick(event, height + TITLE, &drawing.scale));
+        drawing.shapes.extend(ticks);
+        height += 2.0 * TITLE;
     }
-    let height = bottom;
-    let mut during = Vec::new();
+    // The blocks of the incidents come first in the SVG, so all other shapes are drawn over them.
+    let others = std::mem::take(&mut drawing.shapes);
     for incident in &report.incidents {
         let to = incident.to.unwrap_or(report.to);
-        let title = format!("incident {}", incident.number);
-        block("during", &scale, incident.from, to, (0.0, height), &title, &mut during);
+        drawing.block("during", incident.from, to, (0.0, height), &format!("incident {}", incident.number));
     }
     writeln!(
         out,
@@ -267,11 +276,11 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
          viewBox=\"0 0 {WIDTH} {height}\" preserveAspectRatio=\"none\" style=\"height:{height}px\" data-from=\"{}\" \
          data-seconds=\"{}\">\n{}\n{}\n</svg><div class=\"labels\">{}</div><div class=\"labels\" id=\"ticks\">{}</div></div>",
         report.from,
-        scale.seconds,
-        during.join("\n"),
-        shapes.join("\n"),
-        labels.join("\n"),
-        time_ticks(report.from, scale.seconds)
+        drawing.scale.seconds,
+        drawing.shapes.join("\n"),
+        others.join("\n"),
+        drawing.labels.join("\n"),
+        time_ticks(report.from, drawing.scale.seconds)
     )?;
     legend(report, out)
 }
@@ -318,25 +327,6 @@ fn legend(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</ul></section>")
 }
 
-/// Draws a rectangle over a period. `rows` is its top and its height.
-fn block(
-    class: &str,
-    scale: &DrawingScale,
-    from: Wall,
-    to: Wall,
-    rows: (f64, f64),
-    title: &str,
-    shapes: &mut Vec<String>,
-) {
-    let (from, to) = (scale.x(from), scale.x(to));
-    shapes.push(format!(
-        "<rect class=\"{class}\" x=\"{from:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{}\"><title>{title}</title></rect>",
-        rows.0,
-        (to - from).max(1.0),
-        rows.1
-    ));
-}
-
 /// Writes the title of a part of the drawing.
 fn part_title(top: f64, title: &str) -> String {
     format!("<em style=\"top:{top}px\">{title}</em>")
@@ -363,74 +353,112 @@ fn level(class: &str, y: f64) -> String {
     format!("<line class=\"{class}\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{y:.2}\" y2=\"{y:.2}\"/>")
 }
 
-/// Draws each relist as a line from its start to its end, at the height of its duration. So where no relist was
-/// recorded, nothing is drawn.
-fn latency_plot(
-    report: &CaptureReport,
-    scale: &DrawingScale,
-    top: f64,
-    shapes: &mut Vec<String>,
-    labels: &mut Vec<String>,
-) {
-    labels.push(part_title(top - TITLE, "Relist latency (logarithmic)"));
-    let slow = report.slow_seconds.as_f64().max(1e-4);
-    let durations = || report.relists.iter().map(|point| point.duration_seconds.as_f64().max(1e-4));
-    let lowest = durations().fold(slow, f64::min).log10().floor();
-    let highest = durations().fold(slow, f64::max).log10().ceil().max(lowest + 1.0);
-    let y = |seconds: f64| {
-        let share = (seconds.max(1e-4).log10() - lowest) / (highest - lowest);
-        top + PLOT - share.clamp(0.0, 1.0) * PLOT
-    };
-    let mut power = lowest;
-    while power <= highest {
-        labels.push(axis_label(y(10_f64.powf(power)), 10_f64.powf(power)));
-        power += 1.0;
+impl Drawing<'_> {
+    /// Draws a rectangle over a period, with its upper edge at `top`.
+    fn block(&mut self, class: &str, from: Wall, to: Wall, (top, height): (f64, f64), title: &str) {
+        let (from, to) = (self.scale.x(from), self.scale.x(to));
+        self.shapes.push(format!(
+            "<rect class=\"{class}\" x=\"{from:.2}\" y=\"{top}\" width=\"{:.2}\" height=\"{height}\"><title>{title}</title></rect>",
+            (to - from).max(1.0)
+        ));
     }
-    if let Some(latency) = latencies(report).quantiles() {
-        shapes.push(level("quantile", y(latency.p50.as_f64())));
-        shapes.push(level("quantile", y(latency.p99.as_f64())));
-    }
-    shapes.push(level("limit", y(slow)));
-    for (class, has_failed) in [("latency", false), ("latency failed", true)] {
-        let points = report.relists.iter().filter(|point| point.error.is_some() == has_failed);
-        let marks: Vec<_> = points
-            .map(|point| (scale.x(point.began()), point.duration_seconds.as_f64(), scale.x(point.time)))
-            .collect();
-        let path: Vec<String> = thin_out(&marks, |mark| mark.1)
-            .into_iter()
-            .map(|(from, seconds, to)| format!("M{from:.2},{:.2}h{:.2}", y(seconds), (to - from).max(0.0)))
-            .collect();
-        if !path.is_empty() {
-            shapes.push(format!("<path class=\"{class}\" d=\"{}\"/>", path.join("")));
+
+    /// Draws each relist as a line from its start to its end, at the height of its duration. So where no relist was
+    /// recorded, nothing is drawn.
+    fn latency_plot(&mut self, top: f64) {
+        let (report, scale) = (self.report, &self.scale);
+        self.labels.push(part_title(top - TITLE, "Relist latency (logarithmic)"));
+        let slow = report.slow_seconds.as_f64().max(1e-4);
+        let durations = || report.relists.iter().map(|point| point.duration_seconds.as_f64().max(1e-4));
+        let lowest = durations().fold(slow, f64::min).log10().floor();
+        let highest = durations().fold(slow, f64::max).log10().ceil().max(lowest + 1.0);
+        let y = |seconds: f64| {
+            let share = (seconds.max(1e-4).log10() - lowest) / (highest - lowest);
+            top + PLOT - share.clamp(0.0, 1.0) * PLOT
+        };
+        let mut power = lowest;
+        while power <= highest {
+            self.labels.push(axis_label(y(10_f64.powf(power)), 10_f64.powf(power)));
+            power += 1.0;
+        }
+        if let Some(latency) = latencies(report).quantiles() {
+            self.shapes.push(level("quantile", y(latency.p50.as_f64())));
+            self.shapes.push(level("quantile", y(latency.p99.as_f64())));
+        }
+        self.shapes.push(level("limit", y(slow)));
+        for (class, has_failed) in [("latency", false), ("latency failed", true)] {
+            let points = report.relists.iter().filter(|point| point.error.is_some() == has_failed);
+            let marks: Vec<_> = points
+                .map(|point| (scale.x(point.began()), point.duration_seconds.as_f64(), scale.x(point.time)))
+                .collect();
+            let path: Vec<String> = thin_out(&marks, |mark| mark.1)
+                .into_iter()
+                .map(|(from, seconds, to)| {
+                    format!("M{from:.2},{:.2}h{:.2}", y(seconds), (to - from).max(0.0))
+                })
+                .collect();
+            if !path.is_empty() {
+                self.shapes.push(format!("<path class=\"{class}\" d=\"{}\"/>", path.join("")));
+            }
         }
     }
-}
 
-/// Draws the age of the last relist. The age grows until the lists of a relist are answered; then it falls to the time
-/// since the start of that relist.
-fn age_plot(
-    report: &CaptureReport,
-    scale: &DrawingScale,
-    top: f64,
-    shapes: &mut Vec<String>,
-    labels: &mut Vec<String>,
-) {
-    labels.push(part_title(top - TITLE, "Age of the last relist"));
-    let threshold = report.threshold_seconds.as_f64();
-    let lines = age_lines(report, scale);
-    let highest = lines.iter().flatten().map(|(_, age)| *age).fold(threshold * 1.1, f64::max).max(1.0);
-    let y = |age: f64| top + PLOT - age / highest * PLOT;
-    let step = axis_step(highest);
-    let mut at = 0.0;
-    while at <= highest {
-        labels.push(axis_label(y(at), at));
-        at += step;
+    /// Draws the age of the last relist. The age grows until the lists of a relist are answered; then it falls to the time
+    /// since the start of that relist.
+    fn age_plot(&mut self, top: f64) {
+        let report = self.report;
+        self.labels.push(part_title(top - TITLE, "Age of the last relist"));
+        let threshold = report.threshold_seconds.as_f64();
+        let lines = age_lines(report, &self.scale);
+        let highest = lines.iter().flatten().map(|(_, age)| *age).fold(threshold * 1.1, f64::max).max(1.0);
+        let y = |age: f64| top + PLOT - age / highest * PLOT;
+        let step = axis_step(highest);
+        let mut at = 0.0;
+        while at <= highest {
+            self.labels.push(axis_label(y(at), at));
+            at += step;
+        }
+        self.shapes.push(level("limit", y(threshold)));
+        for line in lines {
+            let drawn = thin_out(&line, |point| point.1);
+            let points: Vec<String> = drawn.iter().map(|(x, age)| format!("{x:.2},{:.2}", y(*age))).collect();
+            self.shapes.push(format!("<polyline class=\"age\" points=\"{}\"/>", points.join(" ")));
+        }
     }
-    shapes.push(level("limit", y(threshold)));
-    for line in lines {
-        let drawn = thin_out(&line, |point| point.1);
-        let points: Vec<String> = drawn.iter().map(|(x, age)| format!("{x:.2},{:.2}", y(*age))).collect();
-        shapes.push(format!("<polyline class=\"age\" points=\"{}\"/>", points.join(" ")));
+
+    /// Draws the calls of each pod in a row of their own; calls of no pod are in the row of their RPC. Returns the lower edge.
+    fn lanes(&mut self, top: f64) -> f64 {
+        let mut groups: Vec<(String, Vec<&CallBar>)> = Vec::new();
+        for call in &self.report.calls {
+            let whose = if call.id.is_none() { call.rpc.clone() } else { call.subject() };
+            match groups.iter_mut().find(|(name, _)| *name == whose) {
+                Some((_, own)) => own.push(call),
+                None => groups.push((whose, vec![call])),
+            }
+        }
+        let longest =
+            |own: &[&CallBar]| own.iter().map(|call| call.duration_seconds).max().unwrap_or_default();
+        ordered::sort_by_key(&mut groups, |(_, own)| std::cmp::Reverse(longest(own)));
+        let left_out = groups.len().saturating_sub(MAX_LANES);
+        let mut y = top;
+        for (whose, own) in groups.iter().take(MAX_LANES) {
+            let text = format!(
+                "{whose}: {}, longest {}",
+                plural(own.len(), "call"),
+                super::words::took(longest(own).duration())
+            );
+            self.labels.push(format!("<u style=\"top:{y}px\">{}</u>", escape_html(&text)));
+            self.shapes.extend(own.iter().map(|call| bar(call, y + 17.0, &self.scale)));
+            y += LANE;
+        }
+        if left_out > 0 {
+            self.labels.push(format!(
+                "<u style=\"top:{y}px\">and {}: see the table</u>",
+                plural(left_out, "more pod")
+            ));
+            y += LANE;
+        }
+        y
     }
 }
 
@@ -506,44 +534,6 @@ fn time_ticks(from: Wall, seconds: f64) -> String {
     ticks.join("")
 }
 
-/// Draws the calls of each pod in a row of their own; calls of no pod are in the row of their RPC. Returns the lower edge.
-fn lanes(
-    calls: &[CallBar],
-    scale: &DrawingScale,
-    top: f64,
-    shapes: &mut Vec<String>,
-    labels: &mut Vec<String>,
-) -> f64 {
-    let mut groups: Vec<(String, Vec<&CallBar>)> = Vec::new();
-    for call in calls {
-        let whose = if call.id.is_none() { call.rpc.clone() } else { call.subject() };
-        match groups.iter_mut().find(|(name, _)| *name == whose) {
-            Some((_, own)) => own.push(call),
-            None => groups.push((whose, vec![call])),
-        }
-    }
-    let longest = |own: &[&CallBar]| own.iter().map(|call| call.duration_seconds).max().unwrap_or_default();
-    ordered::sort_by_key(&mut groups, |(_, own)| std::cmp::Reverse(longest(own)));
-    let left_out = groups.len().saturating_sub(MAX_LANES);
-    let mut y = top;
-    for (whose, own) in groups.iter().take(MAX_LANES) {
-        let text = format!(
-            "{whose}: {}, longest {}",
-            plural(own.len(), "call"),
-            super::words::took(longest(own).duration())
-        );
-        labels.push(format!("<u style=\"top:{y}px\">{}</u>", escape_html(&text)));
-        shapes.extend(own.iter().map(|call| bar(call, y + 17.0, scale)));
-        y += LANE;
-    }
-    if left_out > 0 {
-        labels
-            .push(format!("<u style=\"top:{y}px\">and {}: see the table</u>", plural(left_out, "more pod")));
-        y += LANE;
-    }
-    y
-}
-
 /// Draws a call as a bar.
 fn bar(call: &CallBar, y: f64, scale: &DrawingScale) -> String {
     let (from, to) = (scale.x(call.time), scale.x(call.time.plus(call.duration_seconds.duration())));
@@ -556,11 +546,6 @@ fn bar(call: &CallBar, y: f64, scale: &DrawingScale) -> String {
         super::words::took(call.duration_seconds.duration()),
         call.outcome
     )
-}
-
-/// Returns the text at a JSON pointer; an empty text if there is none.
-fn text_at<'a>(value: &'a serde_json::Value, path: &str) -> &'a str {
-    value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default()
 }
 
 /// Draws an event as a short vertical line.

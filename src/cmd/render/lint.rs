@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::source::{bold, counted, label, lines, one_line, source_line};
+use super::source::{bold, counted, fix, label, lines, one_line, source_line};
 use super::words::{UNKNOWN, or_none};
 use super::{Style, table as columns};
 use crate::manifests::checks::runtime::{MadeFromFile, RuntimeFinding};
@@ -100,13 +100,6 @@ fn runtime_finding(finding: &RuntimeFinding, style: Style, out: &mut dyn Write) 
     let pod = format!("{}/{}", finding.pod.namespace, finding.pod.name);
     writeln!(out, "  {label} {}: {}", escaped(&pod), escaped(&finding.message))?;
     fix(finding.fix.as_deref(), out)
-}
-
-fn fix(fix: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
-    match fix {
-        Some(fix) => writeln!(out, "    fix: {}", escaped(fix)),
-        None => Ok(()),
-    }
 }
 
 /// Prints one row for each file: its verdict, its pod, and whether the running pod was made from this text.

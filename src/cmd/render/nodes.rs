@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Style;
 use super::source::{label, one_line};
 use super::table;
+use super::watch::seconds_of_day;
 use super::words::{NONE, UNKNOWN, colored, cut, cut_in_the_middle, elapsed, grouped, or_none, took, width};
 use crate::clock::Wall;
 use crate::fleet::{
@@ -117,8 +118,7 @@ pub fn table(report: &NodesReport, view: &NodesView, style: Style) -> io::Result
 
 /// Formats when the table was made, and when the next one comes. `failure` is why the table is not newer.
 pub fn updated(taken_at: Wall, interval: Duration, failure: &str) -> String {
-    let at = taken_at.to_string();
-    let at = at.get(11..19).unwrap_or_default();
+    let at = seconds_of_day(taken_at);
     let failure = if failure.is_empty() { String::new() } else { format!("; {}", escaped(failure)) };
     format!("{at} UTC, again every {}; Ctrl-C ends{failure}", elapsed(interval))
 }

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 
 use super::health::step_lines;
+use super::watch::seconds_of_day;
 use super::words::{colored, cut, elapsed, wrapped};
 use crate::diagnosis::pod_holders::report::{PodHold, PodHolder, PodWhy};
 use crate::report::escape::escaped;
@@ -87,8 +88,7 @@ fn facts(report: &PodWhy) -> String {
     let mut parts = Vec::new();
     if let Some(at) = report.deletion_at {
         let grace = report.grace_seconds.unwrap_or(0);
-        let time = at.to_string();
-        let time = time.get(11..19).unwrap_or(&time);
+        let time = seconds_of_day(at);
         let (now, is_over) = (report.taken_at, report.taken_at > at);
         let away = elapsed(if is_over { now.duration_since(at) } else { at.duration_since(now) });
         parts.push(if is_over {

@@ -10,6 +10,7 @@ use crate::cmd::pods::report::{PodsReport, SourceRow};
 use crate::manifests::podconfig::{Op, PodProgress, PodRow, PodSource, PodStage, PodView};
 use crate::report::PodRef;
 use crate::report::escape::escaped;
+use crate::report::plural;
 
 /// Prints a row for each pod, then a line for each source.
 pub fn table(
@@ -77,15 +78,11 @@ fn in_words(view: &PodView) -> String {
 
 /// Formats the line of one source.
 fn source_line(source: &SourceRow) -> String {
-    let name = source.name;
-    let state = match (source.ready, source.pods) {
-        (true, 1) => format!("source {name}: ready, 1 pod"),
-        (true, pods) => format!("source {name}: ready, {pods} pods"),
-        (false, _) => format!("source {name}: not ready"),
-    };
+    let (name, pods) = (source.name, plural(source.pods, "pod"));
+    let state = if source.ready { format!("ready, {pods}") } else { "not ready".to_owned() };
     match &source.error {
-        Some(error) => format!("{state} ({error})"),
-        None => state,
+        Some(error) => format!("source {name}: {state} ({error})"),
+        None => format!("source {name}: {state}"),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use super::Style;
-use super::source::{bold, counted, label, lines, one_line, source_line};
+use super::source::{bold, counted, fix, label, lines, one_line, source_line};
 use super::words::or_none;
 use crate::manifests::preflight::{PreflightReport, StartFinding};
 use crate::report::Confidence;
@@ -61,10 +61,7 @@ fn print_finding(
     if let Some(reason) = &finding.kubelet_reason {
         writeln!(out, "    the kubelet: {}", one_line(reason))?;
     }
-    match &finding.fix {
-        Some(fix) => writeln!(out, "    fix: {}", escaped(fix)),
-        None => Ok(()),
-    }
+    fix(finding.fix.as_deref(), out)
 }
 
 /// Prints a row for each static pod: its file, its name and what happens to it after the upgrade.

@@ -174,51 +174,39 @@ fn result<'a>(
     }
 }
 
+/// Returns the location of a finding: the place in a file, and the object that the finding is about.
+fn location<'a>(
+    file: Option<&str>,
+    line_and_column: Option<(u32, u32)>,
+    object: Option<LogicalLocation<'a>>,
+) -> Location<'a> {
+    let region = line_and_column.map(|(start_line, start_column)| Region { start_line, start_column });
+    let physical = |path| PhysicalLocation { artifact_location: ArtifactLocation { uri: uri(path) }, region };
+    Location { physical_location: file.map(physical), logical_locations: object.map(|object| [object]) }
+}
+
+/// Returns a field of a manifest as the object of a finding.
+fn of_field(field: &str) -> LogicalLocation<'_> {
+    LogicalLocation { fully_qualified_name: field.into(), kind: None }
+}
+
 fn of_lint_finding<'a>(file: &LintedFile, finding: &'a LintFinding) -> SarifResult<'a> {
-    let region = finding
-        .line
-        .zip(finding.column)
-        .map(|(start_line, start_column)| Region { start_line, start_column });
-    let logical = |field: &'a String| [LogicalLocation { fully_qualified_name: field.into(), kind: None }];
-    let location = Location {
-        physical_location: Some(PhysicalLocation { artifact_location: artifact(&file.path), region }),
-        logical_locations: finding.field.as_ref().map(logical),
-    };
+    let field = finding.field.as_deref().map(of_field);
+    let location = location(Some(&file.path), finding.line.zip(finding.column), field);
     result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
 }
 
 fn of_runtime_finding(finding: &RuntimeFinding) -> SarifResult<'_> {
     let pod = format!("{}/{}", finding.pod.namespace, finding.pod.name);
-    let location = Location {
-        physical_location: finding
-            .file
-            .as_ref()
-            .map(|file| PhysicalLocation { artifact_location: artifact(file), region: None }),
-        logical_locations: Some([LogicalLocation {
-            fully_qualified_name: pod.into(),
-            kind: Some("resource"),
-        }]),
-    };
+    let pod = LogicalLocation { fully_qualified_name: pod.into(), kind: Some("resource") };
+    let location = location(finding.file.as_deref(), None, Some(pod));
     result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
 }
 
 fn of_start_finding(finding: &StartFinding) -> SarifResult<'_> {
-    let region = finding
-        .line
-        .zip(finding.column)
-        .map(|(start_line, start_column)| Region { start_line, start_column });
-    let physical = |file: &String| PhysicalLocation { artifact_location: artifact(file), region };
-    let logical =
-        |field: &'_ String| [LogicalLocation { fully_qualified_name: field.clone().into(), kind: None }];
-    let location = Location {
-        physical_location: finding.file.as_ref().map(physical),
-        logical_locations: finding.field.as_ref().map(logical),
-    };
+    let field = finding.field.as_deref().map(of_field);
+    let location = location(finding.file.as_deref(), finding.line.zip(finding.column), field);
     result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
-}
-
-fn artifact(path: &str) -> ArtifactLocation {
-    ArtifactLocation { uri: uri(path) }
 }
 
 /// Converts a path to a URI reference. Bytes that a URI may not contain are percent-encoded.

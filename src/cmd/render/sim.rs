@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::{Style, table};
 use crate::report::escape::escaped;
 use crate::report::plural;
-use crate::sim::{EventDelivery, KubeletProcessState, RuntimeFamily, Scenario};
+use crate::sim::{EventDelivery, KubeletProcessState, Scenario};
 
 /// The width of paragraphs.
 const WIDTH: usize = 96;
@@ -63,10 +63,6 @@ fn paragraph(text: &str, indent: &str, out: &mut dyn Write) -> io::Result<()> {
 /// Describes the simulated node: its runtime, event stream, pods and kubelet.
 fn node(scenario: &Scenario) -> String {
     let runtime = &scenario.runtime;
-    let family = match runtime.family {
-        RuntimeFamily::Containerd => "containerd",
-        RuntimeFamily::CriO => "cri-o",
-    };
     let events = match runtime.events {
         EventDelivery::Broadcast => "events for every reader",
         EventDelivery::Competing => "events that go to one reader each",
@@ -80,7 +76,8 @@ fn node(scenario: &Scenario) -> String {
         KubeletProcessState::Dead => " Its kubelet is dead.",
     });
     format!(
-        "{family} {} with {events}; room for {}; seed {}.{kubelet}",
+        "{} {} with {events}; room for {}; seed {}.{kubelet}",
+        runtime.family,
         runtime.version,
         plural(pods, "pod"),
         scenario.seed

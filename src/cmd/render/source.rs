@@ -60,6 +60,14 @@ pub fn source_line(
     writeln!(out, "    {blank} | {caret}{mark}")
 }
 
+/// Prints how to fix a finding, if that is known.
+pub fn fix(fix: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+    match fix {
+        Some(fix) => writeln!(out, "    fix: {}", escaped(fix)),
+        None => Ok(()),
+    }
+}
+
 /// Splits text into lines at the line breaks of YAML 1.1, so that the line numbers are those of the parser.
 pub fn lines(text: &str) -> Vec<&str> {
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);

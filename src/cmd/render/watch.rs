@@ -27,6 +27,11 @@ pub fn time_of_day(time: Wall) -> String {
     time.to_string().get(11..23).unwrap_or_default().to_owned()
 }
 
+/// Formats the time of day in UTC, to the second.
+pub fn seconds_of_day(time: Wall) -> String {
+    time.to_string().get(11..19).unwrap_or_default().to_owned()
+}
+
 /// Formats `namespace/name`; if the name is not known, the UID.
 pub fn pod(pod: &PodRef) -> String {
     if pod.name.is_empty() {
@@ -111,14 +116,9 @@ impl Columns {
 
     /// Formats one event. If the change is longer than its column, the pod gets shorter.
     pub fn event(&self, event: &Event) -> String {
-        let transition = match (event.from, event.to) {
-            (Some(from), Some(to)) => format!("{} → {}", from.as_str(), to.as_str()),
-            (None, Some(to)) => format!("→ {}", to.as_str()),
-            (_, None) => String::new(),
-        };
         let name = event.event_type.as_str();
         let name = if self.short_type { name.trim_start_matches("Container") } else { name };
-        let change = padded(&format!("{transition}{}", death(event)), self.change);
+        let change = padded(&transition(event), self.change);
         let mut tail = format!("{change}{}{name}", self.gap);
         if !event.delivered {
             // In a terminal, the change shows that the type is `ContainerChanged`.
@@ -180,6 +180,16 @@ impl Columns {
             (EventSubject::Container, _) => short_id(id),
         }
     }
+}
+
+/// Formats the change of an event's state, such as `running → exited (137 OOMKilled)`.
+pub fn transition(event: &Event) -> String {
+    let states = match (event.from, event.to) {
+        (Some(from), Some(to)) => format!("{} → {}", from.as_str(), to.as_str()),
+        (None, Some(to)) => format!("→ {}", to.as_str()),
+        (_, None) => String::new(),
+    };
+    states + &death(event)
 }
 
 /// Formats ` (137 OOMKilled)` for a container that died.

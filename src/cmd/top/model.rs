@@ -168,8 +168,18 @@ pub struct Judgement {
     pub hint: String,
 }
 
+/// The calls that have ended in the running relist.
+#[derive(Clone, Debug, Default)]
+struct EndedCalls {
+    count: u64,
+    /// The duration of the slowest call.
+    longest: Duration,
+    /// The RPC of the slowest call.
+    slowest: String,
+}
+
 /// What the screen shows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Model {
     /// The node's name.
     pub node: Option<String>,
@@ -183,8 +193,7 @@ pub struct Model {
     started: Mono,
     /// The start of the running relist.
     pub relisting: Option<Mono>,
-    /// The number of calls that ended in the running relist, the duration of the longest, and its RPC.
-    ended_calls: (u64, Duration, String),
+    ended_calls: EndedCalls,
     /// The number of finished relists.
     pub finished: u64,
     /// The start of the last relist whose two list calls succeeded.
@@ -210,34 +219,13 @@ pub struct Model {
 
 impl Model {
     pub fn new(started: Mono, threshold: Duration, timeout: Duration) -> Self {
-        Self {
-            node: None,
-            runtime: String::new(),
-            threshold,
-            timeout,
-            started,
-            relisting: None,
-            ended_calls: (0, Duration::ZERO, String::new()),
-            finished: 0,
-            last_list: None,
-            pods: 0,
-            open: None,
-            given_up: Vec::new(),
-            given_up_before: Vec::new(),
-            failure: None,
-            relists: VecDeque::new(),
-            names: HashMap::new(),
-            calls: BTreeMap::new(),
-            entries: VecDeque::new(),
-            entry_count: 0,
-            kubelet: None,
-        }
+        Self { threshold, timeout, started, ..Self::default() }
     }
 
     /// A relist begins.
     pub fn relist_begins(&mut self, now: Mono) {
         self.relisting = Some(now);
-        self.ended_calls = (0, Duration::ZERO, String::new());
+        self.ended_calls = EndedCalls::default();
         self.given_up_before = std::mem::take(&mut self.given_up);
     }
 
@@ -309,10 +297,10 @@ impl Model {
     pub fn call_finished(&mut self, call: &CallRecord, now: Mono, time: Wall) {
         self.open = None;
         let duration = call.duration_seconds.duration();
-        let (ended, longest, slowest) = &mut self.ended_calls;
-        *ended += 1;
-        if duration > *longest {
-            (*longest, *slowest) = (duration, call.rpc.clone());
+        let ended = &mut self.ended_calls;
+        ended.count += 1;
+        if duration > ended.longest {
+            (ended.longest, ended.slowest) = (duration, call.rpc.clone());
         }
         let silent = SilentCall {
             rpc: call.rpc.clone(),
@@ -490,19 +478,6 @@ impl Model {
             Outlook::Calm | Outlook::StaysReady => Verdict::Degraded,
             Outlook::NotReadyIn(_) | Outlook::NotReady(_) => Verdict::Unhealthy,
         };
-        if let Some(call) = worst {
-            let is_list = call.pod.is_none();
-            let silence = if call.given_up { "given up after" } else { "no answer for" };
-            return Judgement {
-                verdict,
-                // Without a Version call, a silent list looks the same as a silent daemon.
-                ids: if is_list { &["D02", "D07"] } else { &["D01"] },
-                title: format!("{silence} {}: {}", elapsed(call.waited), call.about()),
-                confidence: Some(limits.confidence(call.waited)),
-                outlook,
-                hint: String::new(),
-            };
-        }
         let plain = |verdict, title| Judgement {
             verdict,
             ids: &[],
@@ -511,6 +486,14 @@ impl Model {
             outlook,
             hint: String::new(),
         };
+        if let Some(call) = worst {
+            let silence = if call.given_up { "given up after" } else { "no answer for" };
+            let title = format!("{silence} {}: {}", elapsed(call.waited), call.about());
+            // Without a Version call, a silent list looks the same as a silent daemon.
+            let ids: &[_] = if call.pod.is_none() { &["D02", "D07"] } else { &["D01"] };
+            let confidence = Some(limits.confidence(call.waited));
+            return Judgement { ids, confidence, ..plain(verdict, title) };
+        }
         if let Some((error, unreachable)) = &self.failure {
             let ids: &[_] = if *unreachable { &["D06"] } else { &[] };
             return Judgement { ids, ..plain(Verdict::Unhealthy, format!("relists fail: {error}")) };
@@ -521,24 +504,23 @@ impl Model {
         let latency = self.latency(now);
         let running = self.relisting.map(|began| now.since(began)).filter(|running| *running > LONG);
         if let Some(running) = running {
-            let (ended, longest, slowest_call) = &self.ended_calls;
-            let longest = *longest;
+            let EndedCalls { count, longest, slowest } = &self.ended_calls;
             let (verdict, which) = match latency {
                 // A first relist visits every pod, which may take long on a healthy node.
                 None => (Verdict::Unknown, "first relist, of all pods,"),
                 Some(_) => (Verdict::Degraded, "this relist"),
             };
-            let (running, slowest) = (elapsed(running), took(longest));
-            return if longest > SLOW {
-                let title = format!("slow calls, up to {slowest}; {which} has run for {running}");
+            let (running, most) = (elapsed(running), took(*longest));
+            return if *longest > SLOW {
+                let title = format!("slow calls, up to {most}; {which} has run for {running}");
                 let hint = format!(
-                    "{ended} answered, slowest {slowest_call}; NotReady only at {}; see iostat -x 1 5",
+                    "{count} answered, slowest {slowest}; NotReady only at {}; see iostat -x 1 5",
                     elapsed(self.threshold)
                 );
                 Judgement { hint, ..plain(Verdict::Degraded, title) }
             } else {
                 let title =
-                    format!("{which} has run for {running}: {ended} calls answered, at most {slowest} each");
+                    format!("{which} has run for {running}: {count} calls answered, at most {most} each");
                 plain(verdict, title)
             };
         }

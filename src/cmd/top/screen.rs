@@ -11,7 +11,7 @@ use super::model::{
 };
 use super::view::{Page, ReplayPosition, RowId, Rows, View};
 use crate::clock::{Mono, Wall};
-use crate::cmd::render::watch::time_of_day;
+use crate::cmd::render::watch::{seconds_of_day, transition};
 use crate::cmd::render::words::{SHORT_ID, cut, elapsed, padded, took, width, wrapped};
 use crate::diagnosis::report::Verdict;
 use crate::diagnosis::silence::SilenceLimits;
@@ -203,8 +203,7 @@ impl Painter<'_> {
 
     /// Draws the first line: the node, the runtime, the number of relists and the time.
     fn heading(&mut self, model: &Model, view: &View, moment: Moment) {
-        let time = time_of_day(moment.wall);
-        let time = format!("{} UTC", time.get(..8).unwrap_or(&time));
+        let time = format!("{} UTC", seconds_of_day(moment.wall));
         let node = model.node.as_deref().unwrap_or("this node");
         let state = if view.paused { "  PAUSED" } else { "" };
         let room = self.width.saturating_sub(width(&time) + width(state) + 2);
@@ -224,14 +223,13 @@ impl Painter<'_> {
 
     /// Draws the position in a capture: `capture [──●─!──] 10×`.
     fn timeline(&mut self, replay: &ReplayPosition, paused: bool, now: Wall) {
-        let clock = |time: Wall| time_of_day(time).get(..8).unwrap_or_default().to_owned();
         let state = match (replay.ended, paused) {
             (true, _) => "end".to_owned(),
             (false, true) => "paused".to_owned(),
             (false, false) => replay.speed.clone(),
         };
-        let (left, right) =
-            (format!("capture {} ", clock(replay.from)), format!(" {}  {state}", clock(replay.to)));
+        let left = format!("capture {} ", seconds_of_day(replay.from));
+        let right = format!(" {}  {state}", seconds_of_day(replay.to));
         let columns = self.width.saturating_sub(width(&left) + width(&right) + 1).max(2);
         let whole = replay.to.duration_since(replay.from);
         let place =
@@ -274,8 +272,7 @@ impl Painter<'_> {
                 Style::new(),
             ),
             Outlook::NotReadyIn(left) => {
-                let at = time_of_day(moment.wall.plus(left));
-                let at = at.get(..8).unwrap_or_default();
+                let at = seconds_of_day(moment.wall.plus(left));
                 // The hang may have begun before `top`.
                 let when = if model.has_listed() { "NotReady in" } else { "NotReady already, or within" };
                 let text = format!("{when} {} ({at} UTC), unless this ends before", countdown(left));
@@ -373,26 +370,22 @@ impl Painter<'_> {
             Some(format!("  mean relist {}", took(Duration::try_from_secs_f64(seconds / count).ok()?)))
         });
         let discarded = figures.discarded.map(|count| format!("  discarded events {count}"));
-        let at = time_of_day(figures.read);
         let text = format!(
             "KUBELET  PLEG age {age}{}{}  at {}",
             mean.unwrap_or_default(),
             discarded.unwrap_or_default(),
-            at.get(..8).unwrap_or_default()
+            seconds_of_day(figures.read)
         );
         self.text(&text, Style::new());
     }
 
     /// Draws the pending calls.
     fn calls(&mut self, calls: &[SilentCall], selected: Option<&RowId>, height: usize) {
-        let (title, note) = match calls {
-            [] => ("PENDING CALLS  none".to_owned(), String::new()),
-            calls => (format!("PENDING CALLS  {}", calls.len()), "waiting".to_owned()),
-        };
-        self.section(&title, &note);
         if calls.is_empty() {
+            self.section("PENDING CALLS  none", "");
             return;
         }
+        self.section(&format!("PENDING CALLS  {}", calls.len()), "waiting");
         let chosen = selected.and_then(|id| calls.iter().position(|call| call.row() == *id));
         for (at, call) in window(calls, height, chosen) {
             let waited = if call.given_up {
@@ -427,21 +420,17 @@ impl Painter<'_> {
         } else {
             format!("TRANSITIONS  filter: {}", view.filter)
         };
-        self.section(
-            &title,
-            &if entries.is_empty() { "none yet".to_owned() } else { "newest first".to_owned() },
-        );
+        self.section(&title, if entries.is_empty() { "none yet" } else { "newest first" });
         let chosen = view
             .selected
             .as_ref()
             .and_then(|id| entries.iter().position(|entry| *id == RowId::Entry(entry.number)));
         for (at, entry) in window(entries, height, chosen) {
-            let time = time_of_day(entry.time);
+            let time = seconds_of_day(entry.time);
             let (text, right, style) = match &entry.kind {
                 EntryKind::Notice(level, text) => (text.clone(), String::new(), level_style(*level)),
                 EntryKind::Event(event) => (subject(event), change(event), event_style(event)),
             };
-            let time = time.get(..8).unwrap_or_default();
             self.row(&[(format!("{time}  {text}"), 0)], &right, style, chosen == Some(at));
         }
     }
@@ -502,14 +491,13 @@ fn window<T>(rows: &[T], height: usize, chosen: Option<usize>) -> impl Iterator<
     rows.iter().enumerate().skip(first).take(height)
 }
 
-/// Returns the height of a bar, at least 1. `top` has the height `steps`; the scale is logarithmic.
+/// Returns the height of a duration in the chart, at least 1. The chart is logarithmic, and `top` has the height `steps`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
     reason = "few steps"
 )]
-/// Returns the height of a duration in the chart, which is logarithmic: `top` has the height `steps`.
 fn level(value: Duration, top: Duration, steps: usize) -> usize {
     let decades = |value: Duration| (value.as_secs_f64() / FLOOR.as_secs_f64()).max(1.0).log10();
     let part = decades(value) / decades(top) * steps as f64;
@@ -545,22 +533,10 @@ fn subject(event: &Event) -> String {
     }
 }
 
-/// Returns the new state of an event's subject: `running → exited (137 OOMKilled)`.
+/// Returns the new state of an event's subject: `running → exited (137 OOMKilled)`; without a state, the event's type.
 fn change(event: &Event) -> String {
-    let mut text = match (event.from, event.to) {
-        (Some(from), Some(to)) => format!("{} → {}", from.as_str(), to.as_str()),
-        (None, Some(to)) => format!("→ {}", to.as_str()),
-        (_, None) => event.event_type.as_str().to_owned(),
-    };
-    if event.to != Some(PlegState::Running) {
-        let code = event.exit_code.map(|code| code.to_string());
-        let why: Vec<String> =
-            code.into_iter().chain(event.reason.clone().filter(|why| !why.is_empty())).collect();
-        if !why.is_empty() {
-            text = format!("{text} ({})", why.join(" "));
-        }
-    }
-    text
+    let event_type = if event.to.is_none() { event.event_type.as_str() } else { "" };
+    format!("{event_type}{}", transition(event))
 }
 
 /// Returns the style of an event, by its new state.

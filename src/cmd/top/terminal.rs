@@ -18,6 +18,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::screen::empty;
 use super::view::Key;
+use crate::cmd::render::words::width;
 use crate::threads::{self, locked};
 
 /// Opens the alternate screen, hides the cursor and clears the screen.
@@ -102,11 +103,6 @@ impl Terminal {
         self.shown = empty((0, 0));
     }
 
-    /// Gives the terminal back to the shell, before the process is suspended.
-    pub fn release() {
-        leave_in_time();
-    }
-
     /// Takes the terminal again.
     pub fn take(&mut self) -> io::Result<()> {
         self.redraw();
@@ -152,7 +148,8 @@ fn leave() {
     let _ = write(LEAVE);
 }
 
-fn leave_in_time() {
+/// Gives the terminal back to the shell, as `leave` does, but waits only for a limited time.
+pub fn leave_in_time() {
     // A terminal that accepts no output keeps the alternate screen, but has its settings again.
     let _ = threads::with_time_limit(TIME_LIMIT, leave);
 }
@@ -203,16 +200,12 @@ fn frame(shown: &Buffer, next: &Buffer) -> String {
         }
         text.push_str(cell.symbol());
         // After a wide character, the position is set again.
-        cursor = Some((x + 1, y)).filter(|_| cell.symbol().is_ascii() || is_narrow(cell.symbol()));
+        cursor = Some((x + 1, y)).filter(|_| cell.symbol().is_ascii() || width(cell.symbol()) == 1);
     }
     if !text.is_empty() {
         text.push_str("\x1b[0m");
     }
     text
-}
-
-fn is_narrow(symbol: &str) -> bool {
-    crate::cmd::render::words::width(symbol) == 1
 }
 
 /// Returns the control sequence for a style.

@@ -12,7 +12,7 @@ use super::TopArgs;
 use super::engine_run::EngineRun;
 use super::model::{KubeletFigures, Model};
 use super::screen::{self, Moment, empty};
-use super::terminal::Terminal;
+use super::terminal::{Terminal, leave_in_time};
 use super::view::{Key, View};
 use crate::capture::Speed;
 use crate::cmd::context::Context;
@@ -163,7 +163,7 @@ impl Ui {
 
     /// Gives the terminal back to the shell, suspends the process, and takes the terminal again when it continues.
     pub async fn suspend(&mut self) -> std::io::Result<()> {
-        Terminal::release();
+        leave_in_time();
         Suspension::stop_here().await?;
         self.terminal.take()
     }

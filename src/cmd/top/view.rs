@@ -72,9 +72,10 @@ pub enum RowId {
 }
 
 /// The page on top of the lists.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Page {
     /// The lists themselves.
+    #[default]
     Lists,
     /// The user types a filter.
     Filter,
@@ -98,7 +99,7 @@ pub struct ReplayPosition {
 }
 
 /// The state of the screen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct View {
     pub page: Page,
     pub filter: String,
@@ -178,17 +179,8 @@ impl Entry {
 }
 
 impl View {
-    pub const fn new(color: bool, has_bundle: bool) -> Self {
-        Self {
-            page: Page::Lists,
-            filter: String::new(),
-            selected: None,
-            paused: false,
-            message: None,
-            replay: None,
-            has_bundle,
-            color,
-        }
+    pub fn new(color: bool, has_bundle: bool) -> Self {
+        Self { has_bundle, color, ..Self::default() }
     }
 
     /// Handles a key. `rows` are the ids of all rows, `height` is the number of lines of a page; `explanation` makes the

@@ -36,6 +36,7 @@ use super::{Error, Exit, at_least_one, positive_duration};
 use crate::capture::{self, Speed};
 use crate::cri::Endpoint;
 use crate::pleg::{KubeletVersion, PlegTiming};
+use crate::report::word_enum;
 use watch_run::WatchRun;
 
 /// The deadline of a call: the kubelet's own.
@@ -181,26 +182,20 @@ impl WatchArgs {
     }
 }
 
-/// What a watch runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WatchMode {
-    /// Relist repeatedly
-    Generic,
-    /// Read the runtime's event stream, with occasional relists
-    Evented,
-    /// Run both at once, and show where they differ
-    Compare,
+word_enum! {
+    /// What a watch runs.
+    #[derive(ValueEnum)]
+    pub enum WatchMode: as_str {
+        /// Relist repeatedly
+        Generic = "generic",
+        /// Read the runtime's event stream, with occasional relists
+        Evented = "evented",
+        /// Run both at once, and show where they differ
+        Compare = "compare",
+    }
 }
 
 impl WatchMode {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Generic => "generic",
-            Self::Evented => "evented",
-            Self::Compare => "compare",
-        }
-    }
-
     /// Returns the kubelet's timing.
     const fn timing(self) -> PlegTiming {
         match self {

@@ -2,13 +2,13 @@
 //! that these programs send but plegctl itself does not: the read-only part of the image service, and resource usage.
 //! crictl needs them, because it calls the image service before nearly every command.
 
-use prost::Message;
 use prost::bytes::Bytes;
 
 use super::ServiceError;
-use super::request::{ListFilter, decode_request, label_pairs};
+use super::request::{ListFilter, decode_request};
+use crate::cri::codec::encoded;
 use crate::cri::generated as wire;
-use crate::cri::{Code, Container, ContainerState, Filter, Sandbox, SandboxState};
+use crate::cri::{Code, Container, ContainerState, Sandbox, SandboxState};
 
 /// The name of the image service.
 const IMAGES: &str = "runtime.v1.ImageService";
@@ -46,13 +46,14 @@ impl ExtraRequest {
                 decode_request::<wire::ListContainerStatsRequest>(message).map(|request| {
                     let filter = request.filter.unwrap_or_default();
                     let (id, sandbox_id) = (filter.id, filter.pod_sandbox_id);
-                    Self::ContainersUsage(usage_filter(id, sandbox_id, filter.label_selector))
+                    Self::ContainersUsage(ListFilter::new(id, sandbox_id, None, filter.label_selector))
                 })
             }
             ("runtime.v1.RuntimeService", "ListPodSandboxStats") => {
                 decode_request::<wire::ListPodSandboxStatsRequest>(message).map(|request| {
                     let filter = request.filter.unwrap_or_default();
-                    Self::SandboxesUsage(usage_filter(filter.id, String::new(), filter.label_selector))
+                    let (id, labels) = (filter.id, filter.label_selector);
+                    Self::SandboxesUsage(ListFilter::new(id, String::new(), None, labels))
                 })
             }
             ("runtime.v1.RuntimeService", "PodSandboxStats") => {
@@ -63,11 +64,6 @@ impl ExtraRequest {
         };
         Some(read)
     }
-}
-
-/// Creates the filter of a request for the resource usage of sandboxes or containers.
-fn usage_filter<S>(id: String, sandbox_id: String, labels: Vec<wire::Pair>) -> ListFilter<S> {
-    ListFilter { id, sandbox_id, filter: Filter { state: None, labels: label_pairs(labels) } }
 }
 
 /// Creates the error that a Go server returns if it does not have the called service or method.
@@ -151,8 +147,7 @@ impl From<StoredImage> for wire::Image {
             repo_tags: vec![image.tag],
             repo_digests: vec![image.digest],
             size: image.size,
-            username: String::new(),
-            pinned: false,
+            ..Self::default()
         }
     }
 }
@@ -205,10 +200,6 @@ fn pod_stats((sandbox, containers): (Sandbox, ContainerUsages), mountpoint: &str
             containers: containers.collect(),
         }),
     }
-}
-
-fn encoded(message: &impl Message) -> Bytes {
-    message.encode_to_vec().into()
 }
 
 /// Encodes the answer to `ImageFsInfo`.

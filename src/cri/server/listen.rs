@@ -38,11 +38,7 @@ impl InProcess {
 
     /// Opens a new connection. Must be called within a tokio runtime.
     pub fn connect(&self) -> Result<UnixStream, Error> {
-        let unreachable = |why: io::Error| Error::Unreachable {
-            endpoint: self.endpoint.to_string(),
-            detail: why.to_string(),
-        };
-        self.pair().map_err(unreachable)
+        self.pair().map_err(|why| Error::unreachable(&self.endpoint, &why))
     }
 
     /// Creates a socket pair, and passes one end to the thread of the service.

@@ -3,19 +3,15 @@
 //! In all lists, the items are the first field, and protobuf allows a repeated field in several pieces. So the results of
 //! several calls of [`sandboxes`] or [`containers`] can be concatenated into one list.
 
-use prost::Message;
 use prost::bytes::Bytes;
 
+use crate::cri::codec::encoded;
 use crate::cri::convert;
 use crate::cri::generated as wire;
 use crate::cri::{
     CgroupDriver, Container, ContainerEvent, ContainerStatus, RuntimeStatus, Sandbox, SandboxStatusAnswer,
     Version,
 };
-
-fn encoded(message: &impl Message) -> Bytes {
-    message.encode_to_vec().into()
-}
 
 /// Encodes the answer to `Version`.
 pub fn version(version: Version) -> Bytes {

@@ -39,7 +39,7 @@ pub enum RequestSubject {
 }
 
 /// Selects sandboxes or containers in a list. The default selects all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListFilter<S> {
     /// The text with which the id must begin.
     pub id: String,
@@ -49,13 +49,13 @@ pub struct ListFilter<S> {
     pub filter: Filter<S>,
 }
 
-impl<S> Default for ListFilter<S> {
-    fn default() -> Self {
-        Self { id: String::new(), sandbox_id: String::new(), filter: Filter::default() }
+impl<S: Default + PartialEq> ListFilter<S> {
+    /// Creates the filter of a request.
+    pub(super) fn new(id: String, sandbox_id: String, state: Option<S>, labels: Vec<wire::Pair>) -> Self {
+        let labels = labels.into_iter().map(|pair| (pair.key, pair.value)).collect();
+        Self { id, sandbox_id, filter: Filter { state, labels } }
     }
-}
 
-impl<S: PartialEq> ListFilter<S> {
     /// Whether the filter selects everything.
     pub fn matches_all(&self) -> bool {
         *self == Self::default()
@@ -90,26 +90,15 @@ impl RequestSubject {
             Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => {
                 let filter =
                     decode_request::<wire::ListPodSandboxRequest>(message)?.filter.unwrap_or_default();
-                Self::Sandboxes(ListFilter {
-                    id: filter.id,
-                    sandbox_id: String::new(),
-                    filter: Filter {
-                        state: filter.state.map(|value| SandboxState::from_wire(value.state)),
-                        labels: label_pairs(filter.label_selector),
-                    },
-                })
+                let state = filter.state.map(|value| SandboxState::from_wire(value.state));
+                Self::Sandboxes(ListFilter::new(filter.id, String::new(), state, filter.label_selector))
             }
             Rpc::ListContainers | Rpc::StreamContainers => {
                 let filter =
                     decode_request::<wire::ListContainersRequest>(message)?.filter.unwrap_or_default();
-                Self::Containers(ListFilter {
-                    id: filter.id,
-                    sandbox_id: filter.pod_sandbox_id,
-                    filter: Filter {
-                        state: filter.state.map(|value| ContainerState::from_wire(value.state)),
-                        labels: label_pairs(filter.label_selector),
-                    },
-                })
+                let (id, sandbox_id) = (filter.id, filter.pod_sandbox_id);
+                let state = filter.state.map(|value| ContainerState::from_wire(value.state));
+                Self::Containers(ListFilter::new(id, sandbox_id, state, filter.label_selector))
             }
             Rpc::PodSandboxStatus => {
                 Self::One(decode_request::<wire::PodSandboxStatusRequest>(message)?.pod_sandbox_id)
@@ -148,10 +137,6 @@ impl RequestSubject {
             Self::Runtime | Self::Sandboxes(_) | Self::Containers(_) => "",
         }
     }
-}
-
-pub(super) fn label_pairs(pairs: Vec<wire::Pair>) -> Vec<(String, String)> {
-    pairs.into_iter().map(|pair| (pair.key, pair.value)).collect()
 }
 
 /// Decodes a request message, with the error of a Go server if it is not valid.

@@ -36,7 +36,11 @@ pub fn parts_of<'a>(evidence: &'a Evidence, id: &str) -> ContainerParts<'a> {
     let sample = host.latest();
     let sandbox = evidence.names.sandbox_of(id).unwrap_or(id);
     let uid = evidence.names.pod(id).map(|pod| pod.uid).filter(|uid| !uid.is_empty());
-    let own: Vec<&Process> = container_processes(sample, id);
+    let own: Vec<&Process> = sample
+        .processes
+        .values()
+        .filter(|process| process.container_id.as_deref() == Some(id) && process.role != Role::Shim)
+        .collect();
     let shim = shim_of(sample, id, sandbox, &own);
     let oci: Vec<&Process> = sample
         .with_role(Role::OciRuntime)
@@ -93,13 +97,10 @@ pub fn works_on(process: &Process, id: &str) -> bool {
     process.command.mentions(id) && !process.is_zombie() && process.age >= least
 }
 
-/// Returns the processes in the container's cgroup.
-fn container_processes<'a>(sample: &'a ProcSample, id: &str) -> Vec<&'a Process> {
-    sample
-        .processes
-        .values()
-        .filter(|process| process.container_id.as_deref() == Some(id) && process.role != Role::Shim)
-        .collect()
+/// Returns whether the process is in a frozen cgroup or below it.
+pub fn is_frozen_by(process: &Process, freeze: &Freeze) -> bool {
+    let rest = process.cgroup.strip_prefix(&freeze.path);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Finds the shim by the id on its command line, otherwise as an ancestor of the container's processes.

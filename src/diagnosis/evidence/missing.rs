@@ -78,7 +78,7 @@ pub fn missing_answers(evidence: &Evidence) -> Vec<NotChecked> {
         ];
         let not_made = made.into_iter().filter(|(_, is_made)| !is_made);
         missing.extend(not_made.map(|(rpc, _)| note(rpc.name(), no_budget)));
-        for error in [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten() {
+        for error in runtime.errors_of_lists() {
             if !matches!(error, Error::Silent { .. }) && !error.is_unread() {
                 missing.push(note("the status of the items of this list", error.to_string()));
             }

@@ -116,9 +116,14 @@ impl RuntimeEvidence {
             .collect()
     }
 
+    /// Returns the errors of both lists, even if more waiting may change them.
+    pub fn errors_of_lists(&self) -> impl Iterator<Item = &Error> {
+        [self.sandboxes.error(), self.containers.error()].into_iter().flatten()
+    }
+
     /// Returns the errors of lists whose answer was not read to the end.
     pub fn unread_lists(&self) -> impl Iterator<Item = &Error> {
-        [self.sandboxes.error(), self.containers.error()].into_iter().flatten().filter(|why| why.is_unread())
+        self.errors_of_lists().filter(|why| why.is_unread())
     }
 
     /// Returns whether this list call counts as hung.
@@ -128,19 +133,13 @@ impl RuntimeEvidence {
 
     /// Returns the errors of the lists whose outcome is known: more waiting would not have changed them.
     pub fn list_errors(&self) -> impl Iterator<Item = &Error> {
-        [self.sandboxes.error(), self.containers.error()]
-            .into_iter()
-            .flatten()
-            .filter(|why| !self.is_open(why))
+        self.errors_of_lists().filter(|why| !self.is_open(why))
     }
 
     /// Returns whether the outcome of both lists is known: an answer, an error or a hang.
     pub fn lists_are_known(&self) -> bool {
-        let known = |error: Option<&Error>| error.is_none_or(|why| !self.is_open(why));
-        self.sandboxes.first.is_some()
-            && self.containers.first.is_some()
-            && known(self.sandboxes.error())
-            && known(self.containers.error())
+        let are_made = self.sandboxes.first.is_some() && self.containers.first.is_some();
+        are_made && !self.errors_of_lists().any(|why| self.is_open(why))
     }
 
     /// Returns how long Version has been silent on the first and on the second connection, if both silences
@@ -358,17 +357,17 @@ pub struct StatusRecord {
 }
 
 impl StatusRecord {
+    /// Creates the record of a call that has ended.
+    pub fn ended(target: StatusTarget, call: Call<StatusFacts>) -> Self {
+        let Call { rpc, duration, response_bytes, result } = call;
+        Self { target, rpc, duration, response_bytes, result, serial: false, pending: false }
+    }
+
     /// Creates the record of a pending call that has been silent for `waited`.
     pub fn silent(target: StatusTarget, rpc: Rpc, waited: Duration) -> Self {
-        Self {
-            target,
-            rpc,
-            duration: waited,
-            response_bytes: 0,
-            result: Err(Error::Silent { rpc, waited }),
-            serial: false,
-            pending: true,
-        }
+        let result = Err(Error::Silent { rpc, waited });
+        let call = Call { rpc, duration: waited, response_bytes: 0, result };
+        Self { pending: true, ..Self::ended(target, call) }
     }
 
     /// Returns whether the call has no answer so far.

@@ -13,8 +13,7 @@ pub fn of_calls(evidence: &Evidence) -> bool {
     let runtime = &evidence.runtime;
     !runtime.is_reached()
         || !runtime.hung_lists().is_empty()
-        || runtime.sandboxes.error().is_some()
-        || runtime.containers.error().is_some()
+        || runtime.errors_of_lists().next().is_some()
         || runtime.status_calls.iter().chain(&runtime.shims).any(StatusRecord::is_silent)
 }
 

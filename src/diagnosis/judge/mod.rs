@@ -6,6 +6,7 @@ mod not_ready;
 mod summary;
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use self::not_ready::NotReady;
 use crate::cri::{Call, Error, Outcome};
@@ -38,6 +39,11 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         _ => Phase::None,
     };
     let version = evidence.runtime.version_answer();
+    let mut probes = probes(evidence);
+    // Each call that was given up may still be pending in the runtime.
+    let abandoned_calls = probes.iter().filter(|probe| probe.outcome == Outcome::Silent).count();
+    let requests = evidence.kubelet.requests.iter();
+    probes.extend(requests.map(|(name, outcome, took)| probe_without_answer(*name, *outcome, *took)));
     HealthReport {
         api_version: HealthReport::API_VERSION.to_owned(),
         kind: HealthReport::KIND.to_owned(),
@@ -59,8 +65,8 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         primary,
         culprits: culprits::culprits(&case),
         findings,
-        probes: probes(evidence),
-        abandoned_calls: abandoned(evidence),
+        probes,
+        abandoned_calls,
         not_checked: not_checked(evidence).into_iter().chain(failed.into_iter().map(not_applied)).collect(),
         estimate: version.filter(|_| case.estimate_is_known()).map(|_| EstimateReport {
             not_ready_at: not_ready.and_then(NotReady::at),
@@ -153,15 +159,25 @@ fn connection_verdict(evidence: &Evidence) -> Option<Verdict> {
 /// Describes a single call.
 fn probe<T>(call: &Call<T>, name: &str) -> ProbeReport {
     ProbeReport {
-        name: name.to_owned(),
-        outcome: call.outcome(),
-        duration_seconds: call.duration.as_secs_f64(),
         response_bytes: Some(call.response_bytes),
-        calls: None,
         message: call.result.as_ref().err().map(ToString::to_string),
+        ..probe_without_answer(name, call.outcome(), call.duration)
     }
 }
 
+/// Describes a call without the size of its answer and without its error.
+fn probe_without_answer(name: impl Into<String>, outcome: Outcome, took: Duration) -> ProbeReport {
+    ProbeReport {
+        name: name.into(),
+        outcome,
+        duration_seconds: took.as_secs_f64(),
+        response_bytes: None,
+        calls: None,
+        message: None,
+    }
+}
+
+/// Describes the calls to the runtime.
 fn probes(evidence: &Evidence) -> Vec<ProbeReport> {
     let runtime = &evidence.runtime;
     let mut probes = Vec::new();
@@ -177,14 +193,6 @@ fn probes(evidence: &Evidence) -> Vec<ProbeReport> {
         probes.extend(summarised(rpc.name(), calls));
     }
     probes.extend(summarised("ContainerStats", runtime.shims.iter()));
-    probes.extend(evidence.kubelet.requests.iter().map(|(name, outcome, took)| ProbeReport {
-        name: (*name).to_owned(),
-        outcome: *outcome,
-        duration_seconds: took.as_secs_f64(),
-        response_bytes: None,
-        calls: None,
-        message: None,
-    }));
     probes
 }
 
@@ -205,30 +213,11 @@ fn summarised<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> 
             message: (failed > 0).then(|| format!("{failed} answered with an error")),
         });
     }
-    lines.extend(silent.into_iter().map(|record| ProbeReport {
-        name: format!("{name} {}", record.target.id),
-        outcome: Outcome::Silent,
-        duration_seconds: record.duration.as_secs_f64(),
-        response_bytes: None,
-        calls: None,
-        message: None,
+    lines.extend(silent.into_iter().map(|record| {
+        let name = format!("{name} {}", record.target.id);
+        probe_without_answer(name, Outcome::Silent, record.duration)
     }));
     lines
-}
-
-/// Counts the calls that were given up. Each of them may still be pending in the runtime.
-fn abandoned(evidence: &Evidence) -> usize {
-    let runtime = &evidence.runtime;
-    let silent = |outcome: Option<Outcome>| usize::from(outcome == Some(Outcome::Silent));
-    silent(runtime.version.as_ref().map(Call::outcome))
-        + silent(runtime.control.as_ref().map(Call::outcome))
-        + silent(runtime.status.as_ref().map(Call::outcome))
-        + silent(runtime.sandboxes.first.as_ref().map(Call::outcome))
-        + silent(runtime.containers.first.as_ref().map(Call::outcome))
-        + silent(runtime.sandboxes.second.as_ref().map(Call::outcome))
-        + silent(runtime.containers.second.as_ref().map(Call::outcome))
-        + runtime.status_calls.iter().filter(|record| record.is_silent()).count()
-        + runtime.shims.iter().filter(|record| record.is_silent()).count()
 }
 
 fn not_checked(evidence: &Evidence) -> Vec<NotChecked> {

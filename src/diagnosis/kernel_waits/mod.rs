@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use super::evidence::Evidence;
 use super::proc::waits::{self, DiskCounters, TaskLook, WaitLook};
-use super::proc::{ProcPaths, Process, Role};
+use super::proc::{Process, Role};
+use super::processes::paths;
+use super::report::KernelReason;
 use super::{HealthRun, offload, overdue_processes};
 use crate::clock::Mono;
 use crate::host::proc::NodeMount;
@@ -70,6 +72,26 @@ impl KernelWait {
     /// Describes the wait: `waits for the security agent falcon-sensor[812]`.
     pub fn words(&self) -> String {
         self.reason.describe(self.owner.as_deref())
+    }
+
+    /// Formats the kernel stack as evidence.
+    pub fn stack_line(&self) -> String {
+        if self.stack.is_empty() {
+            "its kernel stack is not readable (not root?), so the reason is not certain".to_owned()
+        } else {
+            format!("kernel stack: {}", self.stack.join(" < "))
+        }
+    }
+
+    /// Converts the wait into its part of the report; `process` is the process that waits.
+    pub fn report(&self, process: Option<&Process>) -> KernelReason {
+        KernelReason {
+            id: self.reason.rule.id.to_owned(),
+            process: process.map(|process| process.comm.clone()).unwrap_or_default(),
+            pid: self.pid,
+            function: self.function.clone(),
+            owner: self.owner.clone(),
+        }
     }
 
     /// Returns the steps against the wait. A file server is named, and steps for FUSE are left out if the wait is for
@@ -132,11 +154,6 @@ pub(super) struct FirstLook {
     pub(super) at: Mono,
 }
 
-fn paths<R>(run: HealthRun<'_, R>) -> Option<ProcPaths> {
-    let inputs = run.inputs;
-    Some(ProcPaths { proc: inputs.proc.clone()?, cgroup: inputs.cgroup.clone(), socket: None })
-}
-
 /// Looks for the first time at the tasks of the runtime, its shims, OCI runtimes and network plugins, and at blocked tasks
 /// of containers. The caller does this only if something is suspicious.
 pub(super) async fn first_look<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Option<FirstLook> {
@@ -160,7 +177,7 @@ pub(super) async fn first_look_at<R>(run: HealthRun<'_, R>, pids: Vec<u32>) -> O
 }
 
 async fn look<R>(run: HealthRun<'_, R>, pids: Vec<u32>) -> Option<WaitLook> {
-    let paths = paths(run)?;
+    let paths = paths(run.inputs)?;
     let limit = run.inputs.deadlines().proc.min(run.budget.left());
     offload::value(limit, move || waits::look(&paths.proc, &pids, is_relevant_sleep)).await
 }
@@ -176,7 +193,7 @@ pub(super) async fn second_look<R>(
         return Vec::new();
     }
     let Some(second) = look(run, pids.into_iter().collect()).await else { return Vec::new() };
-    let (Some(paths), Some(host)) = (paths(run), evidence.node()) else { return Vec::new() };
+    let (Some(paths), Some(host)) = (paths(run.inputs), evidence.node()) else { return Vec::new() };
     let tasks = unchanged(&first.look, second.tasks);
     if tasks.is_empty() {
         return Vec::new();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
+use super::requests::FetchError;
 use crate::diagnosis::budget::RunBudget;
 use crate::diagnosis::offload;
 use crate::diagnosis::words::seconds;
@@ -27,14 +28,6 @@ impl fmt::Debug for LazyKubeletApi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("LazyKubeletApi").field(&self.api).finish()
     }
-}
-
-/// Why a document could not be fetched from the kubelet's API.
-pub(super) enum DocumentError {
-    /// The access to the API could not be set up.
-    SetUp(String),
-    /// The request failed.
-    Http(http::Error),
 }
 
 impl LazyKubeletApi {
@@ -82,14 +75,13 @@ impl LazyKubeletApi {
         path: &str,
         limit: Duration,
         budget: &RunBudget,
-    ) -> Result<(String, http::HttpAnswer), DocumentError> {
-        let api = self.api(budget).await.as_ref().map_err(|why| DocumentError::SetUp(why.clone()))?;
+    ) -> Result<(String, http::HttpAnswer), FetchError> {
+        let api = self.api(budget).await.as_ref().map_err(|why| FetchError::BadInput(why.clone()))?;
         let url = api.url(path);
         let answer = budget.listening.within(limit, api.get(path, budget.left())).await;
         match answer {
-            Some(Ok(answer)) => Ok((url, answer)),
-            Some(Err(why)) => Err(DocumentError::Http(why)),
-            None => Err(DocumentError::Http(http::Error::Silent { url, waited: limit })),
+            Some(answer) => Ok((url, answer?)),
+            None => Err(http::Error::Silent { url, waited: limit }.into()),
         }
     }
 }

@@ -157,20 +157,13 @@ impl KubeletEvidence {
 
     /// Returns the age of the last relist in seconds, at the time of the latest reading.
     pub fn pleg_age(&self) -> Option<f64> {
-        let reading = self.latest()?;
-        reading.pleg_age()
+        self.latest()?.pleg_age()
     }
 
     /// Returns whether Evented PLEG is on, if the configuration or the metrics show it. The configuration counts first.
     pub fn evented(&self) -> Option<bool> {
-        let by_metrics =
-            self.latest().map(|reading| reading.metrics.evented_connections.unwrap_or(0.0) > 0.0);
-        let by_config = self.config.evented;
-        match (by_config, by_metrics) {
-            (Some(on), _) => Some(on),
-            (None, Some(true)) => Some(true),
-            (None, by_metrics) => by_metrics,
-        }
+        let by_metrics = |reading: &MetricsReading| reading.metrics.evented_connections.unwrap_or(0.0) > 0.0;
+        self.config.evented.or_else(|| self.latest().map(by_metrics))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::lazy_api::{DocumentError, LazyKubeletApi};
+use super::lazy_api::LazyKubeletApi;
 use super::pods;
 use super::{Healthz, KubeletEvidence, KubeletInputs, MetricsReading, MetricsSource, StuckPod};
 use crate::clock::Wall;
@@ -106,8 +106,8 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunB
         timed(
             inputs,
             flags.metrics.as_ref().map(async |source| {
-                let LoadedSource { source, at } = load_source(source, budget).await?;
-                written_at = at;
+                let source = load_source(source, budget).await?;
+                written_at = written_file(&source);
                 // Boxed, because this future is far larger than the other three.
                 Box::pin(metrics_or_silence(&source, limit, budget)).await
             })
@@ -154,8 +154,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunB
     if let Some((answer, took)) = &metrics {
         answers.found.requests.push(("kubelet metrics", outcome(answer), *took));
     }
-    let metrics = metrics.map(|(answer, _)| answer);
-    match metrics {
+    match metrics.map(|(answer, _)| answer) {
         None => answers.skip(
             "the kubelet's metrics",
             "give them with --kubelet-metrics, or a credential with --kubelet-token-file".into(),
@@ -232,15 +231,6 @@ impl From<http::Error> for FetchError {
     }
 }
 
-impl From<DocumentError> for FetchError {
-    fn from(why: DocumentError) -> Self {
-        match why {
-            DocumentError::SetUp(why) => Self::BadInput(why),
-            DocumentError::Http(why) => why.into(),
-        }
-    }
-}
-
 const fn outcome<T>(answer: &Result<T, FetchError>) -> Outcome {
     match answer {
         Ok(_) => Outcome::Ok,
@@ -272,7 +262,7 @@ async fn healthz(
         Some(api) => match api.document(url, limit, budget).await {
             Ok(found) => found,
             // A connection that the API server refuses shows nothing about the kubelet.
-            Err(why) => return Err((why.into(), false)),
+            Err(why) => return Err((why, false)),
         },
         None => (url.to_owned(), get(url, limit, budget).await.map_err(refused)?),
     };
@@ -305,39 +295,33 @@ async fn get(url: &str, limit: Duration, budget: &RunBudget) -> Result<http::Htt
     answer.unwrap_or_else(|| Err(http::Error::Silent { url: url.to_owned(), waited: limit }))
 }
 
-/// A source of metrics after files and the standard input were read.
-struct LoadedSource {
-    source: MetricsSource,
-    /// The name of a file, and when the file was written.
-    at: Option<(String, Wall)>,
+/// Returns the name of the file that contained the metrics, and when it was written.
+fn written_file(source: &MetricsSource) -> Option<(String, Wall)> {
+    match source {
+        MetricsSource::Text { name, written, .. } => written.map(|written| (name.clone(), written)),
+        _ => None,
+    }
 }
 
 /// Reads a source that is a file or the standard input; other sources stay unchanged. It reads in a separate thread,
 /// because the other end of a pipe may write until the run is over.
-async fn load_source(source: &MetricsSource, budget: &RunBudget) -> Result<LoadedSource, FetchError> {
+async fn load_source(source: &MetricsSource, budget: &RunBudget) -> Result<MetricsSource, FetchError> {
     let (name, path) = match source {
-        MetricsSource::Text { name, written, .. } => {
-            let at = written.map(|written| (name.clone(), written));
-            return Ok(LoadedSource { source: source.clone(), at });
-        }
-        MetricsSource::Url(_) | MetricsSource::Api(_) | MetricsSource::Silent(_) => {
-            return Ok(LoadedSource { source: source.clone(), at: None });
-        }
         MetricsSource::File(path) => (path.display().to_string(), Some(path.clone())),
         MetricsSource::Stdin => ("stdin".to_owned(), None),
+        other => return Ok(other.clone()),
     };
     let limit = budget.for_new_calls();
     let work = move || match path {
         Some(path) => (load(&path, LARGEST_REPORT), written(&path)),
         None => (load::stdin(LARGEST_REPORT), written(Path::new("/dev/stdin"))),
     };
-    let Some((text, at)) = offload::value(limit, work).await else {
+    let Some((text, written)) = offload::value(limit, work).await else {
         return Err(FetchError::BadInput(format!("`{name}` did not end within {}", seconds(limit))));
     };
     let text = text.map_err(|why| FetchError::BadInput(format!("cannot read `{name}`: {why}")))?;
     let text = String::from_utf8_lossy(&text).into_owned();
-    let source = MetricsSource::Text { name: name.clone(), text, written: at };
-    Ok(LoadedSource { source, at: at.map(|at| (name, at)) })
+    Ok(MetricsSource::Text { name, text, written })
 }
 
 /// Returns the time at which a regular file was written; `None` for a pipe.

@@ -18,13 +18,9 @@ pub(in crate::diagnosis) async fn first_error<R>(run: HealthRun<'_, R>) -> Optio
     let proc = run.inputs.proc.clone()?;
     let host = HostRoot::resolve(Some(&run.inputs.host_root));
     let release = run.inputs.kubelet.version;
-    let now = seconds_of(run);
+    let now = run.inputs.clock.wall().nanos() / 1_000_000_000;
     let work = move || first_error_of(&kubeadm_settings(&host)?, &host, &proc, release, now);
     offload::value(offload::FILES_TIME_LIMIT, work).await.flatten()
-}
-
-fn seconds_of<R>(run: HealthRun<'_, R>) -> i64 {
-    run.inputs.clock.wall().nanos() / 1_000_000_000
 }
 
 fn first_error_of(

@@ -14,12 +14,12 @@ use crate::cri::{ContainerState, SandboxState};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::proc::Process;
-use crate::diagnosis::report::{HealthFinding, HealthReport, KernelReason, RuleId, Severity};
+use crate::diagnosis::report::{HealthFinding, HealthReport, RuleId, Severity};
 use crate::host::proc::NodeMount;
 use crate::host::proc::usage::{OnTerm, PathUser, SignalSets};
 use crate::ordered;
 use crate::report::duration::elapsed;
-use crate::report::{Confidence, NotChecked, plural};
+use crate::report::{Confidence, NotChecked, PodRef, plural};
 
 /// How long after the end of the grace period a pod may still end by itself: the kubelet stops the containers at the end,
 /// and then unmounts volumes and reports.
@@ -267,16 +267,15 @@ impl<'a> Case<'a> {
         };
         let label = format!("{}[{}]", umount.comm, umount.pid);
         let who = if umount.by == label { label } else { format!("{label} of {}", umount.by) };
-        found.evidence.push(format!("{who} has been running for {}", elapsed(umount.age)));
+        found.add_evidence(format!("{who} has been running for {}", elapsed(umount.age)));
         found.evidence.extend(volume.map(describe));
         if is_own.is_none() {
-            found.evidence.push(
-                "its command line was not read, because it waits in the kernel; the path is not proven"
-                    .into(),
+            found.add_evidence(
+                "its command line was not read, because it waits in the kernel; the path is not proven",
             );
         }
         self.add_wait(&mut found, wait);
-        found.next.push(format!(
+        found.add_step(format!(
             "do not delete the pod with --force: the umount and the process {} stay, and nobody looks for them",
             umount.pid
         ));
@@ -293,7 +292,7 @@ impl<'a> Case<'a> {
         };
         let process = self.process(wait.pid);
         let label = process.map_or_else(|| format!("process {}", wait.pid), Process::label);
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "{label}, task {}: in {} in two looks, and did not run between them",
             wait.tid, wait.function
         ));
@@ -303,21 +302,10 @@ impl<'a> Case<'a> {
                 || (wait.owner.is_none() && found.path.is_some())
         };
         found.evidence.extend(wait.facts.iter().filter(|fact| !is_known(fact)).cloned());
-        found.evidence.push(if wait.stack.is_empty() {
-            "its kernel stack is not readable (not root?), so the reason is not certain".to_owned()
-        } else {
-            format!("kernel stack: {}", wait.stack.join(" < "))
-        });
-        let rule = wait.reason.rule;
+        found.add_evidence(wait.stack_line());
         found.next.extend(wait.steps());
-        found.next.push(format!("more about this reason: plegctl explain {}", rule.id));
-        found.kernel_reason = Some(KernelReason {
-            id: rule.id.to_owned(),
-            process: process.map(|process| process.comm.clone()).unwrap_or_default(),
-            pid: wait.pid,
-            function: wait.function.clone(),
-            owner: wait.owner.clone(),
-        });
+        found.add_step(format!("more about this reason: plegctl explain {}", wait.reason.rule.id));
+        found.kernel_reason = Some(wait.report(process));
     }
 
     /// Finds the tasks that wait in the kernel: of the pod, of its shim and OCI runtime, and of programs that wait for a
@@ -370,9 +358,7 @@ impl<'a> Case<'a> {
         found.evidence.extend(volume.map(describe));
         self.add_wait(&mut found, Some(wait));
         if member.is_some() {
-            found
-                .next
-                .push("no signal ends a task that waits there, not even SIGKILL: end the wait first".into());
+            found.add_step("no signal ends a task that waits there, not even SIGKILL: end the wait first");
         }
         Some(found)
     }
@@ -405,10 +391,10 @@ impl<'a> Case<'a> {
                 process: finding.kernel_reason.as_ref().map(|reason| reason.process.clone()),
                 ..PodHolder::new(kind(finding)?, finding.confidence, finding.title.clone())
             };
-            holder.evidence.push(format!("finding {} of plegctl health", finding.id));
+            holder.add_evidence(format!("finding {} of plegctl health", finding.id));
             holder.evidence.extend(finding.evidence.iter().cloned());
             holder.next.clone_from(&finding.next);
-            holder.next.push(format!("more about it: plegctl explain {}", finding.id));
+            holder.add_step(format!("more about it: plegctl explain {}", finding.id));
             Some(holder)
         };
         counting.filter_map(of_finding).take(MAX_OF_KIND).collect()
@@ -452,17 +438,16 @@ impl<'a> Case<'a> {
                 process: Some(member.comm.clone()),
                 ..PodHolder::new(HolderKind::PreStop, confidence, title)
             };
-            holder.evidence.push(format!("{} has been running for {}", member.label(), elapsed(member.age)));
-            holder.evidence.push(if is_same {
+            holder.add_evidence(format!("{} has been running for {}", member.label(), elapsed(member.age)));
+            holder.add_evidence(if is_same {
                 format!("its command line is that of the hook: {}", hook.command.join(" "))
             } else {
                 "it was started in the container when the pod was deleted; its command line is another one"
-                    .into()
+                    .to_owned()
             });
-            holder.next.push(format!("what it waits for: cat /proc/{}/wchan", member.pid));
-            holder.next.push(
-                "wait: the kubelet waits for a hook only until the grace period ends, and then stops the container"
-                    .into(),
+            holder.add_step(format!("what it waits for: cat /proc/{}/wchan", member.pid));
+            holder.add_step(
+                "wait: the kubelet waits for a hook only until the grace period ends, and then stops the container",
             );
             found.push(holder);
         }
@@ -521,13 +506,13 @@ impl<'a> Case<'a> {
             process: Some(member.comm.clone()),
             ..PodHolder::new(HolderKind::Container, self.of_running(), title)
         };
-        found.evidence.push(match on_term {
+        found.add_evidence(match on_term {
             Some(OnTerm::Handles) => "it handles SIGTERM itself (SigCgt in /proc/PID/status)".to_owned(),
             Some(OnTerm::Ends) => "SIGTERM would end it, so it has not got that signal either".to_owned(),
             Some(_) => format!("SigIgn, SigCgt and SigBlk in /proc/{}/status", member.pid),
             None => "its signal masks are not readable".to_owned(),
         });
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "{} has been running for {}, state {}",
             member.label(),
             elapsed(member.age),
@@ -536,9 +521,8 @@ impl<'a> Case<'a> {
         if self.is_over() {
             found.next = next_for_running(member.container_id.as_deref());
         } else {
-            found.next.push(
-                "wait for the end of the grace period; for the next time, let the program handle SIGTERM"
-                    .into(),
+            found.add_step(
+                "wait for the end of the grace period; for the next time, let the program handle SIGTERM",
             );
         }
         Some(found)
@@ -563,11 +547,9 @@ impl<'a> Case<'a> {
                 path: Some(path),
                 ..PodHolder::new(HolderKind::Mount, Confidence::Likely, title)
             };
-            holder.evidence.push(format!("a descriptor or the working directory of {label} is there"));
-            holder.next.push(format!("what it belongs to: cat /proc/{}/cgroup", user.pid));
-            holder
-                .next
-                .push("let that program close the file, or end it in its own way (changes state)".into());
+            holder.add_evidence(format!("a descriptor or the working directory of {label} is there"));
+            holder.add_step(format!("what it belongs to: cat /proc/{}/cgroup", user.pid));
+            holder.add_step("let that program close the file, or end it in its own way (changes state)");
             holder
         });
         let mut holders: Vec<PodHolder> = users.collect();
@@ -595,7 +577,7 @@ impl<'a> Case<'a> {
             ..PodHolder::new(HolderKind::Mount, confidence, title.unwrap_or_default())
         };
         holder.evidence.extend(volumes.iter().take(5).map(describe));
-        holder.next.push(format!(
+        holder.add_step(format!(
             "why the kubelet does not unmount: journalctl -u kubelet --since -10min | grep {}",
             self.uid()
         ));
@@ -626,27 +608,21 @@ impl<'a> Case<'a> {
         let mut holder = PodHolder::new(HolderKind::Finalizer, confidence, title);
         holder.evidence.extend(names.iter().map(|name| format!("finalizer {name}: {}", owner(name))));
         if self.sees_all() {
-            holder
-                .evidence
-                .push("the runtime runs nothing of the pod, and none of its volumes is mounted".into());
+            holder.add_evidence("the runtime runs nothing of the pod, and none of its volumes is mounted");
         }
         if final_delete {
-            holder.evidence.push(
-                "deletionGracePeriodSeconds is 0: the kubelet has done its part, or a user forced it".into(),
+            holder.add_evidence(
+                "deletionGracePeriodSeconds is 0: the kubelet has done its part, or a user forced it",
             );
         }
-        let PodName { namespace, name } = self.name();
-        holder.next.push(
-            "look at the controller that owns the finalizer: does it run, and what does its log say?".into(),
+        let PodRef { namespace, name, .. } = &self.facts.pod;
+        holder.add_step(
+            "look at the controller that owns the finalizer: does it run, and what does its log say?",
         );
-        holder.next.push(format!(
+        holder.add_step(format!(
             "only if that controller is gone for good, remove the finalizer (changes state): kubectl -n {namespace} edit pod {name}"
         ));
         Some(holder)
-    }
-
-    fn name(&self) -> PodName<'a> {
-        PodName { namespace: &self.facts.pod.namespace, name: &self.facts.pod.name }
     }
 
     fn not_checked(&self) -> Vec<NotChecked> {
@@ -675,11 +651,6 @@ impl<'a> Case<'a> {
         }
         skipped
     }
-}
-
-struct PodName<'a> {
-    namespace: &'a str,
-    name: &'a str,
 }
 
 /// Whether a task is in the umount of a file system.

@@ -87,6 +87,16 @@ impl PodHolder {
             next: Vec::new(),
         }
     }
+
+    /// Adds a measured fact.
+    pub(super) fn add_evidence(&mut self, line: impl Into<String>) {
+        self.evidence.push(line.into());
+    }
+
+    /// Adds a suggested step.
+    pub(super) fn add_step(&mut self, line: impl Into<String>) {
+        self.next.push(line.into());
+    }
 }
 
 /// What holds a pod that is being deleted.

@@ -33,11 +33,10 @@ use crate::panics::catch_panic_async;
 /// Waits for `call` no longer than `limit` and then gives it up as silent. Use it only for a call whose silence no rule
 /// judges: it does not use the listening clock.
 pub(super) async fn bounded<T>(rpc: Rpc, limit: Duration, call: impl Future<Output = Call<T>>) -> Call<T> {
-    let failed = |duration, why| Call { rpc, duration, response_bytes: 0, result: Err(why) };
     match tokio::time::timeout(limit, catch_panic_async(call)).await {
         Ok(Ok(call)) => call,
-        Ok(Err(detail)) => failed(Duration::ZERO, Error::Internal { rpc, detail }),
-        Err(_) => failed(limit, Error::Silent { rpc, waited: limit }),
+        Ok(Err(detail)) => failed(rpc, Duration::ZERO, Error::Internal { rpc, detail }),
+        Err(_) => not_answered(rpc, limit),
     }
 }
 
@@ -75,12 +74,6 @@ fn target_of(rpc: Rpc, id: Option<&String>) -> Option<StatusTarget> {
     Some(StatusTarget { kind, id: id?.clone() })
 }
 
-impl CallersPendingCall {
-    fn target(&self) -> Option<StatusTarget> {
-        target_of(self.rpc, self.id.as_ref())
-    }
-}
-
 /// Returns the calls to `rpc` that the caller of this run has pending.
 fn callers_pending<R>(inputs: &Inputs<R>, rpc: Rpc) -> impl Iterator<Item = &CallersPendingCall> {
     inputs.callers_pending.iter().filter(move |known| known.rpc == rpc)
@@ -94,7 +87,8 @@ fn start_call<T: Send + 'static>(
     rpc: Rpc,
     call: impl Future<Output = Call<T>> + Send + 'static,
 ) -> PendingCall<T> {
-    let Some(known) = known else { return PendingCall::start(&budget.listening, rpc, call) };
+    let listening = &budget.listening;
+    let Some(known) = known else { return PendingCall::start(listening, Duration::ZERO, rpc, call) };
     let ended = known.ended.clone();
     let call = async move {
         match end_of_callers_call(ended).await {
@@ -102,7 +96,7 @@ fn start_call<T: Send + 'static>(
             CallEnd::GivenUp(waited) => not_answered(rpc, waited),
         }
     };
-    PendingCall::start(&budget.listening, rpc, call).started_before(known.waited)
+    PendingCall::start(listening, known.waited, rpc, call)
 }
 
 /// Waits until the caller's call has ended, and returns its outcome. Waits for ever if the caller does not report an
@@ -118,7 +112,12 @@ async fn end_of_callers_call(ended: Option<watch::Receiver<Option<CallEnd>>>) ->
 
 /// Creates the outcome of a call that was silent for `waited`.
 const fn not_answered<T>(rpc: Rpc, waited: Duration) -> Call<T> {
-    Call { rpc, duration: waited, response_bytes: 0, result: Err(Error::Silent { rpc, waited }) }
+    failed(rpc, waited, Error::Silent { rpc, waited })
+}
+
+/// Creates the outcome of a call that ended with an error.
+const fn failed<T>(rpc: Rpc, duration: Duration, why: Error) -> Call<T> {
+    Call { rpc, duration, response_bytes: 0, result: Err(why) }
 }
 
 /// Makes all calls to the runtime. It stores answers, ids found outside the CRI and pending calls in its arguments, so that
@@ -230,8 +229,8 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     /// Adds the status calls for which the caller of this run waits, with their age.
     fn add_callers_calls(&self, pending: &mut PendingCalls) {
         for known in &self.inputs.callers_pending {
-            let Some(target) = known.target().filter(|target| !pending.status_calls.is_pending(target))
-            else {
+            let target = target_of(known.rpc, known.id.as_ref());
+            let Some(target) = target.filter(|target| !pending.status_calls.is_pending(target)) else {
                 continue;
             };
             let ended = known.ended.clone();
@@ -239,23 +238,12 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             let (rpc, about) = (known.rpc, target.clone());
             let call = async move {
                 match end_of_callers_call(ended).await {
-                    CallEnd::Answered(took) => {
-                        let mut record = own_call.await;
-                        record.duration = took;
-                        record
-                    }
-                    CallEnd::GivenUp(waited) => {
-                        StatusRecord { pending: false, ..StatusRecord::silent(about, rpc, waited) }
-                    }
+                    CallEnd::Answered(took) => StatusRecord { duration: took, ..own_call.await },
+                    CallEnd::GivenUp(waited) => StatusRecord::ended(about, not_answered(rpc, waited)),
                 }
             };
-            pending.status_calls.start_elsewhere(
-                &self.budget.listening,
-                known.waited,
-                target,
-                known.rpc,
-                call,
-            );
+            let listening = &self.budget.listening;
+            pending.status_calls.start(listening, known.waited, target, known.rpc, call);
         }
     }
 
@@ -263,8 +251,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     fn record_abandoned_calls(&self, evidence: &mut RuntimeEvidence) {
         let records = self.inputs.callers_abandoned.iter().filter_map(|abandoned| {
             let target = target_of(abandoned.rpc, abandoned.id.as_ref())?;
-            let record = StatusRecord::silent(target, abandoned.rpc, abandoned.waited);
-            Some(StatusRecord { pending: false, ..record })
+            Some(StatusRecord::ended(target, not_answered(abandoned.rpc, abandoned.waited)))
         });
         evidence.status_calls.extend(records);
     }
@@ -481,33 +468,25 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
 }
 
 /// Makes the list calls a second time. A list whose first answer was too slow for the remaining time is left out.
-pub(super) struct SecondLists<'a, R> {
-    runtime: &'a R,
-    run: HealthRun<'a, R>,
-}
-
-impl<'a, R: Runtime + 'static> SecondLists<'a, R> {
-    pub(super) fn new(run: HealthRun<'a, R>, first: &RuntimeEvidence) -> Self {
-        (run.progress)("the lists again");
-        let main_answers = first.version.as_ref().is_some_and(|call| call.result.is_ok());
-        let runtime = if main_answers { &run.inputs.runtime } else { &run.inputs.control };
-        Self { runtime, run }
-    }
-
-    pub(super) async fn sandboxes(&self, first: &RuntimeEvidence) -> Option<Call<Vec<Sandbox>>> {
-        let limit = self.limit(first.sandboxes.duration())?;
-        let all = Filter::default();
-        Some(bounded(Rpc::ListPodSandbox, limit, self.runtime.list_sandboxes(&all)).await)
-    }
-
-    pub(super) async fn containers(&self, first: &RuntimeEvidence) -> Option<Call<Vec<Container>>> {
-        let limit = self.limit(first.containers.duration())?;
-        let all = Filter::default();
-        Some(bounded(Rpc::ListContainers, limit, self.runtime.list_containers(&all)).await)
-    }
-
-    fn limit(&self, first: Option<Duration>) -> Option<Duration> {
-        let limit = self.run.budget.allow(self.run.inputs.deadlines().list)?;
+pub(super) async fn make_second_lists<R: Runtime + 'static>(
+    run: HealthRun<'_, R>,
+    evidence: &mut RuntimeEvidence,
+) {
+    (run.progress)("the lists again");
+    let main_answers = evidence.version.as_ref().is_some_and(|call| call.result.is_ok());
+    let runtime = if main_answers { &run.inputs.runtime } else { &run.inputs.control };
+    let limit = |first: Option<Duration>| {
+        let limit = run.budget.allow(run.inputs.deadlines().list)?;
         (first? * 4 < limit * 3).then_some(limit)
+    };
+    if let Some(limit) = limit(evidence.sandboxes.duration()) {
+        let all = Filter::default();
+        let call = runtime.list_sandboxes(&all);
+        evidence.sandboxes.second = Some(bounded(Rpc::ListPodSandbox, limit, call).await);
+    }
+    if let Some(limit) = limit(evidence.containers.duration()) {
+        let all = Filter::default();
+        let call = runtime.list_containers(&all);
+        evidence.containers.second = Some(bounded(Rpc::ListContainers, limit, call).await);
     }
 }

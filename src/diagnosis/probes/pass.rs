@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::ProbeRunner;
 use super::pending::{PendingCalls, PendingStatusCalls, SLOT_TIMEOUT};
 use crate::clock::Wall;
-use crate::cri::{Call, Container, ContainerState, Rpc, Runtime, Sandbox, SandboxState, label};
+use crate::cri::{Container, ContainerState, Rpc, Runtime, Sandbox, SandboxState, label};
 use crate::diagnosis::evidence::{ListEvidence, RuntimeEvidence, StatusFacts, StatusRecord, StatusTarget};
 use crate::diagnosis::limits;
 use crate::diagnosis::names::ItemKind;
@@ -116,7 +117,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             TargetCall::Stats => Rpc::ContainerStats,
         };
         let call = make_call(Arc::clone(&self.runtime), target.clone(), kind);
-        status_calls.start(&self.budget.listening, target, rpc, call);
+        status_calls.start(&self.budget.listening, Duration::ZERO, target, rpc, call);
     }
 
     /// Calls `ContainerStats` for every running container, to see whether the shims answer.
@@ -210,17 +211,5 @@ pub(super) async fn make_call<R: Runtime>(
             })
         }
     };
-    record(target, call)
-}
-
-fn record(target: StatusTarget, call: Call<StatusFacts>) -> StatusRecord {
-    StatusRecord {
-        target,
-        rpc: call.rpc,
-        duration: call.duration,
-        response_bytes: call.response_bytes,
-        result: call.result,
-        serial: false,
-        pending: false,
-    }
+    StatusRecord::ended(target, call)
 }

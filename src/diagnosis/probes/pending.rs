@@ -14,6 +14,7 @@ use super::super::limits;
 use super::super::listening_clock::ListeningClock;
 use super::super::report::Confidence;
 use super::super::silence::SilenceLimits;
+use super::{failed, not_answered};
 use crate::clock::Mono;
 use crate::cri::{
     Call, Container, Error, ProgressObserver, Rpc, RuntimeStatus, Sandbox, Version, observe_progress,
@@ -22,28 +23,28 @@ use crate::cri::{
 /// One pending call.
 pub(super) struct PendingCall<T> {
     rpc: Rpc,
-    started: Mono,
-    /// How long the caller of this run had waited for the call before the run began; zero for the run's own calls.
-    before: Duration,
-    listening: Arc<ListeningClock>,
-    progress_so_far: Arc<ReceivedSoFar>,
+    progress: Arc<CallProgress>,
     handle: JoinHandle<Call<T>>,
     /// Whether the call continues after the run.
     continues: bool,
 }
 
-/// How much of an answer has arrived. Silence counts from the last byte, because a list that is still arriving does not
-/// hang.
-struct ReceivedSoFar {
+/// When a call was sent, and how much of its answer has arrived. Silence counts from the last byte, because a list that is
+/// still arriving does not hang.
+struct CallProgress {
     listening: Arc<ListeningClock>,
+    started: Mono,
+    /// How long the caller of this run had waited for the call before the run began; zero for the run's own calls.
+    before: Duration,
     /// The number of bytes, and the time of the last of them.
     seen: Mutex<Option<(u64, Mono)>>,
 }
 
-impl ReceivedSoFar {
-    /// Creates the progress of a call that was just sent.
-    fn nothing_yet(listening: &Arc<ListeningClock>) -> Arc<Self> {
-        Arc::new(Self { listening: Arc::clone(listening), seen: Mutex::default() })
+impl CallProgress {
+    /// Creates the progress of a call that is about to be sent.
+    fn nothing_yet(listening: &Arc<ListeningClock>, before: Duration) -> Arc<Self> {
+        let listening = Arc::clone(listening);
+        Arc::new(Self { started: listening.now(), listening, before, seen: Mutex::default() })
     }
 
     /// Returns the number of bytes so far and the time of the last of them; `None` if no byte has arrived.
@@ -51,13 +52,18 @@ impl ReceivedSoFar {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time since which nothing has arrived, for a call that began at `started`.
-    fn silent_since(&self, started: Mono) -> Mono {
-        self.so_far().map_or(started, |(_, last)| last)
+    /// Returns how long the call has been silent, including the time before this run.
+    fn waited(&self, now: Mono) -> Duration {
+        self.so_far().map_or_else(|| self.took(now), |(_, last)| now.since(last))
+    }
+
+    /// Returns the time since the call was sent.
+    fn took(&self, now: Mono) -> Duration {
+        self.before + now.since(self.started)
     }
 }
 
-impl ProgressObserver for ReceivedSoFar {
+impl ProgressObserver for CallProgress {
     fn received(&self, bytes: u64) {
         self.listening.add_received(bytes);
         let now = self.listening.now();
@@ -76,13 +82,14 @@ impl<T> Drop for PendingCall<T> {
 }
 
 impl<T: Send + 'static> PendingCall<T> {
-    /// Starts a task that makes the call.
+    /// Starts a task that makes the call. `before` is how long the caller of this run had waited for the call.
     pub(super) fn start(
         listening: &Arc<ListeningClock>,
+        before: Duration,
         rpc: Rpc,
         call: impl Future<Output = Call<T>> + Send + 'static,
     ) -> Self {
-        let progress_so_far = ReceivedSoFar::nothing_yet(listening);
+        let progress = CallProgress::nothing_yet(listening, before);
         let sent = listening.send(rpc, None);
         let call = async move {
             let answer = call.await;
@@ -91,35 +98,26 @@ impl<T: Send + 'static> PendingCall<T> {
         };
         Self {
             rpc,
-            started: listening.now(),
-            before: Duration::ZERO,
-            listening: Arc::clone(listening),
-            handle: tokio::spawn(observe_progress(Arc::<ReceivedSoFar>::clone(&progress_so_far), call)),
-            progress_so_far,
+            handle: tokio::spawn(observe_progress(Arc::<CallProgress>::clone(&progress), call)),
+            progress,
             continues: false,
         }
     }
 
     /// Returns whether the caller of this run made the call.
     pub(super) fn is_callers(&self) -> bool {
-        !self.before.is_zero()
-    }
-
-    /// Marks a call as the caller's, made this long before the run.
-    pub(super) fn started_before(mut self, ago: Duration) -> Self {
-        self.before = ago;
-        self
+        !self.progress.before.is_zero()
     }
 
     /// Returns how long the call has been silent, including the time before this run.
     pub(super) fn waited(&self) -> Duration {
-        let before = if self.progress_so_far.so_far().is_some() { Duration::ZERO } else { self.before };
-        before + self.silent_for()
+        self.progress.waited(self.progress.listening.now())
     }
 
     /// Returns how long the call has been silent in this run.
     pub(super) fn silent_for(&self) -> Duration {
-        self.listening.now().since(self.progress_so_far.silent_since(self.started))
+        let last = self.progress.so_far().map_or(self.progress.started, |(_, last)| last);
+        self.progress.listening.now().since(last)
     }
 
     /// Returns the answer, if it arrives within `limit` from now.
@@ -131,11 +129,10 @@ impl<T: Send + 'static> PendingCall<T> {
     /// Returns the present outcome: silent, or unfinished while the answer is arriving.
     pub(super) fn so_far(&self, silence: SilenceLimits) -> Call<T> {
         let (rpc, waited) = (self.rpc, self.waited());
-        let silent =
-            Call { rpc, duration: waited, response_bytes: 0, result: Err(Error::Silent { rpc, waited }) };
-        match self.progress_so_far.so_far() {
+        let silent = not_answered(rpc, waited);
+        match self.progress.so_far() {
             Some((received, _)) if !silence.hangs(waited) => {
-                let waited = self.before + self.listening.now().since(self.started);
+                let waited = self.progress.took(self.progress.listening.now());
                 Call {
                     duration: waited,
                     response_bytes: received,
@@ -150,15 +147,11 @@ impl<T: Send + 'static> PendingCall<T> {
 
     /// Converts the end of the task into the result of the call.
     fn to_call(&self, ended: Result<Call<T>, task::JoinError>) -> Call<T> {
-        let waited = self.before + self.listening.now().since(self.started);
+        let (rpc, listening) = (self.rpc, &self.progress.listening);
+        let waited = self.progress.took(listening.now());
         match ended {
-            Ok(call) => Call { duration: self.listening.runtime_share(call.duration, waited), ..call },
-            Err(why) => Call {
-                rpc: self.rpc,
-                duration: waited,
-                response_bytes: 0,
-                result: Err(Error::Internal { rpc: self.rpc, detail: why.to_string() }),
-            },
+            Ok(call) => Call { duration: listening.runtime_share(call.duration, waited), ..call },
+            Err(why) => failed(rpc, waited, Error::Internal { rpc, detail: why.to_string() }),
         }
     }
 }
@@ -176,26 +169,8 @@ pub(super) async fn end_of<T: Send + 'static>(
 struct PendingStatusCall {
     target: StatusTarget,
     rpc: Rpc,
-    started: Mono,
-    /// How long the caller of this run had waited for the call before the run began; zero for the run's own calls.
-    before: Duration,
-    progress_so_far: Arc<ReceivedSoFar>,
+    progress: Arc<CallProgress>,
     task: task::AbortHandle,
-}
-
-impl PendingStatusCall {
-    /// Returns for how long no byte has arrived.
-    fn waited(&self, now: Mono) -> Duration {
-        match self.progress_so_far.so_far() {
-            Some((_, last)) => now.since(last),
-            None => self.before + now.since(self.started),
-        }
-    }
-
-    /// Returns the time since the call was sent.
-    fn took(&self, now: Mono) -> Duration {
-        self.before + now.since(self.started)
-    }
 }
 
 /// The pending status calls.
@@ -206,18 +181,8 @@ pub(super) struct PendingStatusCalls {
 }
 
 impl PendingStatusCalls {
+    /// Starts a task that makes the call. `before` is how long the caller of this run had waited for the call.
     pub(super) fn start(
-        &mut self,
-        listening: &Arc<ListeningClock>,
-        target: StatusTarget,
-        rpc: Rpc,
-        call: impl Future<Output = StatusRecord> + Send + 'static,
-    ) {
-        self.start_elsewhere(listening, Duration::ZERO, target, rpc, call);
-    }
-
-    /// Adds a call that the caller of this run made and still waits for.
-    pub(super) fn start_elsewhere(
         &mut self,
         listening: &Arc<ListeningClock>,
         before: Duration,
@@ -225,28 +190,26 @@ impl PendingStatusCalls {
         rpc: Rpc,
         call: impl Future<Output = StatusRecord> + Send + 'static,
     ) {
-        let (started, progress_so_far) = (listening.now(), ReceivedSoFar::nothing_yet(listening));
+        let progress = CallProgress::nothing_yet(listening, before);
         let sent = listening.send(rpc, Some(&target.id));
         let call = async move {
             let answer = call.await;
             drop(sent);
             answer
         };
-        let handle = self.tasks.spawn(observe_progress(Arc::<ReceivedSoFar>::clone(&progress_so_far), call));
-        let id = handle.id();
-        self.pending
-            .insert(id, PendingStatusCall { target, rpc, started, before, progress_so_far, task: handle });
+        let task = self.tasks.spawn(observe_progress(Arc::<CallProgress>::clone(&progress), call));
+        self.pending.insert(task.id(), PendingStatusCall { target, rpc, progress, task });
     }
 
     /// Returns the number of calls that have been silent for less than `age`, and the number of the others.
     pub(super) fn count_by_age(&self, now: Mono, age: Duration) -> (usize, usize) {
-        let young = self.pending.values().filter(|call| call.waited(now) < age).count();
+        let young = self.pending.values().filter(|call| call.progress.waited(now) < age).count();
         (young, self.pending.len() - young)
     }
 
     /// Returns the time until the next call has been silent for `age`.
     pub(super) fn next_to_reach(&self, now: Mono, age: Duration) -> Option<Duration> {
-        let left = self.pending.values().map(|call| age.saturating_sub(call.waited(now)));
+        let left = self.pending.values().map(|call| age.saturating_sub(call.progress.waited(now)));
         left.filter(|left| !left.is_zero()).min()
     }
 
@@ -276,7 +239,8 @@ impl PendingStatusCalls {
         match ended {
             Ok((id, mut record)) => {
                 if let Some(call) = self.pending.remove(&id) {
-                    record.duration = listening.runtime_share(record.duration, call.took(listening.now()));
+                    let took = call.progress.took(listening.now());
+                    record.duration = listening.runtime_share(record.duration, took);
                 }
                 record
             }
@@ -286,23 +250,16 @@ impl PendingStatusCalls {
                     || (StatusTarget::placeholder(), Rpc::ContainerStatus),
                     |lost| (lost.target, lost.rpc),
                 );
-                let result = Err(Error::Internal { rpc, detail: why.to_string() });
-                StatusRecord {
-                    target,
-                    rpc,
-                    duration: Duration::ZERO,
-                    response_bytes: 0,
-                    result,
-                    serial: false,
-                    pending: false,
-                }
+                let why = Error::Internal { rpc, detail: why.to_string() };
+                StatusRecord::ended(target, failed(rpc, Duration::ZERO, why))
             }
         }
     }
 
     /// Lets the run's own calls continue after the run, and drops those that would follow a call of the caller.
     fn leave(&mut self) {
-        self.pending.values().filter(|call| !call.before.is_zero()).for_each(|call| call.task.abort());
+        let of_caller = self.pending.values().filter(|call| !call.progress.before.is_zero());
+        of_caller.for_each(|call| call.task.abort());
         self.tasks.detach_all();
     }
 
@@ -310,7 +267,7 @@ impl PendingStatusCalls {
     fn so_far(&self, now: Mono) -> impl Iterator<Item = StatusRecord> {
         self.pending
             .values()
-            .map(move |call| StatusRecord::silent(call.target.clone(), call.rpc, call.waited(now)))
+            .map(move |call| StatusRecord::silent(call.target.clone(), call.rpc, call.progress.waited(now)))
     }
 }
 
@@ -371,9 +328,9 @@ impl PendingCalls {
 
     /// Lets the calls that this run made continue until they are answered or their own deadline ends them.
     pub(in crate::diagnosis) fn leave(mut self) {
-        fn leave<T>(call: &mut Option<PendingCall<T>>) {
+        fn leave<T: Send + 'static>(call: &mut Option<PendingCall<T>>) {
             if let Some(call) = call {
-                call.continues = call.before.is_zero();
+                call.continues = !call.is_callers();
             }
         }
         leave(&mut self.version);

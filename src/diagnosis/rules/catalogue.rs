@@ -8,7 +8,7 @@ use super::{
     Case, certificates, clients, disk, growth, hang, journal, kernel, kubelet, load, node, pods, reach,
     shims, size, state, versions,
 };
-use crate::diagnosis::report::{HealthFinding, RuleId};
+use crate::diagnosis::report::{HealthFinding, Phase, RuleId};
 #[cfg(feature = "cli")]
 use crate::report::{Rule, packed::PackedText};
 
@@ -18,6 +18,8 @@ pub struct HealthRule {
     pub id: RuleId,
     /// The rank in the chain of causes: a rule with a lower rank explains one with a higher rank.
     pub rank: u8,
+    /// The phase of the rule's findings; `Phase::None` if they have none or it differs between them.
+    pub phase: Phase,
     /// The rule's function.
     pub function: RuleFunction,
 }
@@ -63,54 +65,54 @@ pub fn row(id: RuleId) -> Option<&'static HealthRule> {
 use RuleFunction::{AfterOthers, Many, One};
 
 /// Makes an entry.
-const fn entry(id: RuleId, rank: u8, function: RuleFunction) -> HealthRule {
-    HealthRule { id, rank, function }
+const fn entry(id: RuleId, rank: u8, phase: Phase, function: RuleFunction) -> HealthRule {
+    HealthRule { id, rank, phase, function }
 }
 
 /// All entries, by id.
 pub const CATALOGUE: &[HealthRule] = &[
-    entry(RuleId::D00, 36, AfterOthers),
-    entry(RuleId::D01, 19, One(hang::status_hangs)),
-    entry(RuleId::D02, 16, One(hang::list_hangs)),
-    entry(RuleId::D03, 4, One(size::too_large)),
-    entry(RuleId::D04, 21, One(size::backlog)),
-    entry(RuleId::D05, 20, One(size::slow_pass)),
-    entry(RuleId::D06, 1, One(reach::unreachable)),
-    entry(RuleId::D07, 3, One(reach::silent)),
-    entry(RuleId::D08, 8, One(node::storage)),
-    entry(RuleId::D09, 6, One(node::remote)),
-    entry(RuleId::D10, 15, Many(node::blocking_processes)),
-    entry(RuleId::D11, 7, Many(node::frozen)),
-    entry(RuleId::D12, 10, One(load::memory)),
-    entry(RuleId::D13, 13, One(load::cpu)),
-    entry(RuleId::D14, 11, One(load::exhausted)),
-    entry(RuleId::D15, 12, One(load::systemd)),
-    entry(RuleId::D16, 24, One(state::network)),
-    entry(RuleId::D17, 25, One(load::execs)),
-    entry(RuleId::D18, 23, One(journal::reserved)),
-    entry(RuleId::D19, 27, One(state::inconsistent)),
-    entry(RuleId::D20, 26, One(state::failing_status)),
-    entry(RuleId::D21, 0, One(journal::recovering)),
-    entry(RuleId::D22, 28, One(kubelet::stale)),
-    entry(RuleId::D23, 32, One(kubelet::evented)),
-    entry(RuleId::D24, 30, One(journal::never_relisted)),
-    entry(RuleId::D25, 33, One(journal::flapping)),
-    entry(RuleId::D26, 34, One(journal::watchdog)),
-    entry(RuleId::D27, 35, Many(versions::known_bad)),
-    entry(RuleId::D28, 31, One(hang::hidden_stall)),
-    entry(RuleId::D29, 17, One(reach::list_fails)),
-    entry(RuleId::D30, 22, AfterOthers),
-    entry(RuleId::D31, 18, One(state::not_ready)),
-    entry(RuleId::D32, 29, One(kubelet::absent)),
-    entry(RuleId::D33, 14, One(state::lost_exit)),
-    entry(RuleId::D34, 9, One(disk::full)),
-    entry(RuleId::D35, 2, One(load::throttled)),
-    entry(RuleId::D36, 37, Many(certificates::invalid)),
-    entry(RuleId::D37, 5, Many(kernel::reasons)),
-    entry(RuleId::D38, 38, One(shims::left_over)),
-    entry(RuleId::D39, 39, One(clients::many)),
-    entry(RuleId::D40, 40, Many(growth::too_large)),
-    entry(RuleId::D41, 41, One(pods::ready_and_dead)),
+    entry(RuleId::D00, 36, Phase::None, AfterOthers),
+    entry(RuleId::D01, 19, Phase::Status, One(hang::status_hangs)),
+    entry(RuleId::D02, 16, Phase::List, One(hang::list_hangs)),
+    entry(RuleId::D03, 4, Phase::List, One(size::too_large)),
+    entry(RuleId::D04, 21, Phase::List, One(size::backlog)),
+    entry(RuleId::D05, 20, Phase::Status, One(size::slow_pass)),
+    entry(RuleId::D06, 1, Phase::Connect, One(reach::unreachable)),
+    entry(RuleId::D07, 3, Phase::Connect, One(reach::silent)),
+    entry(RuleId::D08, 8, Phase::None, One(node::storage)),
+    entry(RuleId::D09, 6, Phase::None, One(node::remote)),
+    entry(RuleId::D10, 15, Phase::None, Many(node::blocking_processes)),
+    entry(RuleId::D11, 7, Phase::None, Many(node::frozen)),
+    entry(RuleId::D12, 10, Phase::None, One(load::memory)),
+    entry(RuleId::D13, 13, Phase::None, One(load::cpu)),
+    entry(RuleId::D14, 11, Phase::None, One(load::exhausted)),
+    entry(RuleId::D15, 12, Phase::None, One(load::systemd)),
+    entry(RuleId::D16, 24, Phase::None, One(state::network)),
+    entry(RuleId::D17, 25, Phase::None, One(load::execs)),
+    entry(RuleId::D18, 23, Phase::None, One(journal::reserved)),
+    entry(RuleId::D19, 27, Phase::List, One(state::inconsistent)),
+    entry(RuleId::D20, 26, Phase::Status, One(state::failing_status)),
+    entry(RuleId::D21, 0, Phase::None, One(journal::recovering)),
+    entry(RuleId::D22, 28, Phase::Kubelet, One(kubelet::stale)),
+    entry(RuleId::D23, 32, Phase::Kubelet, One(kubelet::evented)),
+    entry(RuleId::D24, 30, Phase::Kubelet, One(journal::never_relisted)),
+    entry(RuleId::D25, 33, Phase::Kubelet, One(journal::flapping)),
+    entry(RuleId::D26, 34, Phase::Kubelet, One(journal::watchdog)),
+    entry(RuleId::D27, 35, Phase::None, Many(versions::known_bad)),
+    entry(RuleId::D28, 31, Phase::Status, One(hang::hidden_stall)),
+    entry(RuleId::D29, 17, Phase::List, One(reach::list_fails)),
+    entry(RuleId::D30, 22, Phase::List, AfterOthers),
+    entry(RuleId::D31, 18, Phase::None, One(state::not_ready)),
+    entry(RuleId::D32, 29, Phase::Kubelet, One(kubelet::absent)),
+    entry(RuleId::D33, 14, Phase::Status, One(state::lost_exit)),
+    entry(RuleId::D34, 9, Phase::None, One(disk::full)),
+    entry(RuleId::D35, 2, Phase::None, One(load::throttled)),
+    entry(RuleId::D36, 37, Phase::Kubelet, Many(certificates::invalid)),
+    entry(RuleId::D37, 5, Phase::None, Many(kernel::reasons)),
+    entry(RuleId::D38, 38, Phase::None, One(shims::left_over)),
+    entry(RuleId::D39, 39, Phase::None, One(clients::many)),
+    entry(RuleId::D40, 40, Phase::None, Many(growth::too_large)),
+    entry(RuleId::D41, 41, Phase::Kubelet, One(pods::ready_and_dead)),
 ];
 
 #[cfg(test)]

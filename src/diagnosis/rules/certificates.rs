@@ -2,7 +2,7 @@
 
 use super::{Case, finding};
 use crate::diagnosis::kubelet::InvalidCertificate;
-use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::manifests::preflight::{CertificateUse, date};
 
 /// Applies D36. The date in the file is certain. The effect on a running kubelet is only likely, because the kubelet may
@@ -31,32 +31,25 @@ fn finding_of(certificate: &InvalidCertificate) -> HealthFinding {
         (Severity::Warning, Confidence::Certain)
     };
     let mut found = finding(RuleId::D36, severity, confidence, title);
-    found.phase = Phase::Kubelet;
-    found.evidence.push(format!("it is in {}", certificate.path));
-    found.evidence.push(
-        match certificate.usage {
-            CertificateUse::Client => {
-                "without it the kubelet cannot report to the API server: the node becomes NotReady"
-            }
-            CertificateUse::ServerAuthority => {
-                "with it the kubelet trusts no API server: the node becomes NotReady"
-            }
-            CertificateUse::Serving => "with it, callers may refuse the kubelet: logs, exec and metrics",
-            CertificateUse::CallerAuthority => {
-                "with it, the kubelet refuses its callers: logs, exec and metrics"
-            }
+    found.add_evidence(format!("it is in {}", certificate.path));
+    found.add_evidence(match certificate.usage {
+        CertificateUse::Client => {
+            "without it the kubelet cannot report to the API server: the node becomes NotReady"
         }
-        .to_owned(),
-    );
+        CertificateUse::ServerAuthority => {
+            "with it the kubelet trusts no API server: the node becomes NotReady"
+        }
+        CertificateUse::Serving => "with it, callers may refuse the kubelet: logs, exec and metrics",
+        CertificateUse::CallerAuthority => "with it, the kubelet refuses its callers: logs, exec and metrics",
+    });
     if certificate.is_replaced_at_start {
-        found.evidence.push(
-            "there is a bootstrap kubeconfig: if its token is valid, the kubelet gets a new certificate at its next start"
-                .to_owned(),
+        found.add_evidence(
+            "there is a bootstrap kubeconfig: if its token is valid, the kubelet gets a new certificate at its next start",
         );
     }
-    found.next.push("date -u   # is the clock of this node right?".to_owned());
+    found.add_step("date -u   # is the clock of this node right?");
     let id = if certificate.is_expired { "KP060" } else { "KP061" };
-    found.next.push(format!("plegctl explain {id}"));
+    found.add_step(format!("plegctl explain {id}"));
     found
 }
 

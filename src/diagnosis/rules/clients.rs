@@ -28,7 +28,7 @@ pub(super) fn many(case: &Case<'_>) -> Option<HealthFinding> {
         None => format!("{} programs besides the kubelet call the runtime", others.len()),
     };
     let mut found = finding(RuleId::D39, Severity::Info, Confidence::Possible, title);
-    found.evidence.push(format!(
+    found.add_evidence(format!(
         "{} to the runtime's socket, {} not accepted yet",
         plural(clients.connections, "connection"),
         clients.waiting
@@ -42,8 +42,6 @@ pub(super) fn many(case: &Case<'_>) -> Option<HealthFinding> {
         let connections = plural(client.connections, "connection");
         format!("{}[{}]: {connections}{unread}", client.comm, client.pid)
     }));
-    found
-        .next
-        .push("each of them may list all containers; find out how often: ss -xp | grep .sock".to_owned());
+    found.add_step("each of them may list all containers; find out how often: ss -xp | grep .sock");
     Some(found)
 }

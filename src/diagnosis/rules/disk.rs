@@ -16,10 +16,9 @@ pub(super) fn full(case: &Case<'_>) -> Option<HealthFinding> {
     let title = "the runtime or the kubelet cannot write to its directories";
     let mut found = case.cause(RuleId::D34, case.severity_of_cause(), Confidence::Likely, title);
     found.evidence = signs;
-    found.next.push("df -h; df -i; crictl images; du -xsh /var/log/pods /var/log/journal".to_owned());
-    found.next.push(
-        "if read-only: `dmesg -T` shows the error; free space or repair the disk before you restart anything"
-            .to_owned(),
+    found.add_step("df -h; df -i; crictl images; du -xsh /var/log/pods /var/log/journal");
+    found.add_step(
+        "if read-only: `dmesg -T` shows the error; free space or repair the disk before you restart anything",
     );
     Some(found)
 }

@@ -73,27 +73,24 @@ fn grown(case: &Case<'_>, host: &HostEvidence, process: &Process) -> Option<Heal
     let age = elapsed(process.age);
     let title = format!("{} has {} after {age}", process.label(), words.join(" and "));
     let mut found = finding(RuleId::D40, severity, confidence, title);
-    found.evidence.push(format!(
+    found.add_evidence(format!(
         "{mebibytes} MiB, {} threads, {descriptors} descriptors for {expected}; started {age} ago",
         process.threads
     ));
     let days = process.age.as_secs() / SECONDS_PER_DAY;
     if let Some(each) = mebibytes.checked_div(days) {
-        found.evidence.push(format!("if it grew steadily: {each} MiB for each day"));
+        found.add_evidence(format!("if it grew steadily: {each} MiB for each day"));
     }
     found.evidence.extend(bugs);
     if confidence == Confidence::Possible {
-        found
-            .evidence
-            .push("no release of this version is known to leak; a busy node can need as much".into());
+        found.add_evidence("no release of this version is known to leak; a busy node can need as much");
     }
     let pid = process.pid;
-    found.next.push(format!(
+    found.add_step(format!(
         "does it grow? grep -E 'VmRSS|Threads' /proc/{pid}/status; ls /proc/{pid}/fd | wc -l   # now and in an hour"
     ));
-    found.next.push(
-        "save its goroutine stacks before a restart: a restart (changes state) frees the memory and removes the evidence"
-            .to_owned(),
+    found.add_step(
+        "save its goroutine stacks before a restart: a restart (changes state) frees the memory and removes the evidence",
     );
     Some(found)
 }
@@ -107,31 +104,29 @@ fn shims<'a>(case: &Case<'a>, host: &'a HostEvidence) -> impl Iterator<Item = He
         let sizes = ShimSizes::of(sample)?;
         let is_likely = host.second.is_some() && was_large(shim);
         let confidence = if is_likely { Confidence::Likely } else { Confidence::Possible };
-        let id = shim.flag("id").map(str::to_owned);
-        let of_pod = id.as_deref().and_then(|id| case.evidence.names.pod(id));
+        let id = shim.flag("id");
+        let of_pod = id.and_then(|id| case.evidence.names.pod(id));
         let of_pod = of_pod.map(|pod| format!(" of {pod}")).unwrap_or_default();
         let threads = |count: u64| plural(usize::try_from(count).unwrap_or(usize::MAX), "thread");
         let size = format!("{} MiB and {}", shim.resident >> 20, threads(shim.threads));
         let title = format!("{}{of_pod} is far larger than the other shims: {size}", shim.label());
-        let mut found = finding(RuleId::D40, Severity::Warning, confidence, title);
-        if let Some(id) = id {
-            found = case.about(found, &id);
-        }
-        found.evidence.push(format!(
+        let found = finding(RuleId::D40, Severity::Warning, confidence, title);
+        let mut found = case.about(found, id);
+        found.add_evidence(format!(
             "{size}, {} old; the median of {} shims is {} MiB and {}",
             elapsed(shim.age),
             sizes.count,
             sizes.resident >> 20,
             threads(sizes.threads)
         ));
-        found.evidence.push(
-            "goroutines that wait for ever make a shim so large; a stop or an exec of its pod may hang with them".into(),
+        found.add_evidence(
+            "goroutines that wait for ever make a shim so large; a stop or an exec of its pod may hang with them",
         );
-        found.next.push(format!(
+        found.add_step(format!(
             "kill -USR1 {}   # this shim only: its goroutine stacks go to the runtime's log",
             shim.pid
         ));
-        found.next.push("delete the pod (changes state); if it stays Terminating, end the shim: kill PID".into());
+        found.add_step("delete the pod (changes state); if it stays Terminating, end the shim: kill PID");
         Some(found)
     })
 }

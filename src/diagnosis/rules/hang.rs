@@ -6,7 +6,7 @@ use crate::diagnosis::advice;
 use crate::diagnosis::evidence::{Evidence, RuntimeEvidence, StatusRecord, StatusTarget};
 use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 use crate::ordered;
 use crate::report::plural;
@@ -58,23 +58,21 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     let by_silence = by_silence.min(by_stacks);
     let confidence = culprit.map_or(by_silence, |culprit| by_silence.min(culprit.confidence));
     let mut found = finding(RuleId::D02, Severity::Critical, confidence, title);
-    found.phase = Phase::List;
     found.rpc = Some(rpc.name().to_owned());
     if let Some(culprit) = culprit {
-        found = case.about(found, &culprit.id);
+        found = case.about(found, Some(&culprit.id));
         found.ids = case.culprits.iter().map(|culprit| culprit.id.clone()).collect();
     }
-    found.evidence.push(format!("{} did not answer within {}", names.join(" and "), seconds(waited)));
+    found.add_evidence(format!("{} did not answer within {}", names.join(" and "), seconds(waited)));
     found.evidence.extend(case.evidence.chain_words(rpc.name()));
     found.evidence.extend(other_calls(case.evidence));
     found.evidence.extend(id_search_lines(case, &hung));
     let chain = case.evidence.chain_of(rpc.name());
     found.next.extend(chain.and_then(|chain| chain.next.first().cloned()));
     if culprit.is_some() {
-        found.next.push(
+        found.add_step(
             "look for a start, an exit or a resource update of this container that does not finish: the list \
-             probably waits for it"
-                .to_owned(),
+             probably waits for it",
         );
         let culprits = case.culprits.iter().map(|culprit| (culprit.rpc, culprit.id.as_str()));
         found.next.extend(advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>()));
@@ -89,8 +87,8 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
         if case.evidence.node().is_none() {
             found.next.extend(advice::OCI_PROCESSES.map(str::to_owned));
         }
-        found.next.push(format!("{}   # {blamed}", advice::NODE_PRESSURE));
-        found.next.push(case.evidence.restart_runtime());
+        found.add_step(format!("{}   # {blamed}", advice::NODE_PRESSURE));
+        found.add_step(case.evidence.restart_runtime());
     }
     Some(found)
 }
@@ -227,16 +225,13 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Option<HealthFinding> {
         many => format!(" (and {})", plural(many - 1, "other call")),
     };
     let title = format!("{}{more} has not answered for {}", about(rpc, *target), seconds(*waited));
-    let (id, phase) = match rpc {
-        Rpc::Version => (RuleId::D07, Phase::Connect),
-        Rpc::ListPodSandbox | Rpc::ListContainers => (RuleId::D02, Phase::List),
-        _ => (RuleId::D01, Phase::Status),
+    let id = match rpc {
+        Rpc::Version => RuleId::D07,
+        Rpc::ListPodSandbox | Rpc::ListContainers => RuleId::D02,
+        _ => RuleId::D01,
     };
-    let mut found = finding(id, Severity::Info, Confidence::Possible, title);
-    if let Some(target) = target {
-        found = case.about(found, &target.id);
-    }
-    found.phase = phase;
+    let found = finding(id, Severity::Info, Confidence::Possible, title);
+    let mut found = case.about(found, target.map(|target| target.id.as_str()));
     found.rpc = Some(rpc.name().to_owned());
     found.ids = silent.iter().filter_map(|(_, target, _)| Some(target.as_ref()?.id.clone())).collect();
     let lines = silent.iter().take(limits::MAX_CULPRITS);
@@ -244,8 +239,8 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Option<HealthFinding> {
         format!("{}: no answer within {}", about(rpc, *target), seconds(*waited))
     }));
     let likely = seconds(evidence.runtime.silence.likely);
-    found.evidence.push(format!("too early to count as hung: a hang is likely after {likely}"));
-    found.next.push("run `plegctl health` again and let it finish".to_owned());
+    found.add_evidence(format!("too early to count as hung: a hang is likely after {likely}"));
+    found.add_step("run `plegctl health` again and let it finish");
     Some(found)
 }
 
@@ -281,16 +276,15 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     };
     let mut found = finding(RuleId::D01, Severity::Critical, confidence(first), title);
     if !case.culprits.is_empty() {
-        found = case.about(found, &first.target.id);
+        found = case.about(found, Some(&first.target.id));
         found.ids = silent.iter().map(|record| record.target.id.clone()).collect();
     }
-    found.phase = Phase::Status;
     found.rpc = Some(first.rpc.name().to_owned());
     let shown = if case.culprits.is_empty() { &[] } else { silent.as_slice() };
     for record in shown {
         let who = case.evidence.names.describe(&record.target.id);
         let also = case.evidence.second_evidence(&record.target.id);
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "{} of {who} did not answer within {}{}",
             record.rpc,
             seconds(record.duration),
@@ -298,8 +292,8 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
         ));
     }
     let lists = if estimate.lists.is_some() { "both lists answer" } else { "no list is silent" };
-    found.evidence.push(format!("{lists}, and so do {}", plural(answered, "other status call")));
-    found.evidence.push(consequence(case));
+    found.add_evidence(format!("{lists}, and so do {}", plural(answered, "other status call")));
+    found.add_evidence(consequence(case));
     if !case.culprits.is_empty() {
         let culprits = silent.iter().map(|record| (record.rpc, record.target.id.as_str()));
         found.next.extend(advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>()));
@@ -342,11 +336,10 @@ pub(super) fn hidden_stall(case: &Case<'_>) -> Option<HealthFinding> {
     let confidence = if seen { Confidence::Certain } else { Confidence::Likely };
     let title =
         format!("the node stays Ready, but the state of its pods is up to {} old", case.estimate.peak_text());
-    let mut found = case.about(finding(RuleId::D28, Severity::Warning, confidence, title), &culprit.id);
-    found.phase = Phase::Status;
+    let mut found = case.about(finding(RuleId::D28, Severity::Warning, confidence, title), Some(&culprit.id));
     found.rpc = Some(culprit.rpc.name().to_owned());
-    found.evidence.push("one hung call costs one time-out, which is below the threshold".to_owned());
+    found.add_evidence("one hung call costs one time-out, which is below the threshold");
     found.evidence.extend(age.map(|age| format!("the kubelet's last relist is {age:.0} s old")));
-    found.next.push("start with the hung call (D01)".to_owned());
+    found.add_step("start with the hung call (D01)");
     Some(found)
 }

@@ -12,20 +12,13 @@ use crate::report::plural;
 pub(super) fn reserved(case: &Case<'_>) -> Option<HealthFinding> {
     let line = case.evidence.journal.as_ref().and_then(|journal| journal.name_reserved.clone());
     let line = line?;
-    let mut found = finding(
-        RuleId::D18,
-        Severity::Warning,
-        Confidence::Certain,
-        "a name stays reserved: an earlier create has not finished",
-    );
+    let title = "a name stays reserved: an earlier create has not finished";
+    let found = finding(RuleId::D18, Severity::Warning, Confidence::Certain, title);
     let id = line.split(|letter: char| !letter.is_ascii_hexdigit()).find(|word| word.len() == 64);
-    if let Some(id) = id {
-        found = case.about(found, id);
-    }
-    found.evidence.push(line);
-    found.next.push(
-        "find what that create waits for: storage, the network plugin, a mount; do not delete the pod first"
-            .to_owned(),
+    let mut found = case.about(found, id);
+    found.add_evidence(line);
+    found.add_step(
+        "find what that create waits for: storage, the network plugin, a mount; do not delete the pod first",
     );
     Some(found)
 }
@@ -53,13 +46,12 @@ pub(super) fn recovering(case: &Case<'_>) -> Option<HealthFinding> {
     };
     let mut found = finding(RuleId::D21, severity, Confidence::Likely, title);
     found.phase = if version_fails { Phase::Connect } else { Phase::None };
-    found.evidence.push(format!("{} within the last 15 minutes", plural(journal.runtime_starts, "start")));
+    found.add_evidence(format!("{} within the last 15 minutes", plural(journal.runtime_starts, "start")));
     if journal.recovering {
-        found.evidence.push("\"Start recovering state\" without a message about the end".to_owned());
+        found.add_evidence("\"Start recovering state\" without a message about the end");
     }
-    found.next.push(
-        "if the recovery has just begun, wait; the runtime's journal names the shim for which it waits"
-            .to_owned(),
+    found.add_step(
+        "if the recovery has just begun, wait; the runtime's journal names the shim for which it waits",
     );
     Some(found)
 }
@@ -70,10 +62,10 @@ fn restoring(case: &Case<'_>, child: &Process, id: &str) -> HealthFinding {
     let who = case.evidence.names.name(id);
     let title = format!("the runtime restores its containers and waits for {who}");
     let found = finding(RuleId::D21, Severity::Critical, Confidence::Likely, title);
-    let mut found = case.about(found, id);
+    let mut found = case.about(found, Some(id));
     found.phase = Phase::Connect;
     found.rpc = Some("Version".to_owned());
-    found.evidence.push(format!(
+    found.add_evidence(format!(
         "{} state for this container has not finished for {}; the daemon answers no calls until then",
         child.label(),
         seconds(child.age)
@@ -84,8 +76,8 @@ fn restoring(case: &Case<'_>, child: &Process, id: &str) -> HealthFinding {
             .iter()
             .map(|task| format!("its task {} waits uninterruptibly in {}", task.tid, task.wchan)),
     );
-    found.next.push(format!("cat /proc/{}/stack   # as root: what it waits for", child.pid));
-    found.next.push(format!(
+    found.add_step(format!("cat /proc/{}/stack   # as root: what it waits for", child.pid));
+    found.add_step(format!(
         "last resort (changes state): kill {}   # the daemon then continues with the next container",
         child.pid
     ));
@@ -98,14 +90,9 @@ pub(super) fn never_relisted(case: &Case<'_>) -> Option<HealthFinding> {
     if count == 0 {
         return None;
     }
-    let mut found = finding(
-        RuleId::D24,
-        Severity::Warning,
-        Confidence::Certain,
-        "no relist has succeeded since the kubelet started",
-    );
-    found.phase = Phase::Kubelet;
-    found.evidence.push(format!("{} about this in the last 15 minutes", plural(count, "line")));
+    let title = "no relist has succeeded since the kubelet started";
+    let mut found = finding(RuleId::D24, Severity::Warning, Confidence::Certain, title);
+    found.add_evidence(format!("{} about this in the last 15 minutes", plural(count, "line")));
     Some(found)
 }
 
@@ -122,22 +109,21 @@ pub(super) fn flapping(case: &Case<'_>) -> Option<HealthFinding> {
         "PLEG was unhealthy within the last 15 minutes"
     };
     let mut found = finding(RuleId::D25, Severity::Warning, Confidence::Likely, title);
-    found.phase = Phase::Kubelet;
-    found.evidence.push(format!(
+    found.add_evidence(format!(
         "the age of PLEG rose to {peak:.0} s: {} in {}",
         plural(journal.pleg_ages.len(), "message"),
         plural(peaks.len(), "period")
     ));
     if resets {
         let calls = (peak / timeout.as_secs_f64()).round();
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "about {calls:.0} calls of {} timed out in each relist: a status call hung and then ended",
             seconds(timeout)
         ));
     } else {
-        found.evidence.push("the age only grew: a list call hung or failed".to_owned());
+        found.add_evidence("the age only grew: a list call hung or failed");
     }
-    found.next.push("wait for the next time: plegctl watch --until-slow 2s".to_owned());
+    found.add_step("wait for the next time: plegctl watch --until-slow 2s");
     Some(found)
 }
 
@@ -159,10 +145,9 @@ pub(super) fn watchdog(case: &Case<'_>) -> Option<HealthFinding> {
     let line = journal.watchdog.clone().filter(|_| young && !journal.pleg_ages.is_empty())?;
     let mut found =
         finding(RuleId::D26, Severity::Warning, Confidence::Likely, "a watchdog restarts the kubelet");
-    found.phase = Phase::Kubelet;
-    found.evidence.push(line);
-    found.evidence.push("each restart hides the cause and resets the kubelet's metrics".to_owned());
-    found.next.push("switch the watchdog off until the cause is found (changes state)".to_owned());
+    found.add_evidence(line);
+    found.add_evidence("each restart hides the cause and resets the kubelet's metrics");
+    found.add_step("switch the watchdog off until the cause is found (changes state)");
     Some(found)
 }
 

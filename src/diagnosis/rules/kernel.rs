@@ -8,7 +8,7 @@ use crate::diagnosis::kernel_waits::{KernelWait, KernelWaitReason};
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
-use crate::diagnosis::report::{Confidence, HealthFinding, KernelReason, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::ordered;
 use crate::report::duration::elapsed;
 use crate::report::plural;
@@ -107,16 +107,14 @@ fn finding_of(
     let of_pod = id.as_deref().and_then(|id| evidence.names.pod(id));
     let of_pod = of_pod.map(|pod| format!(" of {pod}")).unwrap_or_default();
     let title = format!("{}{of_pod} {}", process.label(), wait.words());
-    let mut found = if explains {
+    let found = if explains {
         case.cause(RuleId::D37, severity, confidence, title)
     } else {
         finding(RuleId::D37, severity, confidence, title)
     };
-    if let Some(id) = id {
-        found = case.about(found, &id);
-    }
+    let mut found = case.about(found, id.as_deref());
     for (wait, process) in all.iter().take(3) {
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "{}, task {}: in {} in two looks, and did not run between them; started {} ago",
             process.label(),
             wait.tid,
@@ -129,37 +127,27 @@ fn finding_of(
         found.evidence.extend(evidence.journal.as_ref().and_then(|journal| journal.gpu_error.clone()));
     }
     if wait.programs > 1 {
-        found.evidence.push(format!("{} wait for the same", plural(wait.programs, "program")));
+        found.add_evidence(format!("{} wait for the same", plural(wait.programs, "program")));
     }
-    found.evidence.push(if wait.stack.is_empty() {
-        "its kernel stack is not readable (not root?), so the reason is not certain".to_owned()
-    } else {
-        format!("kernel stack: {}", wait.stack.join(" < "))
-    });
+    found.add_evidence(wait.stack_line());
     let rule = wait.reason.rule;
     match wait.owner.as_deref().and_then(pid_in) {
         Some(agent) if rule.id == "KR01" => found.next.extend(about_agent(agent, rule.act)),
         _ if rule.id == "KR03" => {
-            found.next.push(drain(evidence));
+            found.add_step(drain(evidence));
             found.next.extend(rule.act.iter().skip(1).map(|line| (*line).to_owned()));
         }
         _ => match &wait.thaw {
             // The last step of the catalogue is the same command without the path.
             Some(thaw) => {
                 found.next.extend(rule.act.iter().take(1).map(|line| (*line).to_owned()));
-                found.next.push(format!("then thaw it (changes state): {thaw}"));
+                found.add_step(format!("then thaw it (changes state): {thaw}"));
             }
             None => found.next.extend(wait.steps()),
         },
     }
-    found.next.push(format!("more about this reason: plegctl explain {}", rule.id));
-    found.kernel_reason = Some(KernelReason {
-        id: rule.id.to_owned(),
-        process: process.comm.clone(),
-        pid: wait.pid,
-        function: wait.function.clone(),
-        owner: wait.owner.clone(),
-    });
+    found.add_step(format!("more about this reason: plegctl explain {}", rule.id));
+    found.kernel_reason = Some(wait.report(Some(process)));
     found
 }
 
@@ -220,9 +208,9 @@ fn lockups(case: &Case<'_>) -> Option<HealthFinding> {
     let confidence = if case.stuck() { Confidence::Likely } else { Confidence::Possible };
     let title = "the kernel reports that a processor or the hardware is stuck";
     let mut found = finding(RuleId::D37, Severity::Warning, confidence, title);
-    found.evidence.push(format!("{} in the last minutes; the last one:", plural(lines.len(), "message")));
-    found.evidence.push(last.clone());
+    found.add_evidence(format!("{} in the last minutes; the last one:", plural(lines.len(), "message")));
+    found.add_evidence(last.clone());
     found.next.extend(rule.act.iter().map(|line| (*line).to_owned()));
-    found.next.push(format!("more about this reason: plegctl explain {}", rule.id));
+    found.add_step(format!("more about this reason: plegctl explain {}", rule.id));
     Some(found)
 }

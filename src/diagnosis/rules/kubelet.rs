@@ -2,9 +2,10 @@
 
 use super::{Case, finding, state};
 use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::evidence::container_parts::is_frozen_by;
 use crate::diagnosis::kubelet::{Healthz, KubeletEvidence, KubeletExit};
 use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 use crate::kubelet::{doubt, kubelet_of};
 use crate::manifests::preflight::{StartCheck, refusal};
@@ -67,31 +68,30 @@ pub(super) fn stale(case: &Case<'_>) -> Option<HealthFinding> {
         (Confidence::Likely, format!("the kubelet's last relist is {age_words} old, and no new one succeeds"))
     };
     let mut found = finding(RuleId::D22, Severity::Critical, confidence, title);
-    found.phase = Phase::Kubelet;
     if let Some((before, apart)) = grown {
-        found
-            .evidence
-            .push(format!("its last relist was {before:.0} s old, and {apart:.0} s later {age:.0} s"));
+        found.add_evidence(format!(
+            "its last relist was {before:.0} s old, and {apart:.0} s later {age:.0} s"
+        ));
         if age < before {
-            found.evidence.push("the age falls: the kubelet relists again".to_owned());
+            found.add_evidence("the age falls: the kubelet relists again");
         }
     }
     let old =
         kubelet.reading_age(case.evidence.taken_at).filter(|old| *old >= limits::READING_OLD.as_secs_f64());
     found.evidence.extend(old.map(|old| format!("according to metrics that are {} old", age_text(old))));
     let still_grows = grown.is_some_and(|(before, _)| age > before);
-    found.evidence.push(if well && still_grows {
-        "the runtime answers, and the age still grows: the cause is in the kubelet".to_owned()
+    found.add_evidence(if well && still_grows {
+        "the runtime answers, and the age still grows: the cause is in the kubelet"
     } else if well {
-        "the runtime answers now: the cause is in the kubelet, or the problem is over".to_owned()
+        "the runtime answers now: the cause is in the kubelet, or the problem is over"
     } else {
-        "the runtime does not answer well either: start with the runtime".to_owned()
+        "the runtime does not answer well either: start with the runtime"
     });
     if let (Some(first), Some(second)) = (&kubelet.first, &kubelet.second)
         && let (Some(before), Some(after)) = (first.metrics.discarded, second.metrics.discarded)
         && after > before
     {
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "the kubelet discarded {:.0} events between the readings: its event channel is full",
             after - before
         ));
@@ -100,8 +100,8 @@ pub(super) fn stale(case: &Case<'_>) -> Option<HealthFinding> {
     found.evidence.extend(blocked.take(3).map(|(process, task)| {
         format!("{}, task {} waits uninterruptibly in {}", process.label(), task.tid, task.wchan)
     }));
-    found.next.push("who waits for whom in the kubelet: plegctl stacks kubelet.txt".to_owned());
-    found.next.push(format!("then {}", restart_kubelet(case.evidence)));
+    found.add_step("who waits for whom in the kubelet: plegctl stacks kubelet.txt");
+    found.add_step(format!("then {}", restart_kubelet(case.evidence)));
     Some(found)
 }
 
@@ -169,7 +169,6 @@ pub(super) fn evented(case: &Case<'_>) -> Option<HealthFinding> {
     }
     let mut found =
         finding(RuleId::D23, Severity::Info, Confidence::Certain, "this kubelet uses Evented PLEG");
-    found.phase = Phase::Kubelet;
     let effect = if case.evidence.relists_seldom() {
         "it relists every 300 s and is unhealthy after 10 min; its last-seen metric proves nothing"
     } else {
@@ -177,10 +176,10 @@ pub(super) fn evented(case: &Case<'_>) -> Option<HealthFinding> {
          without it, a CONTAINER_STOPPED event relists one pod, and after five failures the stream is off until the \
          kubelet restarts (according to its code)"
     };
-    found.evidence.push(effect.to_owned());
+    found.add_evidence(effect);
     let seldom = case.evidence.relists_seldom();
     if let Some(verbosity) = kubelet.config.verbosity.filter(|verbosity| seldom && *verbosity < 4) {
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "it logs a fallback to relisting only from verbosity 4 on; it runs with {verbosity}"
         ));
     }
@@ -256,33 +255,32 @@ pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
         }
     };
     let mut found = finding(RuleId::D32, severity, confidence, title);
-    found.phase = Phase::Kubelet;
-    found.evidence.push(line);
+    found.add_evidence(line);
     if severity == Severity::Critical {
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "a kubelet should run here: its directory exists and the runtime has {}",
             plural(evidence.runtime.pod_uids().len(), "pod")
         ));
     }
     if let Some(error) = kubelet.start_error.as_ref().filter(|_| kubelet.pid.is_none()) {
         found.title = format!("no kubelet runs on this node, and it would not start: {}", error.title);
-        found.evidence.push(format!("preflight, {}: {}", error.id, error.message));
+        found.add_evidence(format!("preflight, {}: {}", error.id, error.message));
         found.evidence.extend(error.file.as_ref().map(|file| match error.line {
             Some(line) => format!("see {file}, line {line}"),
             None => format!("see {file}"),
         }));
         found.next.extend(error.fix.clone());
-        found.next.push("plegctl preflight   # all faults, with the kubelet's words".to_owned());
+        found.add_step("plegctl preflight   # all faults, with the kubelet's words");
     } else {
-        found.evidence.push("the runtime is not at fault for this".to_owned());
+        found.add_evidence("the runtime is not at fault for this");
     }
-    found.next.push(if evidence.has_systemd() {
-        "why it ended: systemctl status kubelet; journalctl -u kubelet --since -15min".to_owned()
+    found.add_step(if evidence.has_systemd() {
+        "why it ended: systemctl status kubelet; journalctl -u kubelet --since -15min"
     } else {
-        "see the kubelet's log: why did it end, and what should start it?".to_owned()
+        "see the kubelet's log: why did it end, and what should start it?"
     });
     if kubelet.pid.is_none() {
-        found.next.push(restart_kubelet(evidence).to_owned());
+        found.add_step(restart_kubelet(evidence));
     }
     Some(found)
 }
@@ -306,23 +304,22 @@ fn exited(case: &Case<'_>, exit: &KubeletExit<'_>, what: &str) -> HealthFinding 
     let refusal = refusal(exit.reason);
     let why = refusal.as_ref().map_or("it exits at its start", |refusal| refusal.meaning);
     let mut found = finding(RuleId::D32, Severity::Critical, Confidence::Certain, format!("{what}: {why}"));
-    found.phase = Phase::Kubelet;
-    found.evidence.push(format!("its last message: {}", exit.reason));
+    found.add_evidence(format!("its last message: {}", exit.reason));
     if exit.count > 1 {
-        found.evidence.push(format!("{} processes in a row ended so within the last 15 minutes", exit.count));
+        found.add_evidence(format!("{} processes in a row ended so within the last 15 minutes", exit.count));
     }
     let check = refusal.and_then(|refusal| refusal.check);
     let is_about_the_runtime =
         matches!(check, Some(StartCheck::CriNotServed | StartCheck::RuntimeSocketMissing));
-    found.evidence.push(if is_about_the_runtime && case.evidence.runtime.is_reached() {
-        "the runtime answers now: the kubelet may start at its next attempt".to_owned()
+    found.add_evidence(if is_about_the_runtime && case.evidence.runtime.is_reached() {
+        "the runtime answers now: the kubelet may start at its next attempt"
     } else if is_about_the_runtime {
-        "start with the runtime".to_owned()
+        "start with the runtime"
     } else {
-        "the runtime is not at fault for this".to_owned()
+        "the runtime is not at fault for this"
     });
     found.next.extend(check.map(|check| format!("plegctl explain {check}")));
-    found.next.push("plegctl preflight   # all faults; the kubelet names only its first".to_owned());
+    found.add_step("plegctl preflight   # all faults; the kubelet names only its first");
     found
 }
 
@@ -343,9 +340,7 @@ fn stopped_kubelet(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
     let sample = host.latest();
     let process = kubelet_of(sample)?;
-    let frozen = sample.frozen.iter().find(|freeze| {
-        process.cgroup == freeze.path || process.cgroup.starts_with(&format!("{}/", freeze.path))
-    });
+    let frozen = sample.frozen.iter().find(|freeze| is_frozen_by(process, freeze));
     let (title, next) = match frozen {
         _ if process.is_stopped() => (
             format!("the kubelet is stopped: {} is in state {}", process.label(), process.state),
@@ -358,13 +353,10 @@ fn stopped_kubelet(case: &Case<'_>) -> Option<HealthFinding> {
         None => return None,
     };
     let mut found = finding(RuleId::D32, Severity::Critical, Confidence::Certain, title);
-    found.phase = Phase::Kubelet;
     if let Some(Healthz::Silent(waited)) = &case.evidence.kubelet.healthz {
-        found.evidence.push(format!("its /healthz did not answer within {}", seconds(*waited)));
+        found.add_evidence(format!("its /healthz did not answer within {}", seconds(*waited)));
     }
-    found
-        .evidence
-        .push("while the kubelet is stopped, nothing relists; this is not the runtime's fault".to_owned());
-    found.next.push(next);
+    found.add_evidence("while the kubelet is stopped, nothing relists; this is not the runtime's fault");
+    found.add_step(next);
     Some(found)
 }

@@ -135,14 +135,13 @@ pub(super) fn throttled(case: &Case<'_>) -> Option<HealthFinding> {
     let (host, percent) = throttled.filter(|_| case.evidence.daemon_is_throttled())?;
     let title = "the runtime is throttled by the CPU limit of its own cgroup";
     let mut found = case.cause(RuleId::D35, case.severity_of_cause(), Confidence::Likely, title);
-    found.evidence.push(throttling_sign(case, host, percent));
-    found.evidence.push(
-        "everything that the runtime does is late because of this; no single pod is the cause".to_owned(),
-    );
+    found.add_evidence(throttling_sign(case, host, percent));
+    found
+        .add_evidence("everything that the runtime does is late because of this; no single pod is the cause");
     let cgroup = case.evidence.daemon().map_or("CGROUP", |daemon| daemon.cgroup.trim_start_matches('/'));
-    found.next.push(format!("cat /sys/fs/cgroup/{cgroup}/cpu.max   # who set it?"));
+    found.add_step(format!("cat /sys/fs/cgroup/{cgroup}/cpu.max   # who set it?"));
     let unit = cgroup.rsplit('/').next().filter(|unit| unit.ends_with(".service")).unwrap_or("UNIT");
-    found.next.push(if case.evidence.has_systemd() {
+    found.add_step(if case.evidence.has_systemd() {
         format!("remove the limit (changes state): systemctl set-property --runtime {unit} CPUQuota=")
     } else {
         format!("remove the limit (changes state): echo max > /sys/fs/cgroup/{cgroup}/cpu.max")
@@ -192,7 +191,7 @@ pub(super) fn exhausted(case: &Case<'_>) -> Option<HealthFinding> {
     let title = "processes, threads or file descriptors run out";
     let mut found = case.cause(RuleId::D14, case.severity_of_cause(), confidence, title);
     found.evidence = signs;
-    found.next.push("end the process that uses most of them, or raise the limit (changes state)".to_owned());
+    found.add_step("end the process that uses most of them, or raise the limit (changes state)");
     Some(found)
 }
 

@@ -148,14 +148,27 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Sets the pod, the container and the id of a finding.
-    pub(super) fn about(&self, finding: HealthFinding, id: &str) -> HealthFinding {
+    /// Sets the pod, the container and the id of a finding, if the id is known.
+    fn about(&self, finding: HealthFinding, id: Option<&str>) -> HealthFinding {
+        let Some(id) = id else { return finding };
         HealthFinding {
             pod: self.evidence.names.pod(id),
             container: self.evidence.names.container(id),
             ids: vec![id.to_owned()],
             ..finding
         }
+    }
+}
+
+impl HealthFinding {
+    /// Adds a measured fact.
+    fn add_evidence(&mut self, line: impl Into<String>) {
+        self.evidence.push(line.into());
+    }
+
+    /// Adds a suggested step.
+    fn add_step(&mut self, line: impl Into<String>) {
+        self.next.push(line.into());
     }
 }
 
@@ -223,7 +236,7 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     );
     let mut finding = finding(RuleId::D00, Severity::Info, Confidence::Certain, title);
     if let Some(umount) = culprit.filter(is_umount) {
-        finding.next.push(match &umount.pod {
+        finding.add_step(match &umount.pod {
             Some(pod) => format!("why {pod} does not end: plegctl pods --why {pod}"),
             None => "which pod it keeps from ending: plegctl pods --terminating".to_owned(),
         });
@@ -231,7 +244,7 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     finding.next.extend(culprit.iter().flat_map(|culprit| culprit.next.clone()));
     finding.evidence.extend(culprit.iter().flat_map(|culprit| culprit.evidence.clone()));
     let others = population.containers.saturating_sub(population.running + population.exited);
-    finding.evidence.push(format!(
+    finding.add_evidence(format!(
         "{}, {}, {} ({} running, {} exited{}): all answered",
         plural(pods, "pod"),
         plural(population.sandboxes, "sandbox"),
@@ -241,13 +254,13 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
         if others > 0 { format!(", {others} in another state") } else { String::new() }
     ));
     if let Some(lists) = estimate.lists {
-        finding.evidence.push(format!(
+        finding.add_evidence(format!(
             "both lists take {}, a relist of every pod (after a kubelet restart) {}",
             seconds(lists),
             seconds(estimate.full)
         ));
     }
-    finding.evidence.push(format!(
+    finding.add_evidence(format!(
         "far below the {} without a relist that make PLEG unhealthy",
         seconds(case.evidence.settings.threshold.value)
     ));
@@ -257,23 +270,21 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     }
     finding.next.extend(most_restarted(case.evidence));
     let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
-    finding
-        .next
-        .push(format!("if the node is NotReady: kubectl describe node {node}   # its conditions say why"));
+    finding.add_step(format!(
+        "if the node is NotReady: kubectl describe node {node}   # its conditions say why"
+    ));
     if !unchecked.is_empty() {
-        finding.next.push(format!(
+        finding.add_step(format!(
             "to check the kubelet's PLEG too: plegctl health --node {node}   # with a kubeconfig"
         ));
     }
-    finding.next.push("if it comes and goes: plegctl watch --until-slow 2s   # waits, then says why".into());
-    finding
-        .next
-        .push("if pods do not start or end: plegctl pods   # one pod: plegctl pods --why NS/POD".into());
-    finding.next.push("if pod states are late or wrong: plegctl watch --mode compare".into());
-    finding.next.push("if a static pod is missing, old or still runs: plegctl static-pods lint".into());
+    finding.add_step("if it comes and goes: plegctl watch --until-slow 2s   # waits, then says why");
+    finding.add_step("if pods do not start or end: plegctl pods   # one pod: plegctl pods --why NS/POD");
+    finding.add_step("if pod states are late or wrong: plegctl watch --mode compare");
+    finding.add_step("if a static pod is missing, old or still runs: plegctl static-pods lint");
     if population.exited >= MANY_EXITED && population.exited * 3 >= population.containers {
         let exited = plural(population.exited, "container");
-        finding.next.push(format!("{exited} have exited, which ones: crictl ps -a --state exited"));
+        finding.add_step(format!("{exited} have exited, which ones: crictl ps -a --state exited"));
     }
     finding
 }
@@ -374,7 +385,7 @@ fn finding(
         title: title.into(),
         severity,
         confidence,
-        phase: Phase::None,
+        phase: row(id).map_or(Phase::None, |row| row.phase),
         rpc: None,
         pod: None,
         container: None,

@@ -117,16 +117,15 @@ pub(super) fn storage(case: &Case<'_>) -> Option<HealthFinding> {
     let confidence = if likely { Confidence::Likely } else { Confidence::Possible };
     let severity = if likely { case.severity_of_cause() } else { Severity::Warning };
     let mut found = case.cause(RuleId::D08, severity, confidence, "storage keeps the node waiting");
-    found.evidence.push(match pressure.describe("all", Psi::all_waited) {
+    found.add_evidence(match pressure.describe("all", Psi::all_waited) {
         Some(waited) => format!("I/O pressure: {waited}"),
         None => "this kernel does not measure I/O pressure".to_owned(),
     });
     found.evidence.extend(local.iter().take(5).map(|(process, task)| line(process, task)));
     found.evidence.extend(logged.iter().rev().take(3).map(|line| (*line).clone()));
-    found.next.push("is the cloud disk throttled? are images pulled, or logs written, in bulk?".to_owned());
-    found.next.push(
-        "iostat -x 1 5; this finding means that a task waits for storage, not that a disk is broken"
-            .to_owned(),
+    found.add_step("is the cloud disk throttled? are images pulled, or logs written, in bulk?");
+    found.add_step(
+        "iostat -x 1 5; this finding means that a task waits for storage, not that a disk is broken",
     );
     Some(found)
 }
@@ -171,10 +170,9 @@ pub(super) fn remote(case: &Case<'_>) -> Option<HealthFinding> {
     found.evidence.extend(mounts.iter().take(3).map(|mount| format!("mounted at {}", mount.target)));
     found.evidence.extend(named.next().map(|(wait, _)| format!("it {}", wait.words())));
     found.evidence.extend(logged);
-    found.next.push("make the file server available again".to_owned());
-    found.next.push(
-        "otherwise umount -f, then umount -l (changes state); after -l the waiting tasks still wait"
-            .to_owned(),
+    found.add_step("make the file server available again");
+    found.add_step(
+        "otherwise umount -f, then umount -l (changes state); after -l the waiting tasks still wait",
     );
     Some(found)
 }
@@ -227,10 +225,10 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
         .find_map(|pid| case.evidence.chain_at(pid));
     let confidence = if chain.is_some() { Confidence::Certain } else { Confidence::Likely };
     let found = case.cause(RuleId::D10, Severity::Critical, confidence, title);
-    let mut found = case.about(found, id);
+    let mut found = case.about(found, Some(id));
     found.evidence.extend(chain);
     if let Some(culprit) = case.culprits.iter().find(|culprit| culprit.id == id) {
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "{} of it ({}) did not answer within {}",
             culprit.rpc,
             short(id),
@@ -238,10 +236,10 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
         ));
     }
     if let Some((list, waited)) = case.evidence.runtime.hung_lists().first() {
-        found.evidence.push(format!("{list} waits for it: no answer within {}", seconds(*waited)));
+        found.add_evidence(format!("{list} waits for it: no answer within {}", seconds(*waited)));
     }
     found.evidence.extend(describe(&parts));
-    found.next.push(format!("cat /proc/{pid}/stack   # as root"));
+    found.add_step(format!("cat /proc/{pid}/stack   # as root"));
     found.next.extend(last_resort(&parts));
     Some(found)
 }
@@ -328,9 +326,9 @@ fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> HealthFinding {
     let parts = container_parts::parts_of(case.evidence, id);
     let title = format!("the shim of {} does not answer", case.evidence.names.describe(id));
     let found = finding(RuleId::D10, Severity::Warning, case.evidence.hang_confidence(id, waited), title);
-    let mut found = case.about(found, id);
+    let mut found = case.about(found, Some(id));
     found.rpc = Some("ContainerStats".to_owned());
-    found.evidence.push(format!(
+    found.add_evidence(format!(
         "ContainerStats, the only read-only call that reaches the shim, was not answered within {}",
         seconds(waited)
     ));
@@ -361,16 +359,16 @@ fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
             let id = id.or_else(|| process.command.iter().find(known)).cloned();
             let mut found = finding(RuleId::D10, Severity::Warning, confidence, title);
             if let Some(id) = id {
-                found.evidence.push(format!("it works on {}", case.evidence.names.describe(&id)));
-                found = case.about(found, &id);
+                found.add_evidence(format!("it works on {}", case.evidence.names.describe(&id)));
+                found = case.about(found, Some(&id));
             }
-            found.evidence.push(if hangs {
-                "no list and no status call waits for it; the pod cannot start before it ends".to_owned()
+            found.add_evidence(if hangs {
+                "no list and no status call waits for it; the pod cannot start before it ends"
             } else {
-                "no call hangs on it now".to_owned()
+                "no call hangs on it now"
             });
             found.evidence.extend(process.blocked.iter().map(|task| line(process, task)));
-            found.next.push(format!("cat /proc/{}/stack   # as root", process.pid));
+            found.add_step(format!("cat /proc/{}/stack   # as root", process.pid));
             found
         })
         .collect()
@@ -404,10 +402,8 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
                 let shim_name = shim.label();
                 format!("stop and exec of {who} hang: its shim {shim_name} is stopped (state {})", shim.state)
             };
-            let mut found = finding(RuleId::D10, Severity::Warning, confidence, title);
-            if let Some(id) = id {
-                found = case.about(found, &id);
-            }
+            let found = finding(RuleId::D10, Severity::Warning, confidence, title);
+            let mut found = case.about(found, id.as_deref());
             let effect = if is_conmon(&shim.comm) {
                 "list calls, status calls, stats and exec still work without it. But the container's exit is \
                  not noticed, its log is not reopened, and stopping or removing it takes some seconds longer"
@@ -415,11 +411,11 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
                 "its containers run on, and lists and status calls do not need the shim, so PLEG works; but this pod \
                  cannot be stopped, and its exec probes and stats hang"
             };
-            found.evidence.push(effect.to_owned());
+            found.add_evidence(effect);
             if !is_conmon(&shim.comm) {
-                found.next.push("make sure: plegctl health --probe-shims   # asks each shim".to_owned());
+                found.add_step("make sure: plegctl health --probe-shims   # asks each shim");
             }
-            found.next.push(format!(
+            found.add_step(format!(
                 "find out who stopped it; to continue it (changes state): kill -CONT {}",
                 shim.pid
             ));
@@ -455,9 +451,7 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
             let ids: Vec<String> = sample
                 .processes
                 .values()
-                .filter(|process| {
-                    process.cgroup == freeze.path || process.cgroup.starts_with(&format!("{}/", freeze.path))
-                })
+                .filter(|process| container_parts::is_frozen_by(process, freeze))
                 .filter_map(|process| process.container_id.clone())
                 .collect();
             let id = freeze.container_id.clone().or_else(|| ids.first().cloned());
@@ -486,31 +480,27 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
             found.container = id.as_deref().and_then(|id| case.evidence.names.container(id));
             found.pod = pod;
             found.ids = id.into_iter().collect();
-            found.evidence.push(format!(
+            found.add_evidence(format!(
                 "{} is frozen{}",
                 freeze.path,
                 if host.second.is_some() { ", in two samples" } else { "" }
             ));
-            found.evidence.push(format!("{} in it", plural(ids.len(), "process")));
-            found.evidence.push(who_froze(sample, &ids));
+            found.add_evidence(format!("{} in it", plural(ids.len(), "process")));
+            found.add_evidence(who_froze(sample, &ids));
             if checkpoint {
-                found.evidence.push(
-                    "kubelets from 1.37 on may freeze every container of a pod on purpose while CheckpointPod runs"
-                        .to_owned(),
+                found.add_evidence(
+                    "kubelets from 1.37 on may freeze every container of a pod on purpose while CheckpointPod runs",
                 );
             }
-            found.next.push(format!(
+            found.add_step(format!(
                 "unless it was paused on purpose, thaw it (changes state): {}",
                 freeze.thaw()
             ));
-            found.next.push(
+            found.add_step(
                 "find out who froze it: a pause, a checkpoint, a debugger, systemctl freeze, or an OCI runtime that was \
-                 interrupted; the runtime's journal may show it"
-                    .to_owned(),
+                 interrupted; the runtime's journal may show it",
             );
-            found
-                .next
-                .push("runc before 1.1.0 leaves a cgroup frozen when `delete -f` is interrupted".to_owned());
+            found.add_step("runc before 1.1.0 leaves a cgroup frozen when `delete -f` is interrupted");
             found
         })
         .collect()

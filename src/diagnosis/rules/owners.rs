@@ -25,27 +25,21 @@ pub(super) struct OwnedPods {
 pub(super) fn owners(runtime: &RuntimeEvidence, dead_only: bool) -> Vec<OwnedPods> {
     let sandboxes = runtime.sandboxes.items().into_iter().flatten();
     let sandboxes = sandboxes.filter(|sandbox| !dead_only || sandbox.state == SandboxState::NotReady);
-    let mut counts = BTreeMap::new();
-    let mut add = |namespace, name| {
-        *counts.entry((namespace, stem(name))).or_insert(0_usize) += 1;
-    };
-    for metadata in sandboxes.filter_map(|sandbox| sandbox.metadata.as_ref()) {
-        add(metadata.namespace.as_str(), metadata.name.as_str());
-    }
-    if counts.is_empty() {
-        let mut add = |namespace, name| {
-            *counts.entry((namespace, stem(name))).or_insert(0_usize) += 1;
-        };
+    let mut pods: Vec<(&str, &str)> = sandboxes
+        .filter_map(|sandbox| sandbox.metadata.as_ref())
+        .map(|metadata| (metadata.namespace.as_str(), metadata.name.as_str()))
+        .collect();
+    if pods.is_empty() {
         let containers = runtime.containers.items().into_iter().flatten();
-        for container in
-            containers.filter(|container| !dead_only || container.state == ContainerState::Exited)
-        {
-            if let (Some(namespace), Some(name)) =
-                (container.labels.get(label::POD_NAMESPACE), container.labels.get(label::POD_NAME))
-            {
-                add(namespace, name);
-            }
-        }
+        pods = containers
+            .filter(|container| !dead_only || container.state == ContainerState::Exited)
+            .map(|container| &container.labels)
+            .filter_map(|labels| Some((labels.get(label::POD_NAMESPACE)?, labels.get(label::POD_NAME)?)))
+            .collect();
+    }
+    let mut counts = BTreeMap::new();
+    for (namespace, name) in pods {
+        *counts.entry((namespace, stem(name))).or_insert(0_usize) += 1;
     }
     let owned = |((namespace, (name, is_cut)), count): ((&str, (&str, bool)), usize)| OwnedPods {
         count,

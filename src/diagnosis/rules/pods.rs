@@ -7,7 +7,7 @@ use super::{Case, finding};
 use crate::cri::{ContainerState, Labels, label};
 use crate::diagnosis::kubelet::StuckPod;
 use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::ordered::{self, IntoOrdered};
 use crate::report::duration::elapsed;
 
@@ -71,7 +71,6 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
         _ => format!("{} pods still run after their end", ending.len()),
     };
     let mut found = finding(RuleId::D41, severity, confidence, title);
-    found.phase = Phase::Kubelet;
     let named = |pods: &[&StuckPod]| -> String {
         let names = pods
             .iter()
@@ -83,33 +82,35 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
     };
     if cannot_start {
         let last = elapsed(now.duration_since(crate::clock::Wall::from_nanos(newest)));
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "accepted by the kubelet, but without a sandbox: {}; the newest sandbox or container of the node is {last} old",
             named(&waiting)
         ));
     }
     if !ending.is_empty() {
-        found.evidence.push(format!("still running although their grace period is over: {}", named(&ending)));
+        found.add_evidence(format!("still running although their grace period is over: {}", named(&ending)));
     }
     if !settled {
-        found.evidence.push("the kubelet's age is not known, or it has just started".to_owned());
+        found.add_evidence("the kubelet's age is not known, or it has just started");
     } else if confidence == Confidence::Possible {
-        found.evidence.push(
-            "one side only: a volume, a secret or a process that cannot be killed explains it too".to_owned(),
+        found.add_evidence(
+            "one side only: a volume, a secret or a process that cannot be killed explains it too",
         );
     }
-    found.next.push("plegctl pods -o wide   # what is wanted, and what the kubelet, the runtime and the API server each say".to_owned());
+    found.add_step(
+        "plegctl pods -o wide   # what is wanted, and what the kubelet, the runtime and the API server each say",
+    );
     if let Some(pod) = ending.first() {
-        found.next.push(format!(
+        found.add_step(format!(
             "crictl pods --id $(crictl pods -q --name '^{}$')   # the pod in the runtime",
             pod.pod.name
         ));
     }
-    found.next.push(format!(
+    found.add_step(format!(
         "the kubelet's log about this pod: journalctl -u kubelet -S -30min | grep -e {} -e 'Error syncing pod'",
         first.pod.uid
     ));
-    found.next.push(format!(
+    found.add_step(format!(
         "if the same pods still wait after some minutes, {}",
         super::kubelet::restart_kubelet(case.evidence)
     ));

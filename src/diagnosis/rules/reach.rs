@@ -4,7 +4,7 @@ use super::{Case, cri_missing, finding};
 use crate::cri::{Error, FileKind};
 use crate::diagnosis::advice::{self, DaemonFamily};
 use crate::diagnosis::proc::Ownership;
-use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 
 /// Applies D06. The finding says that plegctl cannot reach the endpoint, not that the runtime is down: the kubelet may use
@@ -37,14 +37,13 @@ pub(super) fn unreachable(case: &Case<'_>) -> Option<HealthFinding> {
         | Error::Runtime { .. } => "the runtime answers Version with an error",
     };
     let mut found = finding(RuleId::D06, Severity::Critical, Confidence::Certain, title);
-    found.phase = Phase::Connect;
     found.rpc = Some("Version".to_owned());
-    found.evidence.push(error.to_string());
+    found.add_evidence(error.to_string());
     let used = evidence.kubelet.config.endpoint.as_ref();
     if let Some(used) = used {
         let same =
             used.value.trim_start_matches("unix://") == evidence.endpoint.trim_start_matches("unix://");
-        found.evidence.push(if same {
+        found.add_evidence(if same {
             format!("the kubelet uses this endpoint ({})", used.source)
         } else {
             format!("the kubelet uses another endpoint, {} ({})", used.value, used.source)
@@ -62,9 +61,9 @@ pub(super) fn unreachable(case: &Case<'_>) -> Option<HealthFinding> {
             DaemonFamily::Other => "containerd crio",
         };
         if !found.next.iter().any(|line| line.contains("systemctl status")) {
-            found.next.push(evidence.show_units(units));
+            found.add_step(evidence.show_units(units));
         }
-        found.next.push(match units.split_once(' ') {
+        found.add_step(match units.split_once(' ') {
             _ if !evidence.has_systemd() => "then start the runtime (changes state)".to_owned(),
             None => format!("then start the runtime (changes state): systemctl start {units}"),
             Some((first, second)) => {
@@ -111,9 +110,8 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
         }
     }
     let mut found = finding(RuleId::D07, Severity::Critical, confidence, title);
-    found.phase = Phase::Connect;
     found.rpc = Some("Version".to_owned());
-    found.evidence.push(format!(
+    found.add_evidence(format!(
         "Version did not answer within {}, nor within {} on a second connection",
         seconds(first),
         seconds(second)
@@ -130,23 +128,20 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
 /// Applies D29. The kubelet gets the same error; it is not a hang.
 pub(super) fn list_fails(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
-    let error = [runtime.sandboxes.error(), runtime.containers.error()]
-        .into_iter()
-        .flatten()
-        .find(|error| !matches!(error, Error::Silent { .. } | Error::TooLarge { .. }) && !error.is_unread());
-    let error = error?;
+    let fails = |error: &&Error| {
+        !matches!(error, Error::Silent { .. } | Error::TooLarge { .. }) && !error.is_unread()
+    };
+    let error = runtime.errors_of_lists().find(fails)?;
     let rpc = if runtime.sandboxes.error() == Some(error) { "ListPodSandbox" } else { "ListContainers" };
     let code = error.code().map_or("no answer", crate::cri::Code::name);
     let title = format!("{rpc} fails at once: {code}");
     let mut found = finding(RuleId::D29, Severity::Critical, Confidence::Certain, title);
-    found.phase = Phase::List;
     found.rpc = Some(rpc.to_owned());
-    found.evidence.push(error.to_string());
-    found.evidence.push(
+    found.add_evidence(error.to_string());
+    found.add_evidence(
         "after each such error, the kubelet's time of the last relist does not advance, while its duration \
-         metric stays small"
-            .to_owned(),
+         metric stays small",
     );
-    found.next.push(case.evidence.show_journal());
+    found.add_step(case.evidence.show_journal());
     Some(found)
 }

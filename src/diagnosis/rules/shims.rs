@@ -44,36 +44,34 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
     if shims.len() > 1 {
         let oldest = elapsed(process.age);
         let size = size_of(resident, threads);
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "together {size}, the oldest was started {oldest} ago; PLEG does not wait for them, so the node stays Ready"
         ));
     }
     let described = shims.iter().take(MAX_DESCRIBED);
     found.evidence.extend(described.map(|(shim, process)| describe(case, sample, shim, process)));
     if let Some(more) = shims.len().checked_sub(MAX_DESCRIBED).filter(|more| *more > 0) {
-        found.evidence.push(format!("and {more} more"));
+        found.add_evidence(format!("and {more} more"));
     }
-    found.evidence.push(match &host.second {
+    found.add_evidence(match &host.second {
         Some((apart, _)) => {
             format!("all of them still ran {} after the lists were answered", seconds(*apart))
         }
         None if first.is_simulated => "no list or status call waits for them".to_owned(),
         None => "seen once; a shim that is just ending looks the same".to_owned(),
     });
-    found.next.push(format!("pstree -p {}   # does anything below it still run?", process.pid));
-    found.next.push(if is_conmon(&process.comm) {
+    found.add_step(format!("pstree -p {}   # does anything below it still run?", process.pid));
+    found.add_step(if is_conmon(&process.comm) {
         format!("crictl ps -a | grep {}   # empty: CRI-O does not know it", short(&first.id))
     } else {
         format!("ctr -n k8s.io tasks ls | grep {}   # does containerd itself know it?", short(&first.id))
     });
-    found.next.push(
-        format!(
-            "if nothing below it is needed, end those processes and then the shim, and so for each one in -o wide \
-             (changes state): kill {}",
-            process.pid
-        ),
-    );
-    found.next.push("releases of containerd that leave shims behind: plegctl explain D27".to_owned());
+    found.add_step(format!(
+        "if nothing below it is needed, end those processes and then the shim, and so for each one in -o wide \
+         (changes state): kill {}",
+        process.pid
+    ));
+    found.add_step("releases of containerd that leave shims behind: plegctl explain D27");
     found.pod = pod_of(case, sample, first, process);
     found.ids = shims.iter().take(limits::MAX_LISTED_IDS).map(|(shim, _)| shim.id.clone()).collect();
     Some(found)

@@ -8,7 +8,7 @@ use crate::cri::{Call, Error, Rpc};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Shards;
 use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
 use crate::kubelet::timing;
 use crate::ordered;
@@ -39,13 +39,10 @@ fn list_size<T>(call: Option<&Call<Vec<T>>>) -> Option<ListSize> {
 /// accepts. plegctl's own limit is much higher, so plegctl can read a list that is too large for the kubelet.
 pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
-    let refused =
-        [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten().find_map(|error| {
-            match error {
-                Error::TooLarge { rpc, message } => Some((*rpc, message.clone())),
-                _ => None,
-            }
-        });
+    let refused = runtime.errors_of_lists().find_map(|error| match error {
+        Error::TooLarge { rpc, message } => Some((*rpc, message.clone())),
+        _ => None,
+    });
     if let Some((rpc, message)) = refused {
         let title = format!("{rpc} fails: its answer is over the 16 MiB of gRPC");
         let mut found = oversized(case, Severity::Critical, title);
@@ -95,7 +92,7 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
     );
     found.evidence.insert(0, line);
     if each > 8192 {
-        found.evidence.push("the items are large: long annotations or labels".to_owned());
+        found.add_evidence("the items are large: long annotations or labels");
     }
     Some(found)
 }
@@ -104,7 +101,6 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
 fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFinding {
     let runtime = &case.evidence.runtime;
     let mut found = finding(RuleId::D03, severity, Confidence::Certain, title);
-    found.phase = Phase::List;
     let population = runtime.population();
     let uncounted = [&runtime.sandboxes.shards, &runtime.containers.shards]
         .into_iter()
@@ -112,7 +108,7 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
         .any(Shards::is_incomplete);
     let unread = runtime.unread_lists().next().is_some();
     let all = population.sandboxes + population.containers;
-    found.evidence.push(if unread && all == 0 {
+    found.add_evidence(if unread && all == 0 {
         "the numbers of dead sandboxes and exited containers are not known: no answer was read completely"
             .to_owned()
     } else {
@@ -140,11 +136,10 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
     let owners = owners(runtime, are_dead);
     if !owners.is_empty() {
         let whose = if are_dead { "dead pods" } else { "pods" };
-        found.evidence.push(format!("most {whose} by name: {}", largest(&owners)));
+        found.add_evidence(format!("most {whose} by name: {}", largest(&owners)));
     }
-    found.evidence.push(
-        "the kubelet's garbage collection makes the same list call, so the node does not recover by itself"
-            .to_owned(),
+    found.add_evidence(
+        "the kubelet's garbage collection makes the same list call, so the node does not recover by itself",
     );
     let (namespace, name) =
         owners.first().map_or(("NAMESPACE", "them"), |owner| (owner.namespace.as_str(), owner.name.as_str()));
@@ -244,8 +239,7 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<HealthFinding> {
         if slow || dead > limits::DEAD_BACKLOG { Confidence::Likely } else { Confidence::Possible };
     let title = format!("{dead} dead containers and sandboxes are kept");
     let mut found = finding(RuleId::D04, Severity::Warning, confidence, title);
-    found.phase = Phase::List;
-    found.evidence.push(format!(
+    found.add_evidence(format!(
         "{} exited and {} running containers, {} dead sandboxes",
         population.exited, population.running, population.dead_sandboxes
     ));
@@ -255,11 +249,11 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<HealthFinding> {
         && after.len() > before.len()
     {
         let grown = plural(after.len() - before.len(), "container");
-        found.evidence.push(format!("the list grew by {grown} during this run"));
+        found.add_evidence(format!("the list grew by {grown} during this run"));
     }
     let owners = owners(runtime, true);
     if !owners.is_empty() {
-        found.evidence.push(format!("most dead pods by name: {}", largest(&owners)));
+        found.add_evidence(format!("most dead pods by name: {}", largest(&owners)));
     }
     found.evidence.extend(stays_below(case));
     found.next = against_dead_pods(case);
@@ -302,43 +296,42 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
         format!("a relist of all {} takes {}", plural(pods, "pod"), seconds(pass))
     };
     let mut found = finding(RuleId::D05, severity, Confidence::Likely, title);
-    found.phase = Phase::Status;
-    found.evidence.push(format!(
+    found.add_evidence(format!(
         "{}, {} changed within a minute: a relist now takes {}",
         plural(pods, "pod"),
         estimate.changed_pods,
         seconds(estimate.serial)
     ));
     let p99 = estimate.p99.unwrap_or_default();
-    found.evidence.push(format!(
+    found.add_evidence(format!(
         "one status call takes {}, 99 % of them at most {}",
         seconds(per_call),
         seconds(p99)
     ));
-    found.evidence.push(if slow_calls {
-        "each call is slow: the problem is latency, not the number of pods".to_owned()
+    found.add_evidence(if slow_calls {
+        "each call is slow: the problem is latency, not the number of pods"
     } else {
-        "most calls are quick, so their number is the cause".to_owned()
+        "most calls are quick, so their number is the cause"
     });
     if are_dead {
-        found
-            .evidence
-            .push(format!("most dead pods by name: {}", largest(&owners(&case.evidence.runtime, true))));
+        found.add_evidence(format!(
+            "most dead pods by name: {}",
+            largest(&owners(&case.evidence.runtime, true))
+        ));
     }
     found.evidence.extend(stays_below(case));
-    found.evidence.push(
+    found.add_evidence(
         "the kubelet makes status calls for all pods only after its restart, and otherwise for the \
-         pods that changed"
-            .to_owned(),
+         pods that changed",
     );
     if slow_calls {
         let text = "find out why each call is slow (storage, memory, CPU)";
-        found.next.push(format!("{text}: {}", advice::NODE_PRESSURE));
-        found.next.push("nothing has to be restarted or deleted for this: the runtime answers".to_owned());
+        found.add_step(format!("{text}: {}", advice::NODE_PRESSURE));
+        found.add_step("nothing has to be restarted or deleted for this: the runtime answers");
     } else if are_dead {
         found.next = against_dead_pods(case);
     } else {
-        found.next.push("spread rollouts and Jobs; fewer pods on this node".to_owned());
+        found.add_step("spread rollouts and Jobs; fewer pods on this node");
     }
     Some(found)
 }
@@ -370,9 +363,8 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
     };
     let title =
         format!("{} of {who}{more} {verb} slow, answered after {}", slowest.rpc, seconds(slowest.duration));
-    let mut found =
-        case.about(finding(RuleId::D05, Severity::Warning, Confidence::Certain, title), &slowest.target.id);
-    found.phase = Phase::Status;
+    let mut found = case
+        .about(finding(RuleId::D05, Severity::Warning, Confidence::Certain, title), Some(&slowest.target.id));
     found.rpc = Some(slowest.rpc.name().to_owned());
     found.ids = slow.iter().map(|record| record.target.id.clone()).collect();
     found.evidence.extend(slow.iter().take(5).map(|record| {
@@ -380,7 +372,7 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
         format!("{} of {who} was answered after {}", record.rpc, seconds(record.duration))
     }));
     let quick = case.evidence.runtime.status_calls.len() - slow.len();
-    found.evidence.push(format!(
+    found.add_evidence(format!(
         "{} were quicker than {}",
         plural(quick, "other status call"),
         seconds(limits::STATUS_SLOW)
@@ -388,31 +380,32 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
     let estimate = &case.estimate;
     let relist = estimate.serial;
     if relist >= slowest.duration {
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "the kubelet waits for each such call when its pod changes; a relist now takes {}",
             seconds(relist)
         ));
         found.evidence.extend(stays_below(case));
     } else {
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "a relist now takes {}; whenever this pod changes, the kubelet waits for this call too, and its other pods wait",
             seconds(relist)
         ));
         let threshold = case.evidence.settings.threshold.value;
         if estimate.lists.is_some() && estimate.hung_calls == 0 && estimate.full < threshold / 2 {
-            found.evidence.push(format!(
+            found.add_evidence(format!(
                 "with all pods changed at once, a relist takes {}, far below the threshold of {}: the node stays Ready",
                 seconds(estimate.full),
                 seconds(threshold)
             ));
         }
     }
-    found.next.push("the runtime answers, so nothing has to be restarted or deleted".to_owned());
-    found
-        .next
-        .push(format!("pgrep -af {}   # an OCI runtime that still works on it", short(&slowest.target.id)));
-    found.next.push(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
-    found.next.push("wait for the next time: plegctl watch --until-slow 2s".to_owned());
+    found.add_step("the runtime answers, so nothing has to be restarted or deleted");
+    found.add_step(format!(
+        "pgrep -af {}   # an OCI runtime that still works on it",
+        short(&slowest.target.id)
+    ));
+    found.add_step(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
+    found.add_step("wait for the next time: plegctl watch --until-slow 2s");
     Some(found)
 }
 
@@ -444,14 +437,13 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Option<
     let severity = if took >= limits::LIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
     let title = format!("{rpc} takes {}; nothing found explains it", seconds(took));
     let mut found = finding(RuleId::D30, severity, Confidence::Certain, title);
-    found.phase = Phase::List;
     found.rpc = Some(rpc.name().to_owned());
     let again = [
         runtime.sandboxes.second.as_ref().map(|call| call.duration),
         runtime.containers.second.as_ref().map(|call| call.duration),
     ];
     let again = again.into_iter().flatten().max();
-    found.evidence.push(format!("{rpc} answered after {}", seconds(took)));
+    found.add_evidence(format!("{rpc} answered after {}", seconds(took)));
     found.evidence.extend(again.map(|again| {
         if again <= limits::LIST_SLOW {
             format!("when repeated, the slower list call took {}: it has recovered", seconds(again))
@@ -463,9 +455,7 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Option<
     found
         .evidence
         .extend(others.max().map(|longest| format!("no status call took longer than {}", seconds(longest))));
-    found.next.push(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
-    found.next.push(
-        "to be told when it comes again: plegctl watch --until-slow 2s   # waits, then says why".to_owned(),
-    );
+    found.add_step(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
+    found.add_step("to be told when it comes again: plegctl watch --until-slow 2s   # waits, then says why");
     Some(found)
 }

@@ -11,7 +11,7 @@ use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids};
-use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 use crate::ordered::{self, IntoOrdered};
 use crate::report::plural;
@@ -54,11 +54,9 @@ pub(super) fn not_ready(case: &Case<'_>) -> Option<HealthFinding> {
     };
     let mut found = finding(RuleId::D31, Severity::Critical, confidence, title);
     found.rpc = Some("Status".to_owned());
-    found.evidence.push(line);
-    found
-        .evidence
-        .push("the kubelet reports \"container runtime is down\" if this lasts for 30 s".to_owned());
-    found.next.push(case.evidence.show_journal());
+    found.add_evidence(line);
+    found.add_evidence("the kubelet reports \"container runtime is down\" if this lasts for 30 s");
+    found.add_step(case.evidence.show_journal());
     Some(found)
 }
 
@@ -100,18 +98,14 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     if signs.is_empty() {
         return None;
     }
-    let mut found = finding(RuleId::D16, Severity::Warning, confidence, title);
-    if let Some(id) = about {
-        found = case.about(found, &id);
-    }
+    let found = finding(RuleId::D16, Severity::Warning, confidence, title);
+    let mut found = case.about(found, about.as_deref());
     if not_ready.is_some() {
         found.rpc = Some("Status".to_owned());
     }
     found.evidence = signs;
-    found.evidence.push("pods cannot start or stop because of this; it does not block PLEG".to_owned());
-    found
-        .next
-        .push("check that the network plugin's DaemonSet runs on this node: ls /etc/cni/net.d".to_owned());
+    found.add_evidence("pods cannot start or stop because of this; it does not block PLEG");
+    found.add_step("check that the network plugin's DaemonSet runs on this node: ls /etc/cni/net.d");
     Some(found)
 }
 
@@ -164,8 +158,7 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     };
     let title = format!("{who} {}", worst.kind.text());
     let found = finding(RuleId::D19, Severity::Warning, confidence, title);
-    let mut found = case.about(found, id);
-    found.phase = Phase::List;
+    let mut found = case.about(found, Some(id));
     let ids = lasting.iter().flat_map(Oddity::ids).take(limits::MAX_LISTED_IDS);
     found.ids = ids.map(str::to_owned).collect();
     found.evidence.extend(lasting.iter().take(10).map(|oddity| {
@@ -173,7 +166,7 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
         format!("{}: {}", who.join(", "), oddity.kind.text())
     }));
     if lasting.len() > 10 {
-        found.evidence.push(format!("and {} more", lasting.len() - 10));
+        found.add_evidence(format!("and {} more", lasting.len() - 10));
     }
     let lost_conmon = |oddity: &&Oddity<'_>| {
         let sandbox = case.evidence.names.sandbox_of(oddity.id);
@@ -181,19 +174,17 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     };
     let without_conmon = lasting.iter().filter(lost_conmon).count();
     if without_conmon > 0 {
-        found.evidence.push(format!(
+        found.add_evidence(format!(
             "{without_conmon} of them also lost their conmon: nothing records the exit, so the list shows \
              RUNNING for ever"
         ));
     }
-    found.evidence.push(if again {
-        "seen in two samples".to_owned()
+    found.add_evidence(if again {
+        "seen in two samples"
     } else {
-        "seen in one sample: the runtime may just be creating or removing it".to_owned()
+        "seen in one sample: the runtime may just be creating or removing it"
     });
-    found
-        .next
-        .push("compare with the processes of its cgroup; was the runtime restarted recently?".to_owned());
+    found.add_step("compare with the processes of its cgroup; was the runtime restarted recently?");
     Some(found)
 }
 
@@ -221,26 +212,20 @@ pub(super) fn failing_status(case: &Case<'_>) -> Option<HealthFinding> {
         case.evidence.names.describe(id)
     );
     let found = finding(RuleId::D20, Severity::Warning, Confidence::Certain, title);
-    let mut found = case.about(found, id);
-    found.phase = Phase::Status;
+    let mut found = case.about(found, Some(id));
     found.rpc = Some(rpc.name().to_owned());
     found.ids = failing.iter().take(limits::MAX_LISTED_IDS).map(|record| record.target.id.clone()).collect();
-    found.evidence.push(format!(
-        "{} of {}",
-        failing.len(),
-        plural(runtime.status_calls.len(), "status call")
-    ));
+    found.add_evidence(format!("{} of {}", failing.len(), plural(runtime.status_calls.len(), "status call")));
     found.evidence.extend(failing.iter().take(5).filter_map(|record| {
         Some(format!("{}: {}", case.evidence.names.describe(&record.target.id), failure(record)?))
     }));
     let busy =
         |record: &&StatusRecord| failure(record).is_some_and(|why| why.contains("device or resource busy"));
     if failing.iter().any(busy) {
-        found.evidence.push("its network namespace is also mounted in another place".to_owned());
+        found.add_evidence("its network namespace is also mounted in another place");
     }
-    found.next.push(
-        "the pod's events wait until this call is answered; see the runtime's journal for this id".to_owned(),
-    );
+    found
+        .add_step("the pod's events wait until this call is answered; see the runtime's journal for this id");
     Some(found)
 }
 
@@ -272,8 +257,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
         seconds(first.duration)
     );
     let found = finding(RuleId::D33, Severity::Warning, Confidence::Certain, title);
-    let mut found = case.about(found, &first.target.id);
-    found.phase = Phase::Status;
+    let mut found = case.about(found, Some(&first.target.id));
     found.rpc = Some(first.rpc.name().to_owned());
     found.ids = lost.iter().map(|record| record.target.id.clone()).collect();
     let of_pods = slow_pods_of(evidence, &lost);
@@ -283,7 +267,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         "; PodSandboxStatus of their pods waits for them too (the runtime sends pod events)"
     };
-    found.evidence.push(format!(
+    found.add_evidence(format!(
         "answered with EXITED and exit code -1: slow, not hung; a relist of all of them takes {}{with_pods}",
         seconds(total)
     ));
@@ -292,30 +276,30 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
         let who = evidence.names.describe(id);
         match container_parts::parts_of(evidence, id).shim {
             Some(conmon) if conmon.is_stopped() => {
-                found.evidence.push(format!(
+                found.add_evidence(format!(
                     "{who}: its {} is stopped (state {})",
                     conmon.label(),
                     conmon.state
                 ));
-                found.next.push(format!(
+                found.add_step(format!(
                     "who stopped it? its calls are quick after (changes state): kill -CONT {}",
                     conmon.pid
                 ));
             }
-            Some(conmon) => found.evidence.push(format!("{who}: its {} runs", conmon.label())),
+            Some(conmon) => found.add_evidence(format!("{who}: its {} runs", conmon.label())),
             None if evidence.node().is_some() => {
-                found.evidence.push(format!("{who}: its conmon is gone, so the exit code is lost"));
-                found.next.push(remove(id));
+                found.add_evidence(format!("{who}: its conmon is gone, so the exit code is lost"));
+                found.add_step(remove(id));
             }
-            None => found.evidence.push(format!("{who}: its conmon is stopped or gone")),
+            None => found.add_evidence(format!("{who}: its conmon is stopped or gone")),
         }
     }
     if found.next.is_empty() {
         let id = crate::diagnosis::words::short(&first.target.id);
-        found
-            .next
-            .push(format!("pgrep -af {id}   # its conmon; if it is in state T, continue it with kill -CONT"));
-        found.next.push(format!("if its conmon is gone: {}", remove(&first.target.id)));
+        found.add_step(format!(
+            "pgrep -af {id}   # its conmon; if it is in state T, continue it with kill -CONT"
+        ));
+        found.add_step(format!("if its conmon is gone: {}", remove(&first.target.id)));
     }
     Some(found)
 }

@@ -166,9 +166,9 @@ fn known_bugs(program: &str, version: &str) -> Vec<HealthFinding> {
             let version = version.trim_start_matches('v');
             let title = format!("{program} {version} has a known fault: {}", known.fault);
             let mut found = finding(RuleId::D27, Severity::Info, Confidence::Possible, title);
-            found.evidence.push(format!("see {}", known.source));
-            found.evidence.push(known.fix());
-            found.evidence.push("there is no proof that it is the cause here".to_owned());
+            found.add_evidence(format!("see {}", known.source));
+            found.add_evidence(known.fix());
+            found.add_evidence("there is no proof that it is the cause here");
             found
         })
         .collect()

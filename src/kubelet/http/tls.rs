@@ -278,24 +278,37 @@ fn without_type_names(words: &str) -> String {
 }
 
 /// Why a certificate is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateProblem {
     /// No trusted authority signed the certificate.
+    #[error("shows a certificate that no trusted authority has signed")]
     UnknownIssuer,
     /// The certificate is for other names.
+    #[error("shows a certificate for another name{}", after_colon(.0))]
     OtherName(Vec<String>),
     /// The certificate is not the one in the kubelet's file.
+    #[error("shows another certificate than the one in the kubelet's file")]
     NotKubelets,
     /// The certificate has expired.
+    #[error("shows a certificate that has expired")]
     Expired,
     /// The certificate is not valid yet.
+    #[error("shows a certificate that is not valid yet")]
     NotYetValid,
     /// The server refused the client's certificate, or requires one.
+    #[error("does not accept plegctl's client certificate, or requires one")]
     ClientRefused,
     /// The server does not use TLS.
+    #[error("does not speak TLS")]
     NotTls,
     /// Another reason, with the library's message.
+    #[error("cannot be reached over TLS: {0}")]
     Other(String),
+}
+
+/// Returns the names after a colon; an empty text if there is none.
+fn after_colon(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) }
 }
 
 impl CertificateProblem {
@@ -342,24 +355,6 @@ impl CertificateProblem {
             Self::ClientRefused => Some("give a client certificate that this server's authority has signed"),
             Self::NotTls => Some("try http://"),
             _ => None,
-        }
-    }
-}
-
-impl fmt::Display for CertificateProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownIssuer => f.write_str("shows a certificate that no trusted authority has signed"),
-            Self::OtherName(names) if names.is_empty() => f.write_str("shows a certificate for another name"),
-            Self::OtherName(names) => write!(f, "shows a certificate for another name: {}", names.join(", ")),
-            Self::NotKubelets => f.write_str("shows another certificate than the one in the kubelet's file"),
-            Self::Expired => f.write_str("shows a certificate that has expired"),
-            Self::NotYetValid => f.write_str("shows a certificate that is not valid yet"),
-            Self::ClientRefused => {
-                f.write_str("does not accept plegctl's client certificate, or requires one")
-            }
-            Self::NotTls => f.write_str("does not speak TLS"),
-            Self::Other(words) => write!(f, "cannot be reached over TLS: {words}"),
         }
     }
 }

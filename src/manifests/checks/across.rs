@@ -57,10 +57,7 @@ fn file_name(path: &Path) -> String {
 
 /// Returns the decoded Pod, if the file loads.
 fn loaded_pod(file: &FileReport) -> Option<PodField<'_>> {
-    if file.verdict != FileVerdict::Loaded {
-        return None;
-    }
-    Some(PodField::root(&file.document.as_ref()?.pod.as_ref()?.pod))
+    file.decoded_root().filter(|_| file.verdict == FileVerdict::Loaded)
 }
 
 /// Reports files that set the same UID for different pods.
@@ -104,7 +101,7 @@ fn check_same_uid(files: &mut [FileReport]) {
 /// Whether the kubelet sees no change between two pods with the same UID. The kubelet does not compare the names.
 fn are_equal_to_kubelet(left: &FileReport, right: &FileReport) -> bool {
     let compared = |file: &FileReport| {
-        let pod = &file.document.as_ref()?.pod.as_ref()?.pod;
+        let pod = &file.decoded()?.pod;
         let text = |node: Option<&ManifestNode>| node.map(json_text).unwrap_or_default();
         let metadata = pod.get("metadata");
         let of_metadata = |field: &str| text(metadata.and_then(|metadata| metadata.get(field)));

@@ -7,11 +7,13 @@
 use std::fs;
 use std::path::Path;
 
-use super::CheckContext;
 use super::containers::containers;
+use super::{CheckContext, warn};
 use crate::host::proc::Memory;
 use crate::host::{HostRoot, kernel_text};
+use crate::manifests::image_name::{is_component, is_host_label, is_lower_hex, is_tag};
 use crate::manifests::pod_resources;
+use crate::manifests::sysctl::dotted;
 use crate::manifests::{Check, FileReport, FileVerdict, KubeletVersion, LintFinding, PodField};
 
 /// The kubelet's root directory if no flag sets another one.
@@ -43,8 +45,7 @@ const USER_NAMESPACES: u8 = 33;
 pub fn check(files: &mut [FileReport], context: &CheckContext<'_>) {
     let node = context.host.filter(|_| context.on_node).map(|host| NodeCapabilities::of(host, context));
     for file in files.iter_mut().filter(|file| file.verdict == FileVerdict::Loaded) {
-        let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else { continue };
-        let spec = PodField::root(&pod.pod).get("spec");
+        let Some(spec) = file.decoded_root().map(|root| root.get("spec")) else { continue };
         let mut findings = Vec::new();
         let version = context.kubelet.version;
         check_operating_system(&spec, &mut findings);
@@ -67,16 +68,13 @@ pub fn check(files: &mut [FileReport], context: &CheckContext<'_>) {
 /// created.
 fn refused(at: &PodField<'_>, why: &str, fix: &str) -> LintFinding {
     let message = format!("the kubelet loads this pod and then refuses to run it: {why}");
-    LintFinding::warning(Check::RefusedByAdmission, message)
-        .with_fix(fix)
-        .on_field(at.path())
-        .at(at.position())
+    warn(Check::RefusedByAdmission, at, message, fix)
 }
 
 /// Creates a finding about a pod that the kubelet admits, but whose containers cannot be created.
 fn never_starts(at: &PodField<'_>, why: &str, fix: &str) -> LintFinding {
     let message = format!("the kubelet loads this pod, but it can never start: {why}");
-    LintFinding::warning(Check::NeverStarts, message).with_fix(fix).on_field(at.path()).at(at.position())
+    warn(Check::NeverStarts, at, message, fix)
 }
 
 fn check_operating_system(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
@@ -119,21 +117,6 @@ fn check_sysctls(
     }
 }
 
-/// Converts `net/ipv4/x` into `net.ipv4.x`. In the spelling with slashes, a dot is part of a name, and vice versa.
-fn dotted(name: &str) -> String {
-    match name.find(['.', '/']) {
-        Some(first) if name.get(first..).is_some_and(|rest| rest.starts_with('/')) => name
-            .chars()
-            .map(|letter| match letter {
-                '/' => '.',
-                '.' => '/',
-                other => other,
-            })
-            .collect(),
-        _ => name.to_owned(),
-    }
-}
-
 /// Whether an entry of `allowedUnsafeSysctls`, such as `kernel.msg*`, allows a sysctl.
 fn allows(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
@@ -170,7 +153,7 @@ fn image_name_error(image: &str) -> Option<&'static str> {
         && repository.split('/').all(is_component)
         && tag.is_none_or(is_tag)
         && digest.is_none_or(is_digest)
-        && !(domain.is_none() && repository.len() == 64 && repository.bytes().all(is_hex));
+        && !(domain.is_none() && repository.len() == 64 && repository.bytes().all(is_lower_hex));
     (!good).then_some("the form is [REGISTRY/]REPOSITORY[:TAG][@DIGEST]")
 }
 
@@ -183,43 +166,15 @@ fn is_domain(first: &str) -> bool {
 fn is_host(domain: &str) -> bool {
     if let Some(rest) = domain.strip_prefix('[') {
         let Some((address, port)) = rest.split_once(']') else { return false };
-        return address.bytes().all(|byte| is_hex(byte.to_ascii_lowercase()) || byte == b':')
+        return address.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
             && (port.is_empty() || port.strip_prefix(':').is_some_and(is_number));
     }
     let (host, port) = domain.split_once(':').map_or((domain, None), |(host, port)| (host, Some(port)));
-    let label = |label: &str| {
-        !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
-    host.split('.').all(label) && port.is_none_or(is_number)
+    host.split('.').all(is_host_label) && port.is_none_or(is_number)
 }
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-const fn is_hex(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
-}
-
-/// Whether a component of a repository is valid: letters and digits, joined by `.`, `_`, `__` or dashes.
-fn is_component(component: &str) -> bool {
-    let alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let ends = component.bytes().next().is_some_and(alphanumeric)
-        && component.bytes().next_back().is_some_and(alphanumeric);
-    let mut separators = component.split(|letter: char| u8::try_from(letter).is_ok_and(alphanumeric));
-    ends && separators.all(|separator| {
-        matches!(separator, "" | "." | "_" | "__") || separator.bytes().all(|byte| byte == b'-')
-    })
-}
-
-fn is_tag(tag: &str) -> bool {
-    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    tag.len() <= 128
-        && tag.bytes().next().is_some_and(word)
-        && tag.bytes().all(|byte| word(byte) || matches!(byte, b'.' | b'-'))
 }
 
 fn is_digest(digest: &str) -> bool {

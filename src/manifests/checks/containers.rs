@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use super::warn;
 use crate::manifests::Check;
 use crate::manifests::{FileReport, LintFinding, PodField};
 
@@ -30,10 +31,6 @@ pub fn check(file: &mut FileReport) {
 /// Returns the init containers, then the regular containers.
 pub fn containers<'a>(spec: &PodField<'a>) -> impl Iterator<Item = PodField<'a>> + use<'a> {
     spec.get("initContainers").items().into_iter().chain(spec.get("containers").items())
-}
-
-fn warn(check: Check, at: &PodField<'_>, message: impl Into<String>, fix: impl Into<String>) -> LintFinding {
-    LintFinding::warning(check, message).with_fix(fix).on_field(at.path()).at(at.position())
 }
 
 /// Reports an image that may change between two starts of the container, and a pinned image that is pulled at each
@@ -97,8 +94,7 @@ fn check_probes(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
                     "the HTTP path does not begin with `/`: the kubelet adds the slash",
                 )
                 .with_fix(format!("write `path: /{}`", path.str()))
-                .on_field(path.path())
-                .at(path.position()),
+                .about(&path),
             );
         }
     }
@@ -149,14 +145,11 @@ fn check_volumes(spec: &PodField<'_>, written: &PodField<'_>, findings: &mut Vec
         if volume.get("emptyDir").is_set() && !written.get("emptyDir").is_set() {
             let other = written.entries().into_iter().find(|(entry, _)| &*entry.key != "name");
             let (at, fix) = match &other {
+                Some((entry, at)) if entry.key.eq_ignore_ascii_case("hostpath") => {
+                    (at, "did you mean `hostPath`?".to_owned())
+                }
                 Some((entry, at)) => (at, format!("correct `{}`: it is not a kind of volume", entry.key)),
                 None => (volume, "give it a source, such as hostPath, or write `emptyDir: {}`".to_owned()),
-            };
-            let fix = match &other {
-                Some((entry, _)) if entry.key.eq_ignore_ascii_case("hostpath") => {
-                    "did you mean `hostPath`?".to_owned()
-                }
-                _ => fix,
             };
             let message = format!(
                 "the kubelet knows no source for the volume {name}, so it becomes an empty directory"
@@ -173,8 +166,7 @@ fn check_volumes(spec: &PodField<'_>, written: &PodField<'_>, findings: &mut Vec
             findings.push(
                 LintFinding::info(Check::RelativePath, format!("no container mounts the volume {name}"))
                     .with_fix("remove it")
-                    .on_field(volume.path())
-                    .at(volume.position()),
+                    .about(volume),
             );
         }
     }
@@ -203,8 +195,7 @@ fn check_control_plane(spec: &PodField<'_>, metadata: &PodField<'_>) -> Option<L
             Check::NoProbeOrCpuRequest,
             format!("this control-plane pod has {missing}; kubeadm writes both into its manifests"),
         )
-        .on_field(at.path())
-        .at(at.position()),
+        .about(&at),
     )
 }
 

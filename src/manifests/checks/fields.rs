@@ -4,6 +4,8 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
+use super::containers::containers;
+use super::warn;
 use crate::manifests::Check;
 use crate::manifests::{
     DecodedPod, DropReason, DroppedField, FileReport, KubeletVersion, LintFinding, PodField, Severity,
@@ -13,7 +15,7 @@ const MEBIBYTE: i64 = 1 << 20;
 
 /// Adds findings to a file with a decoded Pod.
 pub fn check(file: &mut FileReport, version: KubeletVersion) {
-    let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else { return };
+    let Some(pod) = file.decoded() else { return };
     let wrong_fields = wrong_fields(&file.findings);
     let mut findings: Vec<LintFinding> =
         pod.dropped.iter().map(|dropped| dropped_field_finding(dropped, &wrong_fields, version)).collect();
@@ -133,10 +135,8 @@ fn without_indexes(path: &str) -> String {
 /// Reports quantities of containers that are valid but probably a mistake.
 fn check_quantities(pod: &DecodedPod, findings: &mut Vec<LintFinding>) {
     let spec = PodField::root(&pod.pod).get("spec");
-    for list in ["initContainers", "containers"] {
-        for container in spec.get(list).items() {
-            check_resources(&container.get("resources"), findings);
-        }
+    for container in containers(&spec) {
+        check_resources(&container.get("resources"), findings);
     }
 }
 
@@ -169,12 +169,7 @@ fn suspicious_memory(memory: &PodField<'_>) -> Option<LintFinding> {
     } else {
         (format!("{text} of memory is less than 1 MiB"), format!("did you mean {digits}Mi?"))
     };
-    Some(
-        LintFinding::warning(Check::OddQuantity, message)
-            .with_fix(fix)
-            .on_field(memory.path())
-            .at(memory.position()),
-    )
+    Some(warn(Check::OddQuantity, memory, message, fix))
 }
 
 /// Reports more than a thousand CPUs.
@@ -189,7 +184,7 @@ fn suspicious_cpu(cpu: &PodField<'_>) -> Option<LintFinding> {
     } else {
         finding
     };
-    Some(finding.on_field(cpu.path()).at(cpu.position()))
+    Some(finding.about(cpu))
 }
 
 #[cfg(test)]

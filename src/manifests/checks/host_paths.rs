@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use crate::host::HostRoot;
 use crate::manifests::Check;
-use crate::manifests::{FileReport, LintFinding, PodField};
+use crate::manifests::{FileReport, LintFinding};
 use crate::threads;
 
 /// The time limit for each path. A system call on a path below a dead network mount never returns.
@@ -56,10 +56,8 @@ impl MountedPath {
 }
 
 fn mounted_paths(file: &FileReport) -> Vec<MountedPath> {
-    let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else {
-        return Vec::new();
-    };
-    let volumes = PodField::root(&pod.pod).get("spec").get("volumes").items();
+    let Some(root) = file.decoded_root() else { return Vec::new() };
+    let volumes = root.get("spec").get("volumes").items();
     let host_paths = volumes.iter().map(|volume| volume.get("hostPath"));
     host_paths
         .filter(|host_path| host_path.get("path").str().starts_with('/'))
@@ -73,8 +71,7 @@ fn mounted_paths(file: &FileReport) -> Vec<MountedPath> {
                         "create the path, or set the type to DirectoryOrCreate or FileOrCreate; if the path exists, \
                          correct the path or the type",
                     )
-                    .on_field(path.path())
-                    .at(path.position()),
+                    .about(&path),
             }
         })
         .collect()

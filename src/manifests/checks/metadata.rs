@@ -1,7 +1,7 @@
 //! Checks of the metadata and of fields that work differently in static pods: SP062 to SP065 and SP068 to SP072. Errors
 //! for which the kubelet rejects a file (SP060, SP061, SP066, SP067) are part of the verdict.
 
-use super::CheckContext;
+use super::{CheckContext, warn};
 use crate::kubelet::KubeletSettings;
 use crate::manifests::{Check, FileReport, FileVerdict, Kubelet, LintFinding, PodField};
 
@@ -29,10 +29,6 @@ pub fn check(file: &mut FileReport, context: &CheckContext<'_>) {
     file.findings.extend(findings);
 }
 
-fn warn(check: Check, at: &PodField<'_>, message: impl Into<String>, fix: impl Into<String>) -> LintFinding {
-    LintFinding::warning(check, message).with_fix(fix).on_field(at.path()).at(at.position())
-}
-
 /// Reports a name that already ends with the node's name.
 fn check_name(metadata: &PodField<'_>, kubelet: &Kubelet) -> Option<LintFinding> {
     let at = metadata.get("name");
@@ -57,8 +53,7 @@ fn check_server_fields(pod: &PodField<'_>, kubelet: &Kubelet, findings: &mut Vec
                 .with_fix(
                     "delete the kubernetes.io/config.* annotations, ownerReferences, uid, nodeName and status",
                 )
-                .on_field(at.path())
-                .at(at.position()),
+                .about(&at),
             );
         } else if entry.key.starts_with(CONFIG_PREFIX) {
             findings.push(warn(
@@ -95,7 +90,7 @@ fn check_fixed_uid(metadata: &PodField<'_>, text: &str) -> Option<LintFinding> {
     if ["rke2", "rancher/"].iter().any(|word| text.contains(word)) {
         let finding =
             LintFinding::info(Check::FixedUid, format!("{message} (RKE2 gives each revision a new UID)"));
-        return Some(finding.on_field(at.path()).at(at.position()));
+        return Some(finding.about(&at));
     }
     Some(warn(Check::FixedUid, &at, message, "remove metadata.uid, or change it with every edit"))
 }
@@ -110,12 +105,7 @@ fn check_namespace(metadata: &PodField<'_>) -> Option<LintFinding> {
         "if the namespace {} does not exist, the pod runs, but the API server does not show it",
         at.str()
     );
-    Some(
-        LintFinding::info(Check::Namespace, message)
-            .with_fix("create the namespace")
-            .on_field(at.path())
-            .at(at.position()),
-    )
+    Some(LintFinding::info(Check::Namespace, message).with_fix("create the namespace").about(&at))
 }
 
 /// Reports a wrong priority, node selectors, and a pod that the kubelet does not restart.
@@ -141,9 +131,7 @@ fn check_scheduling(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
             "with restartPolicy {}, a pod that has ended runs again only after an edit or a restart of the kubelet",
             restart.str()
         );
-        findings.push(
-            LintFinding::info(Check::NotRestarted, message).on_field(restart.path()).at(restart.position()),
-        );
+        findings.push(LintFinding::info(Check::NotRestarted, message).about(&restart));
     }
 }
 
@@ -163,8 +151,7 @@ fn check_runtime_class(
         return Some(
             LintFinding::error(Check::RuntimeClass, message)
                 .with_fix("remove runtimeClassName")
-                .on_field(class.path())
-                .at(class.position()),
+                .about(&class),
         );
     }
     let message =
@@ -220,8 +207,7 @@ fn check_priority(spec: &PodField<'_>) -> Option<LintFinding> {
             Some(
                 LintFinding::info(Check::Priority, message)
                     .with_fix(format!("add `priority: {class_priority}`"))
-                    .on_field(class.path())
-                    .at(class.position()),
+                    .about(&class),
             )
         }
     }

@@ -30,16 +30,8 @@ pub fn kubelet() -> Kubelet {
 
 /// Returns the report about a path with one file for each of these verdicts.
 pub fn source(path: &str, kind: PathKind, verdicts: &[FileVerdict]) -> SourceReport {
-    let file = |(index, &verdict): (usize, &FileVerdict)| FileReport {
-        path: PathBuf::from(format!("{path}/{index}.yaml")),
-        meta: None,
-        verdict,
-        pod: None,
-        kubelet_path: None,
-        uid: None,
-        kubelet_reason: None,
-        findings: Vec::new(),
-        document: None,
+    let file = |(index, &verdict): (usize, &FileVerdict)| {
+        FileReport::new(Path::new(&format!("{path}/{index}.yaml")), None, verdict)
     };
     SourceReport {
         path: PathBuf::from(path),

@@ -45,33 +45,27 @@ pub struct ApiPods {
 }
 
 /// A JSON document that may be a list of pods.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub struct PodListDocument {
-    #[serde(default)]
     kind: String,
-    #[serde(default)]
     metadata: ListMetadata,
-    #[serde(default)]
     items: Option<Vec<ApiPod>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 struct ListMetadata {
-    #[serde(default)]
     resource_version: String,
 }
 
 /// A pod in the API server's JSON form.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct ApiPod {
-    #[serde(default)]
     kind: Option<String>,
-    #[serde(default)]
     pub(super) metadata: ApiMetadata,
-    #[serde(default)]
     spec: ApiSpec,
-    #[serde(default)]
     status: CompactJson,
 }
 
@@ -93,25 +87,16 @@ impl From<Value> for ApiSpec {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct ApiMetadata {
-    #[serde(default)]
     name: String,
-    #[serde(default)]
     namespace: String,
-    #[serde(default)]
     uid: String,
-    #[serde(default)]
     labels: Option<Map<String, Value>>,
-    #[serde(default)]
     annotations: Option<Map<String, Value>>,
-    #[serde(default)]
     deletion_timestamp: CompactJson,
-    #[serde(default)]
     deletion_grace_period_seconds: CompactJson,
-    #[serde(default)]
     finalizers: CompactJson,
-    #[serde(default)]
     pub(super) resource_version: String,
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{sleep, timeout};
 
 use super::api::{ApiPod, wanted};
-use super::file_watch::{ReceiverDropped, SourceMessage, back_off};
+use super::file_watch::{SourceMessage, back_off};
 use super::{ApiPods, CompactJson, PodListError, PodSource, WantedPod};
 use crate::clock::Wall;
 use crate::kubelet::KubeletApi;
@@ -104,12 +104,6 @@ enum WatchEnd {
     Gone { received: bool },
     /// The receiver of the messages was dropped.
     ReceiverDropped,
-}
-
-impl From<ReceiverDropped> for WatchEnd {
-    fn from(_: ReceiverDropped) -> Self {
-        Self::ReceiverDropped
-    }
 }
 
 #[derive(Deserialize)]

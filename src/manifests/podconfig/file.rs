@@ -94,7 +94,7 @@ impl FileSource {
                 for pod in pods {
                     self.store_pod(pod);
                 }
-                scan.set = Some(self.stored());
+                scan.set = Some(self.store.clone());
             }
         }
         scan
@@ -109,7 +109,7 @@ impl FileSource {
                 // the later of two pods with the same UID.
                 self.drop_pod(&pod.identity);
                 self.store_pod(pod);
-                FileScan { set: Some(self.stored()), ..FileScan::default() }
+                FileScan { set: Some(self.store.clone()), ..FileScan::default() }
             }
             None => FileScan { refused: refused(&report).into_iter().collect(), ..FileScan::default() },
         }
@@ -122,7 +122,7 @@ impl FileSource {
             return FileScan::default();
         }
         self.pods_by_path.remove(path);
-        FileScan { set: Some(self.stored()), ..FileScan::default() }
+        FileScan { set: Some(self.store.clone()), ..FileScan::default() }
     }
 
     /// Removes a pod from the store. Returns whether the pod was there.
@@ -133,10 +133,6 @@ impl FileSource {
             *later -= 1;
         }
         true
-    }
-
-    fn stored(&self) -> Vec<Arc<WantedPod>> {
-        self.store.clone()
     }
 
     /// Stores a pod, or replaces the pod with the same namespace and name.

@@ -93,7 +93,7 @@ fn on_event(source: &mut FileSource, event: &PathEvent) -> FileScan {
 }
 
 /// The receiver of the messages was dropped.
-pub(super) struct ReceiverDropped;
+struct ReceiverDropped;
 
 /// Sends the errors of a scan, then its set of pods.
 async fn send_scan(scan: FileScan, messages: &Sender<SourceMessage>) -> Result<(), ReceiverDropped> {

@@ -37,11 +37,10 @@ pub struct KubeletPods {
     pub observed_at: Wall,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Document {
-    #[serde(default)]
     kind: String,
-    #[serde(default)]
     items: Option<Vec<CompactJson>>,
 }
 

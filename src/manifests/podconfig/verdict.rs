@@ -147,16 +147,13 @@ pub fn pod_rows(input: &VerdictInput<'_>) -> Vec<PodRow> {
     }
     rows.extend(index.mirrors_without_pod());
     rows.extend(index.unwanted_pods());
-    ordered::sort_by(&mut rows, |left, right| {
-        (&left.namespace, &left.name, left.verdict, &left.uid).cmp(&(
-            &right.namespace,
-            &right.name,
-            right.verdict,
-            &right.uid,
-        ))
-    });
+    ordered::sort_by(&mut rows, |left, right| sort_key(left).cmp(&sort_key(right)));
     add_views(&mut rows, input);
     rows
+}
+
+fn sort_key(row: &PodRow) -> (&str, &str, PodVerdict, &str) {
+    (&row.namespace, &row.name, row.verdict, &row.uid)
 }
 
 /// The input with its pods indexed by name.

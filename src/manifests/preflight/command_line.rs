@@ -84,7 +84,7 @@ pub fn parse(arguments: &[String], kubelet: TargetKubelet) -> ParsedFlags {
             (None, _) if name == "version" => Some("true".to_owned()),
             (None, _) => rest.next().cloned(),
         };
-        match (flag.state(kubelet.release), &value) {
+        match (flag.history.state(kubelet.release), &value) {
             (None, _) => parsed.findings.push(not_in_release(&name, flag, kubelet)),
             (Some(_), None) => {
                 let finding = StartFinding::new(StartCheck::BadFlagValue, format!("--{name} has no value"))
@@ -113,15 +113,11 @@ fn parse_short_flag<'a>(
 ) {
     let first = letters.chars().next().unwrap_or_default();
     match letters.strip_prefix('v') {
-        Some("") => {
-            let value = rest.next().cloned();
+        Some(value) => {
+            let attached = Some(value.strip_prefix('=').unwrap_or(value).to_owned());
+            let value = if value.is_empty() { rest.next().cloned() } else { attached };
             parsed.findings.extend(value.as_deref().and_then(bad_verbosity));
             parsed.flags.push(FlagUse { name: "v".to_owned(), value });
-        }
-        Some(value) => {
-            let value = value.strip_prefix('=').unwrap_or(value).to_owned();
-            parsed.findings.extend(bad_verbosity(&value));
-            parsed.flags.push(FlagUse { name: "v".to_owned(), value: Some(value) });
         }
         None if letters == "h" => {}
         None => parsed.findings.push(
@@ -198,7 +194,7 @@ fn never_known(name: &str, kubelet: TargetKubelet) -> StartFinding {
 /// Returns the finding about a flag that this release does not know but other releases do.
 fn not_in_release(name: &str, flag: &Flag, kubelet: TargetKubelet) -> StartFinding {
     let release = kubelet.release;
-    let finding = match flag.removed().filter(|minor| release.at_least(*minor)) {
+    let finding = match flag.history.removed().filter(|minor| release.at_least(*minor)) {
         Some(minor) => {
             let finding = StartFinding::new(
                 StartCheck::RemovedFlag,
@@ -214,7 +210,10 @@ fn not_in_release(name: &str, flag: &Flag, kubelet: TargetKubelet) -> StartFindi
         }
         None => StartFinding::new(
             StartCheck::UnknownFlag,
-            format!("--{name} exists from 1.{} on, so kubelet {release} does not start", flag.since()),
+            format!(
+                "--{name} exists from 1.{} on, so kubelet {release} does not start",
+                flag.history.since()
+            ),
         )
         .with_fix("remove the flag until the kubelet is upgraded"),
     };
@@ -222,7 +221,7 @@ fn not_in_release(name: &str, flag: &Flag, kubelet: TargetKubelet) -> StartFindi
 }
 
 fn deprecated_flag(name: &str, flag: &Flag) -> StartFinding {
-    let message = match flag.removed() {
+    let message = match flag.history.removed() {
         Some(minor) => {
             format!("--{name} is deprecated; kubelet 1.{minor} does not know it and does not start")
         }

@@ -109,20 +109,13 @@ impl ConfigDecoder<'_> {
     /// Adds a finding about an error with which the kubelet does not start. `reason` is the last part of the kubelet's
     /// message, `step` the part before it.
     fn refuse(&mut self, finding: StartFinding, at: Position, reason: Option<&str>, step: &str) {
-        let path = self.file.path;
         let finding = finding.at(&self.origin(at));
         let finding = match reason {
             None => finding,
             // The beginning of the message about a drop-in file was not recorded.
             Some(reason) if self.file.is_drop_in => finding.with_reason(reason),
             Some(reason) => {
-                let inner = format!("failed to load Kubelet config file {path}, error {step}{reason}");
-                // In 1.28, the message has a shorter beginning.
-                finding.with_reason(if self.kubelet.release.at_least(29) {
-                    format!("failed to load kubelet config file, path: {path}, error: {inner}")
-                } else {
-                    inner
-                })
+                finding.with_reason(load_error(self.file.path, &format!("{step}{reason}"), self.kubelet))
             }
         };
         let is_inferred = self.file.is_drop_in;
@@ -152,21 +145,19 @@ impl ConfigDecoder<'_> {
         if (kind, version) == (KIND, API_VERSION) {
             return true;
         }
-        let key =
-            if kind == KIND || (kind.is_empty() && !version.is_empty()) { "kind" } else { "apiVersion" };
-        let wrong = if kind == KIND { "apiVersion" } else { key };
+        let wrong = if kind.is_empty() && !version.is_empty() { "kind" } else { "apiVersion" };
         let position = root.get(wrong).map_or(Position::START, |node| node.position);
+        let missing = |key: &str, field: &str| {
+            let is_other = root.get(key).is_some_and(|node| !node.is_null() && node.as_str() != Some(""));
+            let reason = (!is_other).then(|| format!("Object '{field}' is missing in '…'"));
+            (format!("`{key}` is missing"), reason)
+        };
         let (message, reason) = if root.as_map().is_none() && !root.is_null() {
             ("the file is not a mapping of settings".to_owned(), None)
         } else if kind.is_empty() {
-            let is_other = root.get("kind").is_some_and(|node| !node.is_null() && node.as_str() != Some(""));
-            let reason = (!is_other).then(|| "Object 'Kind' is missing in '…'".to_owned());
-            ("`kind` is missing".to_owned(), reason)
+            missing("kind", "Kind")
         } else if version.is_empty() {
-            let is_other =
-                root.get("apiVersion").is_some_and(|node| !node.is_null() && node.as_str() != Some(""));
-            let reason = (!is_other).then(|| "Object 'apiVersion' is missing in '…'".to_owned());
-            ("`apiVersion` is missing".to_owned(), reason)
+            missing("apiVersion", "apiVersion")
         } else {
             let is_other_kind = matches!(kind, "SerializedNodeConfigSource" | "CredentialProviderConfig");
             let reason = (!is_other_kind)
@@ -239,29 +230,27 @@ impl ConfigDecoder<'_> {
             return;
         }
         match go_type {
-            "string" => self.expect(node, shown, structure, "string", is_text),
-            "bool" => self.expect(node, shown, structure, "bool", |node| node.as_bool().is_some()),
+            "string" | "bool" | "float64" => self.expect(node, shown, structure, go_type),
             "int32" => self.integer(node, shown, structure, go_type, 31),
             "int64" => self.integer(node, shown, structure, go_type, 63),
             "VerbosityLevel" => self.integer(node, shown, structure, "v1.VerbosityLevel", 32),
-            "float64" => self.expect(node, shown, structure, go_type, is_number),
             "metav1.Duration" => self.duration(node, shown, structure),
             "TimeOrMetaDuration" if is_text(node) => self.duration(node, shown, structure),
             "resource.QuantityValue" => self.quantity(node, shown),
-            "[]string" => self.list(node, shown, structure, go_type, "string", is_text),
-            "[]int32" => self.list(node, shown, structure, go_type, "int32", |node| node.as_int().is_some()),
-            "map[string]bool" => {
-                self.map(node, shown, structure, go_type, "bool", |node| node.as_bool().is_some());
+            "[]string" | "[]int32" => {
+                let items = node.as_list().map(|items| items.iter().collect());
+                self.expect_each(items, node, shown, structure, go_type);
             }
-            "map[string]string" => self.map(node, shown, structure, go_type, "string", is_text),
-            "map[string][]string" => {
-                self.map(node, shown, structure, go_type, "[]string", |node| node.as_list().is_some());
+            "map[string]bool" | "map[string]string" | "map[string][]string" => {
+                let entries = node.as_map().map(|map| self.in_order(map).into_iter());
+                let values = entries.map(|entries| entries.map(|entry| &entry.value).collect());
+                self.expect_each(values, node, shown, structure, go_type);
             }
             "KubeletAuthorizationMode"
             | "ResourceChangeDetectionStrategy"
             | "ImagePullCredentialsVerificationPolicy"
             | "MemoryReservationPolicy" => {
-                self.expect(node, shown, structure, &format!("v1beta1.{go_type}"), is_text);
+                self.expect(node, shown, structure, &format!("v1beta1.{go_type}"));
             }
             _ if Tables::get().fields_below(path).next().is_some() => {
                 let name = go_type.rsplit('.').next().unwrap_or(go_type);
@@ -294,16 +283,16 @@ impl ConfigDecoder<'_> {
         }
     }
 
-    /// Reports a type error unless `is_right` is true for the value.
-    fn expect(
-        &mut self,
-        node: &ManifestNode,
-        shown: &str,
-        structure: &str,
-        go_type: &str,
-        is_right: fn(&ManifestNode) -> bool,
-    ) {
-        if !node.is_null() && !is_right(node) {
+    /// Reports a type error if the value does not have this Go type. Types that are not listed are texts.
+    fn expect(&mut self, node: &ManifestNode, shown: &str, structure: &str, go_type: &str) {
+        let is_right = match go_type {
+            "bool" => node.as_bool().is_some(),
+            "int32" => node.as_int().is_some(),
+            "float64" => matches!(node.value, Value::Int(_) | Value::Float(_)),
+            "[]string" => node.as_list().is_some(),
+            _ => is_text(node),
+        };
+        if !node.is_null() && !is_right {
             self.mismatch(node, shown, structure, go_type);
         }
     }
@@ -317,43 +306,19 @@ impl ConfigDecoder<'_> {
         }
     }
 
-    /// Checks a list.
-    fn list(
+    /// Checks the values of a list, or of a mapping with any keys. `values` is `None` if `node` is no such collection.
+    fn expect_each(
         &mut self,
+        values: Option<Vec<&ManifestNode>>,
         node: &ManifestNode,
         shown: &str,
         structure: &str,
         go_type: &str,
-        item_type: &str,
-        is_right: fn(&ManifestNode) -> bool,
     ) {
-        match node.as_list() {
-            None => self.mismatch(node, shown, structure, go_type),
-            Some(items) => {
-                for item in items {
-                    self.expect(item, shown, structure, item_type, is_right);
-                }
-            }
-        }
-    }
-
-    /// Checks a mapping with any keys.
-    fn map(
-        &mut self,
-        node: &ManifestNode,
-        shown: &str,
-        structure: &str,
-        go_type: &str,
-        value_type: &str,
-        is_right: fn(&ManifestNode) -> bool,
-    ) {
-        match node.as_map() {
-            None => self.mismatch(node, shown, structure, go_type),
-            Some(map) => {
-                for entry in self.in_order(map) {
-                    self.expect(&entry.value, shown, structure, value_type, is_right);
-                }
-            }
+        let Some(values) = values else { return self.mismatch(node, shown, structure, go_type) };
+        let value_type = go_type.strip_prefix("[]").unwrap_or(go_type.trim_start_matches("map[string]"));
+        for value in values {
+            self.expect(value, shown, structure, value_type);
         }
     }
 
@@ -377,12 +342,8 @@ impl ConfigDecoder<'_> {
             let finding = StartFinding::new(StartCheck::WrongType, message)
                 .on(shown)
                 .with_fix("write a number with a unit, such as 10s or 5m");
-            self.type_errors.push(TypeError {
-                finding,
-                position: node.position,
-                reason,
-                ends_decoding: true,
-            });
+            let position = node.position;
+            self.type_errors.push(TypeError { finding, position, reason, ends_decoding: true });
         }
     }
 
@@ -394,18 +355,10 @@ impl ConfigDecoder<'_> {
             _ => return,
         };
         if let Err(why) = Quantity::parse(&text) {
-            let finding = StartFinding::new(
-                StartCheck::WrongType,
-                format!("`{shown}` is `{text}`, which is not a quantity"),
-            )
-            .on(shown);
-            let reason = why.to_string();
-            self.type_errors.push(TypeError {
-                finding,
-                position: node.position,
-                reason,
-                ends_decoding: true,
-            });
+            let message = format!("`{shown}` is `{text}`, which is not a quantity");
+            let finding = StartFinding::new(StartCheck::WrongType, message).on(shown);
+            let (position, reason) = (node.position, why.to_string());
+            self.type_errors.push(TypeError { finding, position, reason, ends_decoding: true });
         }
     }
 
@@ -470,14 +423,19 @@ impl ConfigDecoder<'_> {
     }
 }
 
+/// Returns the kubelet's message about a configuration file that it cannot load. In 1.28, the message has a shorter
+/// beginning.
+pub fn load_error(path: &str, error: &str, kubelet: TargetKubelet) -> String {
+    let inner = format!("failed to load Kubelet config file {path}, error {error}");
+    if !kubelet.release.at_least(29) {
+        return inner;
+    }
+    format!("failed to load kubelet config file, path: {path}, error: {inner}")
+}
+
 /// Whether the value is a text.
 fn is_text(node: &ManifestNode) -> bool {
     node.as_str().is_some()
-}
-
-/// Whether the value is a number.
-fn is_number(node: &ManifestNode) -> bool {
-    matches!(node.value, Value::Int(_) | Value::Float(_))
 }
 
 /// Whether a Go type is a structure.

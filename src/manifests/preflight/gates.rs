@@ -33,7 +33,7 @@ pub fn check(gates: &[GateSetting], kubelet: TargetKubelet) -> Vec<StartFinding>
 fn check_one(setting: &GateSetting, kubelet: TargetKubelet) -> Option<StartFinding> {
     let finding = match Tables::get().gate(&setting.name) {
         None => unlisted(setting, kubelet),
-        Some(gate) => match gate.state(kubelet.release) {
+        Some(gate) => match gate.history.state(kubelet.release) {
             None => unknown(setting, gate, kubelet),
             Some(state) if state.locked && state.default != setting.on => locked(setting, gate, kubelet),
             Some(state) => ending(setting, gate, state.stage, kubelet.release)?,
@@ -85,7 +85,7 @@ fn unlisted(setting: &GateSetting, kubelet: TargetKubelet) -> StartFinding {
         )
         .with_confidence(Confidence::Possible);
     }
-    let known = Tables::get().gates_of(release).map(|(name, _)| name);
+    let known = Tables::get().gates_of(release);
     let finding = StartFinding::new(
         StartCheck::UnknownGate,
         format!("no release from 1.28 to 1.37 has a gate {name}: {}", consequence(kubelet)),
@@ -104,7 +104,7 @@ fn unknown(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartF
     let release = kubelet.release;
     let confidence_in_builder =
         if kubelet.builder == Builder::Upstream { Confidence::Certain } else { Confidence::Likely };
-    let finding = if let Some(minor) = gate.removed().filter(|minor| release.at_least(*minor)) {
+    let finding = if let Some(minor) = gate.history.removed().filter(|minor| release.at_least(*minor)) {
         let confidence_in_removal = confidence_in_change(minor, gate.newest_is_certain);
         let message = format!("the gate {name} was removed in 1.{minor}: {}", consequence(kubelet));
         StartFinding::new(StartCheck::RemovedGate, message)
@@ -112,7 +112,8 @@ fn unknown(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartF
             .with_confidence(confidence_in_removal.max(confidence_in_builder))
     } else {
         let is_late = *name == LATE_GATE.0 && LATE_GATE.1 >= release.minor();
-        let message = format!("the gate {name} exists from 1.{} on: {}", gate.since(), consequence(kubelet));
+        let since = gate.history.since();
+        let message = format!("the gate {name} exists from 1.{since} on: {}", consequence(kubelet));
         StartFinding::new(StartCheck::UnknownGate, message)
             .with_fix("remove the gate until the kubelet is upgraded")
             .with_confidence(if is_late { Confidence::Possible } else { confidence_in_builder })
@@ -139,7 +140,7 @@ fn ending(setting: &GateSetting, gate: &Gate, stage: Stage, release: KubeletVers
         return None;
     }
     let name = &setting.name;
-    let when = match gate.removed().filter(|minor| tables::RELEASES.contains(minor)) {
+    let when = match gate.history.removed().filter(|minor| tables::RELEASES.contains(minor)) {
         Some(minor) => format!("kubelet 1.{minor} does not know it and does not start"),
         None => "a later release removes it".to_owned(),
     };

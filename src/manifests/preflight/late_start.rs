@@ -240,9 +240,7 @@ fn check_node_labels(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
         };
         (is_below("kubernetes.io") || is_below("k8s.io"))
             && !LABELS.contains(key)
-            && !LABEL_PREFIXES
-                .iter()
-                .any(|prefix| namespace == *prefix || namespace.ends_with(&format!(".{prefix}")))
+            && !LABEL_PREFIXES.iter().any(|prefix| is_below(prefix))
     };
     let mut refused: Vec<&str> = keys.filter(is_refused).collect();
     ordered::sort(&mut refused);

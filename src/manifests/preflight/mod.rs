@@ -168,14 +168,10 @@ fn unread_file(file: &ConfigFile, why: &ConfigFileError, kubelet: TargetKubelet)
             "failed to merge kubelet configs: failed to walk through kubelet dropin directory \"{path}\": lstat {path}: no such file or directory"
         )),
         ConfigFileError::Missing => {
-            let inner = format!(
-                "failed to load Kubelet config file {path}, error failed to read kubelet config file \"{path}\", error: open {path}: no such file or directory"
+            let error = format!(
+                "failed to read kubelet config file \"{path}\", error: open {path}: no such file or directory"
             );
-            finding.with_reason(if kubelet.release.at_least(29) {
-                format!("failed to load kubelet config file, path: {path}, error: {inner}")
-            } else {
-                inner
-            })
+            finding.with_reason(config_file::load_error(path, &error, kubelet))
         }
     }
 }

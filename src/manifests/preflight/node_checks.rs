@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::catalogue::StartCheck;
 use super::finding::StartFinding;
-use super::node_facts::{CertificateFile, CertificateUse, KERNEL_SETTINGS, NodeFacts, Validity, rotates};
+use super::node_facts::{CertificateFile, CertificateUse, KERNEL_SETTINGS, NodeFacts, Validity};
 use super::release::TargetKubelet;
 use super::runtime_checks;
 use super::settings::{MergedSettings, Origin};
@@ -22,7 +22,7 @@ const INOTIFY_OF_A_KUBELET: u64 = 4;
 /// Returns the findings about the node.
 pub fn check(node: &NodeFacts, settings: &MergedSettings, kubelet: TargetKubelet) -> Vec<StartFinding> {
     let mut findings = Vec::new();
-    for file in &node.certificates {
+    for file in &node.certificates.files {
         check_certificate(file, node, settings, kubelet, &mut findings);
     }
     runtime_checks::check(node, settings, kubelet, &mut findings);
@@ -77,11 +77,11 @@ fn check_certificate(
     let name = file.usage.name();
     let severity = if file.usage.is_needed_for_the_server() { Severity::Error } else { Severity::Warning };
     let (Some(certificate), Some(validity)) = (file.deciding(), file.validity(now)) else { return };
-    let renews = file.usage == CertificateUse::Client && rotates(settings);
+    let renews = file.usage == CertificateUse::Client && settings.is_on("rotateCertificates", false);
     if let Validity::Expired(at) = validity {
         let message = format!("{name} expired on {}: {path}", date(at));
         let finding = about(StartCheck::CertificateExpired, message).with_severity(severity);
-        findings.push(if file.usage == CertificateUse::Client && node.can_bootstrap {
+        findings.push(if file.usage == CertificateUse::Client && node.certificates.can_bootstrap {
             finding.with_severity(Severity::Warning).with_fix(
                 "nothing, if the token in the bootstrap kubeconfig is valid: the kubelet gets a new certificate",
             )
@@ -223,6 +223,7 @@ fn check_inotify(node: &NodeFacts, findings: &mut Vec<StartFinding>) {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::node_facts::KubeletCertificates;
     use super::*;
     use crate::host::InotifyUse;
     use crate::kubelet::{CertificateChain, CertificateFacts};
@@ -252,7 +253,8 @@ mod tests {
         };
         let content = Ok(CertificateChain { certificates: vec![facts], key_matches: None });
         let file = CertificateFile { path: "/pki/c.pem".to_owned(), usage, named_by: None, content };
-        NodeFacts { now: NOW, certificates: vec![file], ..NodeFacts::default() }
+        let certificates = KubeletCertificates { files: vec![file], can_bootstrap: false };
+        NodeFacts { now: NOW, certificates, ..NodeFacts::default() }
     }
 
     #[test]

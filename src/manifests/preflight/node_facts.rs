@@ -14,7 +14,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::node_resources::NodeResources;
-use super::settings::MergedSettings;
 use crate::cri::{self, CgroupDriver};
 use crate::host::proc::{ProcPaths, sample};
 use crate::host::{ContainerdConfig, HostRoot, InotifyUse, containerd_config_path, kernel_text};
@@ -156,10 +155,8 @@ pub struct NodeFacts {
     pub swaps: Option<Vec<String>>,
     /// The values of [`KERNEL_SETTINGS`].
     pub kernel: BTreeMap<&'static str, i64>,
-    /// The files with certificates.
-    pub certificates: Vec<CertificateFile>,
-    /// Whether the node has a bootstrap kubeconfig, with which the kubelet replaces an expired client certificate.
-    pub can_bootstrap: bool,
+    /// The certificates in the kubelet's settings.
+    pub certificates: KubeletCertificates,
     /// The path of the runtime's socket, and whether the socket exists.
     pub runtime_socket: Option<(String, bool)>,
     /// The runtime's answers, if plegctl called the runtime.
@@ -196,15 +193,13 @@ impl NodeFacts {
         let socket = socket.filter(|_| settings.is_plain_kubelet());
         let containerd = socket.as_deref().and_then(|socket| containerd(socket, host, proc));
         let root = settings.flag("root-dir").unwrap_or("/var/lib/kubelet");
-        let certificates = KubeletCertificates::read(settings, host);
         Self {
             now,
             resources: NodeResources::read(settings, host, proc, pid, socket.as_deref(), containerd.as_ref()),
             // A program that contains a kubelet may set failSwapOn where nobody sees it.
             swaps: if is_given(settings, "fail-swap-on", "failSwapOn") { swaps(proc) } else { None },
             kernel: kernel(proc),
-            certificates: certificates.files,
-            can_bootstrap: certificates.can_bootstrap,
+            certificates: KubeletCertificates::read(settings, host),
             runtime_socket: socket
                 .and_then(|socket| socket_exists(&socket, host).map(|exists| (socket, exists))),
             runtime: None,
@@ -380,9 +375,4 @@ fn of_kubeconfig(kubeconfig: &str, host: &HostRoot) -> Vec<CertificateFile> {
             .map(|path| file(&path, None, CertificateUse::ServerAuthority, Some("kubeconfig"), host)),
     };
     client.into_iter().chain(authority).collect()
-}
-
-/// Whether the kubelet renews its client certificate.
-pub fn rotates(settings: &MergedSettings) -> bool {
-    settings.is_on("rotateCertificates", false)
 }

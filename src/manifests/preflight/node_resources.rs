@@ -34,31 +34,20 @@ pub struct KubeletPort {
 
 /// The ports of a kubelet and their defaults (`SetDefaults_KubeletConfiguration` and `applyLegacyDefaults`).
 pub const PORTS: [KubeletPort; 3] = [
+    port("port", "port", 10250),
+    KubeletPort { only_without_file: true, ..port("readOnlyPort", "read-only-port", 10255) },
     KubeletPort {
-        field: "port",
-        flag: "port",
-        default: 10250,
-        only_without_file: false,
-        address: "address",
-        default_address: "0.0.0.0",
-    },
-    KubeletPort {
-        field: "readOnlyPort",
-        flag: "read-only-port",
-        default: 10255,
-        only_without_file: true,
-        address: "address",
-        default_address: "0.0.0.0",
-    },
-    KubeletPort {
-        field: "healthzPort",
-        flag: "healthz-port",
-        default: 10248,
-        only_without_file: false,
         address: "healthzBindAddress",
         default_address: "127.0.0.1",
+        ..port("healthzPort", "healthz-port", 10248)
     },
 ];
+
+/// Returns a port of the kubelet's server, which listens on all addresses unless `address` is set.
+const fn port(field: &'static str, flag: &'static str, default: u16) -> KubeletPort {
+    let (address, default_address) = ("address", "0.0.0.0");
+    KubeletPort { field, flag, default, only_without_file: false, address, default_address }
+}
 
 /// The settings whose value is the path of a cgroup: the flag and the field of each.
 const CGROUP_SETTINGS: [(&str, &str); 2] =

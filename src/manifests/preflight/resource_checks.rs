@@ -289,25 +289,16 @@ impl ResourceJudge<'_> {
             let left = limit.saturating_sub(used);
             let threshold = self.threshold("pid.available");
             let below = threshold.filter(|(threshold, ..)| threshold.is_above(left, limit));
+            let finding = |rest: &str| {
+                let message = format!("{left} of {limit} process ids are left{rest}");
+                StartFinding::new(StartCheck::FewProcessIds, message)
+                    .with_fix("find the process with too many threads, or raise kernel.pid_max")
+            };
             if let Some((_, text, origin)) = below {
-                self.findings.push(
-                    StartFinding::new(
-                        StartCheck::FewProcessIds,
-                        format!("{left} of {limit} process ids are left, below the eviction threshold pid.available<{text}"),
-                    )
-                    .at(&origin)
-                    .on("evictionHard.pid.available")
-                    .with_fix("find the process with too many threads, or raise kernel.pid_max"),
-                );
+                let rest = format!(", below the eviction threshold pid.available<{text}");
+                self.findings.push(finding(&rest).at(&origin).on("evictionHard.pid.available"));
             } else if left < FEW_TASKS {
-                self.findings.push(
-                    StartFinding::new(
-                        StartCheck::FewProcessIds,
-                        format!("{left} of {limit} process ids are left"),
-                    )
-                    .with_confidence(Confidence::Likely)
-                    .with_fix("find the process with too many threads, or raise kernel.pid_max"),
-                );
+                self.findings.push(finding("").with_confidence(Confidence::Likely));
             }
         }
         if let Some(LimitUse { used, limit }) = self.resources.own_tasks

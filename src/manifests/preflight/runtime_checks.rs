@@ -119,16 +119,10 @@ fn unreached(
 /// Returns the finding about an error in containerd's configuration. If the running containerd serves the CRI
 /// (`is_served`), it has read another configuration, so the error has an effect only from its next start on.
 fn containerd_finding(fault: &ContainerdFault, is_served: bool) -> StartFinding {
-    let (check, reason) = match fault {
-        ContainerdFault::Disabled { .. } => (
-            StartCheck::CriPluginDisabled,
-            Some("rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService"),
-        ),
-        ContainerdFault::Refused { .. } => (
-            StartCheck::ContainerdConfigBroken,
-            Some("rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService"),
-        ),
-        ContainerdFault::Unreadable { .. } => (StartCheck::ContainerdConfigBroken, None),
+    let (check, fix) = if matches!(fault, ContainerdFault::Disabled { .. }) {
+        (StartCheck::CriPluginDisabled, "remove the plugin from disabled_plugins and restart containerd")
+    } else {
+        (StartCheck::ContainerdConfigBroken, "correct the file and restart containerd")
     };
     let later = if is_served { "; this has an effect from the next start of containerd on" } else { "" };
     let place = fault.place();
@@ -138,11 +132,11 @@ fn containerd_finding(fault: &ContainerdFault, is_served: bool) -> StartFinding 
     finding.file = Some(place.file.clone());
     finding.line = Some(place.line);
     finding.column = Some(place.column);
-    finding.kubelet_reason = reason.map(str::to_owned);
-    let finding = finding.with_fix(match fault {
-        ContainerdFault::Disabled { .. } => "remove the plugin from disabled_plugins and restart containerd",
-        _ => "correct the file and restart containerd",
-    });
+    if !matches!(fault, ContainerdFault::Unreadable { .. }) {
+        let reason = "rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService";
+        finding.kubelet_reason = Some(reason.to_owned());
+    }
+    let finding = finding.with_fix(fix);
     if is_served { finding.with_severity(Severity::Warning) } else { finding }
 }
 

@@ -100,13 +100,8 @@ impl MergedSettings {
             }
             if is_free_mapping(field.go_type) {
                 let prefix = format!("{path}[");
-                let is_first =
-                    !flags.iter().any(|earlier| earlier.name == flag.name && !std::ptr::eq(earlier, flag))
-                        || flags
-                            .iter()
-                            .find(|earlier| earlier.name == flag.name)
-                            .is_some_and(|first| std::ptr::eq(first, flag));
-                if is_first {
+                let first = flags.iter().find(|earlier| earlier.name == flag.name);
+                if first.is_some_and(|first| std::ptr::eq(first, flag)) {
                     self.values.retain(|key, _| !key.starts_with(&prefix));
                 }
                 for pair in text.split(',').filter(|pair| !pair.is_empty()) {
@@ -154,14 +149,9 @@ impl MergedSettings {
         })
     }
 
-    /// Returns a boolean, if the field is set.
-    pub fn bool(&self, path: &str) -> Option<ValueWithOrigin<bool>> {
-        self.typed(path, ManifestNode::as_bool)
-    }
-
     /// Returns a boolean, or `default` if the field is not set.
     pub fn is_on(&self, path: &str, default: bool) -> bool {
-        self.bool(path).map_or(default, |setting| setting.value)
+        self.typed(path, ManifestNode::as_bool).map_or(default, |setting| setting.value)
     }
 
     /// Returns a text, if the field is set.

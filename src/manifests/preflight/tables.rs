@@ -37,8 +37,8 @@ pub struct Tables {
 pub struct Gate {
     /// Whether the state in the newest release was read in the code, and not only in release notes.
     pub newest_is_certain: bool,
-    /// The minor releases that changed the gate, with the new state; `None` if the release removed the gate.
-    changes: Vec<(u8, Option<GateState>)>,
+    /// The releases that changed the gate.
+    pub history: History<GateState>,
 }
 
 /// The state of a gate in one release.
@@ -72,9 +72,13 @@ pub struct Flag {
     pub kind: FlagKind,
     /// The configuration field that the flag sets.
     pub field: Option<&'static str>,
-    /// The minor releases that changed the flag, with the new state; `None` if the release removed the flag.
-    changes: Vec<(u8, Option<FlagState>)>,
+    /// The releases that changed the flag.
+    pub history: History<FlagState>,
 }
+
+/// The minor releases that changed a gate or a flag, each with the new state; `None` if the release removed it.
+#[derive(Debug)]
+pub struct History<T>(Vec<(u8, Option<T>)>);
 
 /// The state of a flag in one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,14 +132,14 @@ impl Tables {
                 _ if name.starts_with('[') => section = name,
                 "[gates]" => {
                     let plain = name.trim_end_matches('?');
-                    let changes = words.map(|word| change(word, gate_state)).collect();
-                    tables.gates.insert(plain, Gate { newest_is_certain: plain == name, changes });
+                    let history = History(words.map(|word| change(word, gate_state)).collect());
+                    tables.gates.insert(plain, Gate { newest_is_certain: plain == name, history });
                 }
                 "[flags]" => {
                     let kind = flag_kind(words.next().unwrap_or_default());
                     let field = words.next().filter(|field| *field != ".");
-                    let changes = words.map(|word| change(word, flag_state)).collect();
-                    tables.flags.insert(name, Flag { kind, field, changes });
+                    let history = History(words.map(|word| change(word, flag_state)).collect());
+                    tables.flags.insert(name, Flag { kind, field, history });
                 }
                 _ => {
                     let go_type = words.next().unwrap_or_default();
@@ -167,14 +171,14 @@ impl Tables {
         self.paths.get(path).and_then(|index| self.fields.get(*index))
     }
 
-    /// Returns all gates that a release knows, each with its state.
-    pub fn gates_of(&self, release: KubeletVersion) -> impl Iterator<Item = (&'static str, GateState)> {
-        self.gates.iter().filter_map(move |(name, gate)| Some((*name, gate.state(release)?)))
+    /// Returns the names of all gates that a release knows.
+    pub fn gates_of(&self, release: KubeletVersion) -> impl Iterator<Item = &'static str> {
+        self.gates.iter().filter_map(move |(name, gate)| gate.history.state(release).map(|_| *name))
     }
 
     /// Returns the names of all flags that a release knows.
     pub fn flags_of(&self, release: KubeletVersion) -> impl Iterator<Item = &'static str> {
-        self.flags.iter().filter_map(move |(name, flag)| flag.state(release).map(|_| *name))
+        self.flags.iter().filter_map(move |(name, flag)| flag.history.state(release).map(|_| *name))
     }
 
     /// Returns the names of the fields directly below `parent`, of any release.
@@ -187,53 +191,30 @@ impl Tables {
     }
 }
 
-impl Gate {
-    /// Returns the state in a release; `None` if the release does not know the gate.
-    pub fn state(&self, release: KubeletVersion) -> Option<GateState> {
-        state_in(&self.changes, release)
+impl<T: Copy> History<T> {
+    /// Returns the state in a release; `None` if the release does not know the gate or flag.
+    pub fn state(&self, release: KubeletVersion) -> Option<T> {
+        self.0.iter().rev().find(|(minor, _)| release.at_least(*minor)).and_then(|(_, state)| *state)
     }
 
-    /// Returns the first minor release in the tables that knows the gate.
+    /// Returns the first minor release in the tables that knows the gate or flag.
     pub fn since(&self) -> u8 {
-        self.changes.first().map_or(0, |(minor, _)| *minor)
+        self.0.first().map_or(0, |(minor, _)| *minor)
     }
 
-    /// Returns the minor release that removed the gate.
+    /// Returns the minor release that removed the gate or flag.
     pub fn removed(&self) -> Option<u8> {
-        removed(&self.changes)
+        self.0.last().filter(|(_, state)| state.is_none()).map(|(minor, _)| *minor)
     }
+}
 
+impl Gate {
     /// Returns the first of the minor releases up to `release` in which the gate is locked without interruption.
     pub fn locked_since(&self, release: KubeletVersion) -> Option<u8> {
-        let newest_first = self.changes.iter().rev().skip_while(|(minor, _)| !release.at_least(*minor));
+        let newest_first = self.history.0.iter().rev().skip_while(|(minor, _)| !release.at_least(*minor));
         let locked = newest_first.take_while(|(_, state)| state.is_some_and(|state| state.locked));
         locked.last().map(|(minor, _)| *minor)
     }
-}
-
-impl Flag {
-    /// Returns the state in a release; `None` if the release does not know the flag.
-    pub fn state(&self, release: KubeletVersion) -> Option<FlagState> {
-        state_in(&self.changes, release)
-    }
-
-    /// Returns the first minor release in the tables that knows the flag.
-    pub fn since(&self) -> u8 {
-        self.changes.first().map_or(0, |(minor, _)| *minor)
-    }
-
-    /// Returns the minor release that removed the flag.
-    pub fn removed(&self) -> Option<u8> {
-        removed(&self.changes)
-    }
-}
-
-fn state_in<T: Copy>(changes: &[(u8, Option<T>)], release: KubeletVersion) -> Option<T> {
-    changes.iter().rev().find(|(minor, _)| release.at_least(*minor)).and_then(|(_, state)| *state)
-}
-
-fn removed<T>(changes: &[(u8, Option<T>)]) -> Option<u8> {
-    changes.last().filter(|(_, state)| state.is_none()).map(|(minor, _)| *minor)
 }
 
 /// Parses a change such as `29g1!`: the minor release, and the state that follows.
@@ -301,9 +282,9 @@ mod tests {
     fn a_gate_changes_with_the_release() {
         let gate = Tables::get().gate("APIListChunking").unwrap();
         let state = |stage, locked| Some(GateState { stage, default: true, locked });
-        assert_eq!(gate.state(release(28)), state(Stage::Beta, false));
-        assert_eq!(gate.state(release(32)), state(Stage::Ga, true));
-        assert_eq!((gate.state(release(33)), gate.removed()), (None, Some(33)));
+        assert_eq!(gate.history.state(release(28)), state(Stage::Beta, false));
+        assert_eq!(gate.history.state(release(32)), state(Stage::Ga, true));
+        assert_eq!((gate.history.state(release(33)), gate.history.removed()), (None, Some(33)));
         assert_eq!((gate.locked_since(release(31)), gate.locked_since(release(28))), (Some(29), None));
     }
 

@@ -98,6 +98,13 @@ impl Validation<'_> {
         self.refuse(StartCheck::ValueRefused, path, &format!("invalid configuration: {text}"));
     }
 
+    /// Adds a finding about an integer that is less than `least`. `text` returns the kubelet's message for the value.
+    fn check_minimum<T: Display>(&mut self, path: &str, least: i128, text: impl Fn(i128) -> T) {
+        if let Some(found) = self.settings.int(path).filter(|found| found.value < least) {
+            self.invalid(path, text(found.value));
+        }
+    }
+
     /// Adds a finding about values that contradict each other.
     fn contradiction(&mut self, path: &str, text: impl Display) {
         self.refuse(StartCheck::ValuesContradict, path, &format!("invalid configuration: {text}"));
@@ -110,7 +117,7 @@ impl Validation<'_> {
 
     /// Returns whether a feature gate is on; `None` if this release does not know the gate.
     fn gate(&self, name: &str) -> Option<bool> {
-        let state = Tables::get().gate(name)?.state(self.release)?;
+        let state = Tables::get().gate(name)?.history.state(self.release)?;
         let last = |name: &str| self.gates.iter().rev().find(|gate| gate.name == name).map(|gate| gate.on);
         if state.locked {
             return Some(state.default);
@@ -131,12 +138,9 @@ impl Validation<'_> {
     /// Checks the limits of numbers.
     fn check_numbers(&mut self) {
         for (path, flag) in NOT_NEGATIVE {
-            if let Some(found) = self.settings.int(path).filter(|found| found.value < 0) {
-                self.invalid(
-                    path,
-                    format_args!("{path} (--{flag}) {} must not be a negative number", found.value),
-                );
-            }
+            self.check_minimum(path, 0, |value| {
+                format!("{path} (--{flag}) {value} must not be a negative number")
+            });
         }
         for (path, flag, least, most, accepts_zero) in LIMITED {
             let Some(found) = self.settings.int(path) else { continue };
@@ -149,27 +153,21 @@ impl Validation<'_> {
                 self.invalid(path, text);
             }
         }
-        if let Some(found) = self.settings.int("nodeStatusMaxImages").filter(|found| found.value < -1) {
-            let text = format!(
-                "nodeStatusMaxImages (--node-status-max-images) {} must be -1 or greater",
-                found.value
-            );
-            self.invalid("nodeStatusMaxImages", text);
-        }
+        self.check_minimum("nodeStatusMaxImages", -1, |value| {
+            format!("nodeStatusMaxImages (--node-status-max-images) {value} must be -1 or greater")
+        });
         if self.settings.int("nodeLeaseDurationSeconds").is_some_and(|found| found.value < 0) {
             self.invalid("nodeLeaseDurationSeconds", "nodeLeaseDurationSeconds must be greater than 0");
         }
-        if let Some(pulls) = self.settings.int("maxParallelImagePulls") {
-            if pulls.value < 1 {
-                let text = format!("maxParallelImagePulls {} must be a positive number", pulls.value);
-                self.invalid("maxParallelImagePulls", text);
-            }
-            if pulls.value > 1 && self.settings.is_on("serializeImagePulls", false) {
-                self.contradiction(
-                    "maxParallelImagePulls",
-                    "maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is set to false",
-                );
-            }
+        self.check_minimum("maxParallelImagePulls", 1, |value| {
+            format!("maxParallelImagePulls {value} must be a positive number")
+        });
+        let pulls = self.settings.int("maxParallelImagePulls");
+        if pulls.is_some_and(|pulls| pulls.value > 1) && self.settings.is_on("serializeImagePulls", false) {
+            self.contradiction(
+                "maxParallelImagePulls",
+                "maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is set to false",
+            );
         }
         if let Some(found) = self.settings.number("memoryThrottlingFactor")
             && !(found.value > 0.0 && found.value <= 1.0)
@@ -316,13 +314,9 @@ impl Validation<'_> {
     /// Reports an enforcement without the cgroup that it needs.
     fn needs_cgroup(&mut self, path: &str, group: &str, knows_compressible: bool) {
         let enforcement = if knows_compressible {
-            format!(
-                "{:?} or {:?} included",
-                format!("{group}-reserved"),
-                format!("{group}-reserved-compressible")
-            )
+            format!("\"{group}-reserved\" or \"{group}-reserved-compressible\" included")
         } else {
-            format!("{:?} contained", format!("{group}-reserved"))
+            format!("\"{group}-reserved\" contained")
         };
         self.contradiction(path, format_args!(
             "{group}ReservedCgroup (--{group}-reserved-cgroup) must be specified when {enforcement} in enforceNodeAllocatable (--enforce-node-allocatable)"
@@ -375,35 +369,23 @@ impl Validation<'_> {
 
     /// Checks the fields that allow only certain words.
     fn check_choices(&mut self) {
-        let topology = "[\"none\" \"best-effort\" \"restricted\" \"single-numa-node\"]";
-        self.choice(
-            "topologyManagerPolicy",
-            &["none", "best-effort", "restricted", "single-numa-node"],
-            |value| {
-                format!(
-                    "topologyManagerPolicy (--topology-manager-policy) {value:?} must be one of: {topology}"
-                )
-            },
-        );
+        let policies = ["none", "best-effort", "restricted", "single-numa-node"];
+        self.choice("topologyManagerPolicy", &policies, |value| {
+            format!("topologyManagerPolicy (--topology-manager-policy) {value:?} must be one of: [\"none\" \"best-effort\" \"restricted\" \"single-numa-node\"]")
+        });
         self.choice("topologyManagerScope", &["container", "pod"], |value| {
             format!("topologyManagerScope (--topology-manager-scope) {value:?} must be one of: \"container\", or \"pod\"")
         });
         self.choice("hairpinMode", &["none", "hairpin-veth", "promiscuous-bridge"], |value| {
             format!("option {value:?} specified for hairpinMode (--hairpin-mode). Valid options are \"none\", \"hairpin-veth\" or \"promiscuous-bridge\"")
         });
-        let swap: &[&str] = if self.release.at_least(30) {
-            &["LimitedSwap", "NoSwap"]
+        let (valid, in_message): (&[&str], _) = if self.release.at_least(30) {
+            (&["LimitedSwap", "NoSwap"], "\"\", \"LimitedSwap\" or \"NoSwap\"")
         } else {
-            &["LimitedSwap", "UnlimitedSwap", "NoSwap"]
+            (&["LimitedSwap", "UnlimitedSwap", "NoSwap"], "\"\", \"LimitedSwap\", or \"UnlimitedSwap\"")
         };
-        let release = self.release;
-        self.choice("memorySwap.swapBehavior", swap, |value| {
-            let valid = if release.at_least(30) {
-                "\"\", \"LimitedSwap\" or \"NoSwap\""
-            } else {
-                "\"\", \"LimitedSwap\", or \"UnlimitedSwap\""
-            };
-            format!("memorySwap.swapBehavior {value:?} must be one of: {valid}")
+        self.choice("memorySwap.swapBehavior", valid, |value| {
+            format!("memorySwap.swapBehavior {value:?} must be one of: {in_message}")
         });
         if self.settings.non_empty("memorySwap.swapBehavior").is_some() && self.is_off("NodeSwap") {
             self.needs_gate(
@@ -437,27 +419,21 @@ impl Validation<'_> {
         if !self.release.at_least(30) {
             return;
         }
-        if self.settings.int("containerLogMaxWorkers").is_some_and(|found| found.value < 1) {
-            self.invalid(
-                "containerLogMaxWorkers",
-                "containerLogMaxWorkers must be greater than or equal to 1",
-            );
-        }
+        self.check_minimum(
+            "containerLogMaxWorkers",
+            1,
+            |_| "containerLogMaxWorkers must be greater than or equal to 1",
+        );
         // Zero is an error here: the kubelet sets the default only if this field, a pointer, is absent.
-        if self
-            .settings
-            .nanoseconds("containerLogMonitorInterval")
-            .is_some_and(|found| found.value < 3 * SECOND)
-        {
+        let interval = self.settings.nanoseconds("containerLogMonitorInterval");
+        if interval.is_some_and(|found| found.value < 3 * SECOND) {
             self.invalid(
                 "containerLogMonitorInterval",
                 "containerLogMonitorInterval must be a positive time duration greater than or equal to 3s",
             );
         }
-        if self.release.at_least(33)
-            && self.settings.int("containerLogMaxFiles").is_some_and(|found| found.value <= 1)
-        {
-            self.invalid("containerLogMaxFiles", "containerLogMaxFiles must be greater than 1");
+        if self.release.at_least(33) {
+            self.check_minimum("containerLogMaxFiles", 2, |_| "containerLogMaxFiles must be greater than 1");
         }
     }
 

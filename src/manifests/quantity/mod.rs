@@ -217,6 +217,13 @@ const fn is_endless(scale: i32) -> bool {
     scale.unsigned_abs() > ENDLESS_POWER.unsigned_abs()
 }
 
+/// The decimal suffixes, each with its power of ten.
+const POWERS_OF_TEN: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
+/// The binary suffixes, each with its power of two.
+const POWERS_OF_TWO: [(&str, i32); 7] =
+    [("", 0), ("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
+
 /// The factor that a suffix means.
 enum Suffix {
     /// Two to this power.
@@ -228,32 +235,21 @@ enum Suffix {
 impl Suffix {
     /// Parses a suffix.
     fn of(text: &str) -> Result<Self, NotAQuantity> {
-        let si = |exponent| Self::Ten { exponent, format: Format::DecimalSi };
-        Ok(match text {
-            "n" => si(-9),
-            "u" => si(-6),
-            "m" => si(-3),
-            "" => si(0),
-            "k" => si(3),
-            "M" => si(6),
-            "G" => si(9),
-            "T" => si(12),
-            "P" => si(15),
-            "E" => si(18),
-            "Ki" => Self::Two(10),
-            "Mi" => Self::Two(20),
-            "Gi" => Self::Two(30),
-            "Ti" => Self::Two(40),
-            "Pi" => Self::Two(50),
-            "Ei" => Self::Two(60),
-            _ => {
-                let power = text.strip_prefix(['e', 'E']).ok_or(NotAQuantity::Suffix)?;
-                let power: i64 = power.parse().map_err(|_| NotAQuantity::Suffix)?;
-                // Go truncates the exponent to 32 bits here.
-                let low = u32::try_from(power & i64::from(u32::MAX)).unwrap_or_default();
-                Self::Ten { exponent: low.cast_signed(), format: Format::DecimalExponent }
-            }
-        })
+        let power_in = |table: &[(&str, i32)]| {
+            let row = table.iter().find(|(suffix, _)| *suffix == text);
+            row.map(|(_, power)| *power)
+        };
+        if let Some(exponent) = power_in(&POWERS_OF_TEN) {
+            return Ok(Self::Ten { exponent, format: Format::DecimalSi });
+        }
+        if let Some(exponent) = power_in(&POWERS_OF_TWO) {
+            return Ok(Self::Two(exponent));
+        }
+        let power = text.strip_prefix(['e', 'E']).ok_or(NotAQuantity::Suffix)?;
+        let power: i64 = power.parse().map_err(|_| NotAQuantity::Suffix)?;
+        // Go truncates the exponent to 32 bits here.
+        let low = u32::try_from(power & i64::from(u32::MAX)).unwrap_or_default();
+        Ok(Self::Ten { exponent: low.cast_signed(), format: Format::DecimalExponent })
     }
 
     /// Returns the format in which the kubelet prints a quantity with this suffix.
@@ -412,7 +408,7 @@ impl Quantity {
             && let Some(whole) = number.rescaled(0)
         {
             let (digits, factors) = without_factor(whole.unscaled, 1024, 6);
-            let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(factors).copied().unwrap_or_default();
+            let suffix = POWERS_OF_TWO.get(factors).map(|(suffix, _)| *suffix).unwrap_or_default();
             return format!("{digits}{suffix}");
         }
         let scale = number.scale;
@@ -420,19 +416,11 @@ impl Quantity {
         number = number.rescaled(multiple_of_three).unwrap_or(number);
         let (digits, factors) = without_factor(number.unscaled, 1000, usize::MAX);
         let exponent = i32::try_from(factors).unwrap_or_default() * 3 - number.scale;
-        let suffix = match (self.format, exponent) {
-            (_, 0) => String::new(),
-            (Format::DecimalExponent, exponent) => format!("e{exponent}"),
-            (_, -9) => "n".to_owned(),
-            (_, -6) => "u".to_owned(),
-            (_, -3) => "m".to_owned(),
-            (_, 3) => "k".to_owned(),
-            (_, 6) => "M".to_owned(),
-            (_, 9) => "G".to_owned(),
-            (_, 12) => "T".to_owned(),
-            (_, 15) => "P".to_owned(),
-            (_, 18) => "E".to_owned(),
-            (_, exponent) => format!("e{exponent}"),
+        let suffix = match POWERS_OF_TEN.iter().find(|(_, power)| *power == exponent) {
+            Some((suffix, power)) if *power == 0 || self.format != Format::DecimalExponent => {
+                (*suffix).to_owned()
+            }
+            _ => format!("e{exponent}"),
         };
         format!("{digits}{suffix}")
     }

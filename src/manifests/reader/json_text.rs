@@ -18,8 +18,8 @@ fn write(node: &ManifestNode, text: &mut String) {
         Value::Bool(truth) => text.push_str(if *truth { "true" } else { "false" }),
         Value::Int(number) => text.push_str(&number.to_string()),
         Value::Float(number) => text.push_str(&float(*number)),
-        Value::Str(string) => quoted(string, text),
-        Value::Quantity(amount) => quoted(&amount.to_string(), text),
+        Value::Str(string) => push_quoted(string, text),
+        Value::Quantity(amount) => push_quoted(&amount.to_string(), text),
         Value::List(items) => {
             text.push('[');
             for (number, item) in items.iter().enumerate() {
@@ -38,7 +38,7 @@ fn write(node: &ManifestNode, text: &mut String) {
                 if number > 0 {
                     text.push(',');
                 }
-                quoted(&entry.key, text);
+                push_quoted(&entry.key, text);
                 text.push(':');
                 write(&entry.value, text);
             }
@@ -61,7 +61,8 @@ pub fn float(number: f64) -> String {
     }
 }
 
-fn quoted(string: &str, text: &mut String) {
+/// Appends a string in quotes to the JSON text. Like Go, it also escapes characters that are special in HTML.
+pub fn push_quoted(string: &str, text: &mut String) {
     text.push('"');
     for letter in string.chars() {
         match letter {

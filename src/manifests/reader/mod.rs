@@ -15,7 +15,7 @@ mod yaml;
 
 use std::sync::Arc;
 
-pub use json_text::{float, json_text};
+pub use json_text::{float, json_text, push_quoted};
 
 use super::report::ReaderNotes;
 use super::tree::{ManifestNode, Position, Value};

@@ -54,22 +54,10 @@ fn agrees(annotation: &str, field: &PodField<'_>) -> bool {
 /// Validates a seccomp profile of the pod or of containers (`owners`).
 fn seccomp(validator: &mut Validator, value: &PodField<'_>, owners: &[PodField<'_>]) {
     let profile = value.str();
-    match profile {
-        "runtime/default" | "docker/default" | "unconfined" => {}
-        other => match other.strip_prefix("localhost/") {
-            Some(path) => {
-                if let Some(wrong) = names::descending_path(path) {
-                    validator.invalid(Check::OtherRule, value, wrong);
-                }
-            }
-            None => {
-                validator.invalid(
-                    Check::OtherRule,
-                    value,
-                    "must be runtime/default, unconfined or localhost/<path>",
-                );
-            }
-        },
+    if let Some(path) = profile.strip_prefix("localhost/") {
+        validator.problem(Check::OtherRule, value, names::descending_path(path));
+    } else if !matches!(profile, "runtime/default" | "docker/default" | "unconfined") {
+        validator.invalid(Check::OtherRule, value, "must be runtime/default, unconfined or localhost/<path>");
     }
     for owner in owners {
         let field = owner.get("securityContext").get("seccompProfile");

@@ -1,6 +1,6 @@
 //! Validates the volume claim template of an ephemeral volume.
 
-use super::validator::{Validator, ViolationKind};
+use super::validator::Validator;
 use crate::manifests::Check;
 use crate::manifests::pod_field::PodField;
 use crate::manifests::quantity::Quantity;
@@ -36,18 +36,14 @@ fn metadata(validator: &mut Validator, at: &PodField<'_>) {
         }
     }
     for (entry, value) in at.get("annotations").entries() {
-        if let Some(wrong) = names::qualified(&entry.key.to_lowercase()) {
-            validator.invalid(Check::Volume, &value, wrong);
-        }
+        validator.problem(Check::Volume, &value, names::qualified(&entry.key.to_lowercase()));
     }
 }
 
 fn spec(validator: &mut Validator, spec: &PodField<'_>) {
     const MODES: &[&str] = &["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
     let modes = spec.get("accessModes");
-    if modes.is_empty() {
-        validator.required(Check::Volume, &modes, "at least one access mode is required");
-    }
+    validator.not_empty(Check::Volume, &modes, "at least one access mode is required");
     for mode in modes.items() {
         validator.one_of(Check::Volume, &mode, MODES);
     }
@@ -65,12 +61,8 @@ fn spec(validator: &mut Validator, spec: &PodField<'_>) {
         validator.invalid(Check::Volume, &storage, "must be greater than 0");
     }
     let class = spec.get("storageClassName");
-    if let (false, Some(wrong)) = (class.is_empty(), names::subdomain(class.str())) {
-        validator.invalid(Check::Volume, &class, wrong);
-    }
-    if spec.get("volumeMode").is_set() {
-        validator.one_of(Check::Volume, &spec.get("volumeMode"), &["Block", "Filesystem"]);
-    }
+    validator.optional_text(Check::Volume, &class, names::subdomain);
+    validator.optional_one_of(Check::Volume, &spec.get("volumeMode"), &["Block", "Filesystem"]);
     for field in ["dataSource", "dataSourceRef"] {
         data_source(validator, &spec.get(field));
     }
@@ -82,11 +74,7 @@ fn spec(validator: &mut Validator, spec: &PodField<'_>) {
 fn data_source_fields(validator: &mut Validator, spec: &PodField<'_>) {
     let (old, new) = (spec.get("dataSource"), spec.get("dataSourceRef"));
     let namespace = new.get("namespace");
-    if !namespace.is_empty()
-        && let Some(wrong) = names::label(namespace.str())
-    {
-        validator.invalid(Check::Volume, &namespace, wrong);
-    }
+    validator.optional_text(Check::Volume, &namespace, names::label);
     if !old.is_set() || !new.is_set() {
         return;
     }
@@ -110,22 +98,13 @@ fn data_source(validator: &mut Validator, source: &PodField<'_>) {
         return;
     }
     for field in ["name", "kind"] {
-        if source.get(field).is_empty() {
-            validator.required(Check::Volume, &source.get(field), "is required for a data source");
-        }
+        validator.not_empty(Check::Volume, &source.get(field), "is required for a data source");
     }
     let group = source.get("apiGroup");
-    if validator.version.at_least(29)
-        && let (false, Some(wrong)) = (group.is_empty(), names::subdomain(group.str()))
-    {
-        validator.invalid(Check::Volume, &group, wrong);
+    if validator.version.at_least(29) {
+        validator.optional_text(Check::Volume, &group, names::subdomain);
     }
     if group.is_empty() && source.get("kind").str() != "PersistentVolumeClaim" {
-        validator.violation(
-            Check::Volume,
-            source,
-            ViolationKind::Invalid,
-            "needs an apiGroup, unless it is a PersistentVolumeClaim",
-        );
+        validator.invalid(Check::Volume, source, "needs an apiGroup, unless it is a PersistentVolumeClaim");
     }
 }

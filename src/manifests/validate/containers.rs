@@ -48,14 +48,13 @@ pub fn init(validator: &mut Validator, pod: &PodContext<'_>) {
         if is_sidecar {
             probes::validate(validator, &container, &pod.spec);
         } else {
-            for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
-                if container.get(field).is_set() {
-                    validator.forbidden(
-                        Check::Probe,
-                        &container.get(field),
-                        "may not be set for init containers without restartPolicy: Always",
-                    );
-                }
+            let forbidden = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
+            for (_, field) in container.present(&forbidden) {
+                validator.forbidden(
+                    Check::Probe,
+                    &field,
+                    "may not be set for init containers without restartPolicy: Always",
+                );
             }
         }
         init_resize(validator, &container.get("resizePolicy"), is_sidecar);
@@ -86,11 +85,7 @@ fn init_resize(validator: &mut Validator, resize: &PodField<'_>, is_sidecar: boo
 /// Validates the fields that have the same rules for all containers.
 fn common(validator: &mut Validator, pod: &PodContext<'_>, container: &PodField<'_>) {
     let name = container.get("name");
-    if name.is_empty() {
-        validator.required(Check::Containers, &name, "a container needs a name");
-    } else if let Some(wrong) = names::label(name.str()) {
-        validator.invalid(Check::Containers, &name, wrong);
-    }
+    validator.required_text(Check::Containers, &name, "a container needs a name", names::label);
     let image = container.get("image");
     if image.is_empty() {
         validator.required(Check::Containers, &image, "a container needs an image");

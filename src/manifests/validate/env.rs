@@ -19,6 +19,10 @@ const FIELDS: &[&str] = &[
     "status.podIPs",
 ];
 
+/// The first minor release that accepts `status.hostIPs` in a file. Earlier releases need the feature gate `PodHostIPs`,
+/// which does not apply to files.
+pub const HOST_IPS_SINCE: u8 = 32;
+
 /// All fields to which any reference in the API may refer. A field that is only here gives another error than an unknown
 /// field.
 const KNOWN_FIELDS: &[&str] = &[
@@ -41,39 +45,25 @@ const KNOWN_FIELDS: &[&str] = &[
 /// Validates `env` and `envFrom` of one container.
 pub fn validate(validator: &mut Validator, container: &PodField<'_>, spec: &PodField<'_>) {
     let volumes = spec.get("volumes").items();
-    let is_relaxed = validator.applies_feature_gates();
+    let name_rule: names::TextRule =
+        if validator.applies_feature_gates() { names::relaxed_env } else { names::strict_env };
     for variable in container.get("env").items() {
         let name = variable.get("name");
-        if name.is_empty() {
-            validator.required(Check::OtherRule, &name, "an environment variable needs a name");
-        } else if let Some(wrong) = names::env(name.str(), is_relaxed) {
-            validator.invalid(Check::OtherRule, &name, wrong);
-        }
+        validator.required_text(Check::OtherRule, &name, "an environment variable needs a name", name_rule);
         value_from(validator, &variable, &volumes);
     }
     for source in container.get("envFrom").items() {
-        let prefix = source.get("prefix");
-        if let (false, Some(wrong)) = (prefix.is_empty(), names::env(prefix.str(), is_relaxed)) {
-            validator.invalid(Check::OtherRule, &prefix, wrong);
+        validator.optional_text(Check::OtherRule, &source.get("prefix"), name_rule);
+        let references = source.present(&["configMapRef", "secretRef"]);
+        for (_, reference) in &references {
+            object_name(validator, &reference.get("name"), names::object_prefix);
         }
-        let mut given = 0;
-        for kind in ["configMapRef", "secretRef"] {
-            let reference = source.get(kind);
-            if reference.is_set() {
-                given += 1;
-                object_name(validator, &reference.get("name"), names::object_prefix);
-            }
-        }
-        exactly_one(validator, &source, given, "configMapRef or secretRef");
+        exactly_one(validator, &source, references.len(), "configMapRef or secretRef");
     }
 }
 
-fn object_name(validator: &mut Validator, name: &PodField<'_>, rule: fn(&str) -> names::FormatProblem) {
-    if name.is_empty() {
-        validator.required(Check::OtherRule, name, "the name of the object is required");
-    } else if let Some(wrong) = rule(name.str()) {
-        validator.invalid(Check::OtherRule, name, wrong);
-    }
+fn object_name(validator: &mut Validator, name: &PodField<'_>, rule: names::TextRule) {
+    validator.required_text(Check::OtherRule, name, "the name of the object is required", rule);
 }
 
 fn exactly_one(validator: &mut Validator, at: &PodField<'_>, given: usize, what: &str) {
@@ -90,40 +80,28 @@ fn value_from(validator: &mut Validator, variable: &PodField<'_>, volumes: &[Pod
     if !source.is_set() {
         return;
     }
-    let mut given = 0;
-    if source.get("fieldRef").is_set() {
-        given += 1;
-        field_ref(validator, &source.get("fieldRef"), FIELDS);
-    }
-    if source.get("resourceFieldRef").is_set() {
-        given += 1;
-        super::resource_field::validate(validator, &source.get("resourceFieldRef"), false);
-    }
-    for kind in ["configMapKeyRef", "secretKeyRef"] {
-        let reference = source.get(kind);
-        if reference.is_set() {
-            given += 1;
-            object_name(validator, &reference.get("name"), names::subdomain);
-            let key = reference.get("key");
-            if key.is_empty() {
-                validator.required(Check::OtherRule, &key, "the key is required");
-            } else if let Some(wrong) = names::config_key(key.str()) {
-                validator.invalid(Check::OtherRule, &key, wrong);
+    let references =
+        source.present(&["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"]);
+    for (kind, reference) in &references {
+        match *kind {
+            "fieldRef" => field_ref(validator, reference, FIELDS),
+            "resourceFieldRef" => super::resource_field::validate(validator, reference, false),
+            "fileKeyRef" => file_key(validator, reference, volumes),
+            _ => {
+                object_name(validator, &reference.get("name"), names::subdomain);
+                let key = reference.get("key");
+                validator.required_text(Check::OtherRule, &key, "the key is required", names::config_key);
             }
         }
     }
-    if source.get("fileKeyRef").is_set() {
-        given += 1;
-        file_key(validator, &source.get("fileKeyRef"), volumes);
-    }
-    if given > 0 && !variable.get("value").is_empty() {
+    if !references.is_empty() && !variable.get("value").is_empty() {
         validator.invalid(Check::OtherRule, &source, "may not be combined with a value that is not empty");
         return;
     }
     exactly_one(
         validator,
         &source,
-        given,
+        references.len(),
         "fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef or fileKeyRef",
     );
 }
@@ -131,19 +109,10 @@ fn value_from(validator: &mut Validator, variable: &PodField<'_>, volumes: &[Pod
 /// Validates `fileKeyRef`.
 fn file_key(validator: &mut Validator, reference: &PodField<'_>, volumes: &[PodField<'_>]) {
     let volume = reference.get("volumeName");
-    if volume.is_empty() {
-        validator.required(Check::OtherRule, &volume, "the volume is required");
-    } else if let Some(wrong) = names::label(volume.str()) {
-        validator.invalid(Check::OtherRule, &volume, wrong);
-    }
+    validator.required_text(Check::OtherRule, &volume, "the volume is required", names::label);
     match volumes.iter().rfind(|item| item.get("name").str() == volume.str()) {
         None => {
-            validator.violation(
-                Check::OtherRule,
-                &volume,
-                ViolationKind::NotFound,
-                "the pod has no volume with this name",
-            );
+            validator.not_found(Check::OtherRule, &volume, "the pod has no volume with this name");
         }
         Some(found) if !found.get("emptyDir").is_set() => {
             validator.invalid(Check::OtherRule, &volume, "must be a volume of type emptyDir");
@@ -151,29 +120,18 @@ fn file_key(validator: &mut Validator, reference: &PodField<'_>, volumes: &[PodF
         Some(_) => {}
     }
     let path = reference.get("path");
-    if path.is_empty() {
-        validator.required(Check::OtherRule, &path, "the path of the file is required");
-    } else if let Some(wrong) = names::no_backsteps(path.str()) {
-        validator.invalid(Check::OtherRule, &path, wrong);
-    }
+    validator.required_text(Check::OtherRule, &path, "the path of the file is required", names::no_backsteps);
     let key = reference.get("key");
-    if key.is_empty() {
-        validator.required(Check::OtherRule, &key, "the key is required");
-    } else if let Some(wrong) = names::env(key.str(), true) {
-        validator.invalid(Check::OtherRule, &key, wrong);
-    }
+    validator.required_text(Check::OtherRule, &key, "the key is required", names::relaxed_env);
 }
 
 /// Validates a reference to a field of the pod itself.
 pub fn field_ref(validator: &mut Validator, reference: &PodField<'_>, allowed: &[&str]) {
     let version = reference.get("apiVersion");
     let path = reference.get("fieldPath");
-    if version.is_empty() {
-        validator.required(Check::OtherRule, &version, "the version is required");
-        return;
-    }
-    if path.is_empty() {
-        validator.required(Check::OtherRule, &path, "the path of the field is required");
+    if !validator.not_empty(Check::OtherRule, &version, "the version is required")
+        || !validator.not_empty(Check::OtherRule, &path, "the path of the field is required")
+    {
         return;
     }
     if version.str() != "v1" {
@@ -182,8 +140,10 @@ pub fn field_ref(validator: &mut Validator, reference: &PodField<'_>, allowed: &
     }
     if let Some((map, key)) = subscript(path.str()) {
         match map {
-            "metadata.annotations" => check_key(validator, &path, &key.to_lowercase()),
-            "metadata.labels" => check_key(validator, &path, key),
+            "metadata.annotations" => {
+                validator.problem(Check::OtherRule, &path, names::qualified(&key.to_lowercase()));
+            }
+            "metadata.labels" => validator.problem(Check::OtherRule, &path, names::qualified(key)),
             _ => {
                 validator.invalid(
                     Check::OtherRule,
@@ -200,20 +160,8 @@ pub fn field_ref(validator: &mut Validator, reference: &PodField<'_>, allowed: &
     } else if !allowed.contains(&text) {
         let why = format!("is not allowed here; allowed are {}", allowed.join(", "));
         validator.violation(Check::OtherRule, &path, ViolationKind::Unsupported, &why);
-    } else if text == "status.hostIPs" && host_ips_forbidden(validator) {
+    } else if text == "status.hostIPs" && !validator.version.at_least(HOST_IPS_SINCE) {
         validator.forbidden(Check::OtherRule, &path, "status.hostIPs is not available in this release");
-    }
-}
-
-/// Whether this release rejects `status.hostIPs`. Before 1.32 it needs the feature gate `PodHostIPs`, which does not apply
-/// to files.
-fn host_ips_forbidden(validator: &Validator) -> bool {
-    !validator.version.at_least(32)
-}
-
-fn check_key(validator: &mut Validator, path: &PodField<'_>, key: &str) {
-    if let Some(wrong) = names::qualified(key) {
-        validator.invalid(Check::OtherRule, path, wrong);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Validates metadata: name, labels, annotations, owners, finalizers, managed fields.
 
-use super::validator::{Validator, ViolationKind};
+use super::validator::Validator;
 use crate::manifests::Check;
 use crate::manifests::pod_field::PodField;
 use crate::manifests::report::PodIdentity;
@@ -16,11 +16,10 @@ const HASH_DIGITS: usize = 32;
 
 /// Validates `metadata`. `identity` has the pod's full name, with the node's name.
 pub fn validate(validator: &mut Validator, meta: &PodField<'_>, identity: &PodIdentity) {
-    generate_name(validator, &meta.get("generateName"));
+    // A trailing dash is valid, because the API server would append text to the prefix.
+    validator.optional_text(Check::BadMetadata, &meta.get("generateName"), names::object_prefix);
     name(validator, &meta.get("name"), identity);
-    if let Some(wrong) = names::label(&identity.namespace) {
-        validator.invalid(Check::BadMetadata, &meta.get("namespace"), wrong);
-    }
+    validator.problem(Check::BadMetadata, &meta.get("namespace"), names::label(&identity.namespace));
     if meta.get("generation").int() < 0 {
         validator.invalid(Check::BadMetadata, &meta.get("generation"), "must be greater than or equal to 0");
     }
@@ -29,16 +28,6 @@ pub fn validate(validator: &mut Validator, meta: &PodField<'_>, identity: &PodId
     owners(validator, &meta.get("ownerReferences"));
     finalizers(validator, &meta.get("finalizers"));
     managed_fields(validator, &meta.get("managedFields"));
-}
-
-fn generate_name(validator: &mut Validator, at: &PodField<'_>) {
-    if at.is_empty() {
-        return;
-    }
-    // A trailing dash is valid, because the API server would append text to the prefix.
-    if let Some(wrong) = names::object_prefix(at.str()) {
-        validator.invalid(Check::BadMetadata, at, wrong);
-    }
 }
 
 /// Validates the pod's full name.
@@ -56,9 +45,7 @@ pub fn labels(validator: &mut Validator, check: Check, at: &PodField<'_>) {
         if let Some(wrong) = names::qualified(&entry.key) {
             validator.invalid(check, &value, &format!("the key `{}` {wrong}", entry.key));
         }
-        if let Some(wrong) = names::label_value(value.str()) {
-            validator.invalid(check, &value, wrong);
-        }
+        validator.text(check, &value, names::label_value);
     }
 }
 
@@ -80,12 +67,7 @@ fn annotations(validator: &mut Validator, meta: &PodField<'_>) {
     let uid = meta.get("uid").str().len();
     let total = in_file + HASH_KEY.len() + if uid == 0 { HASH_DIGITS } else { uid };
     if total > ANNOTATION_BYTES {
-        validator.violation(
-            Check::BadMetadata,
-            &at,
-            ViolationKind::TooLong,
-            "all annotations together may have at most 262144 bytes",
-        );
+        validator.too_long(Check::BadMetadata, &at, "all annotations together may have at most 262144 bytes");
     }
 }
 
@@ -120,9 +102,7 @@ fn finalizers(validator: &mut Validator, at: &PodField<'_>) {
     const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
     let items = at.items();
     for item in &items {
-        if let Some(wrong) = names::qualified(item.str()) {
-            validator.invalid(Check::BadMetadata, item, wrong);
-        }
+        validator.text(Check::BadMetadata, item, names::qualified);
         if !item.str().contains('/') && !STANDARD.contains(&item.str()) {
             validator.invalid(
                 Check::BadMetadata,
@@ -148,12 +128,7 @@ fn managed_fields(validator: &mut Validator, at: &PodField<'_>) {
         }
         let manager = entry.get("manager");
         if manager.str().len() > 128 {
-            validator.violation(
-                Check::BadMetadata,
-                &manager,
-                ViolationKind::TooLong,
-                "may not be longer than 128 bytes",
-            );
+            validator.too_long(Check::BadMetadata, &manager, "may not be longer than 128 bytes");
         }
         if manager
             .str()
@@ -164,12 +139,7 @@ fn managed_fields(validator: &mut Validator, at: &PodField<'_>) {
         }
         let subresource = entry.get("subresource");
         if subresource.str().len() > 256 {
-            validator.violation(
-                Check::BadMetadata,
-                &subresource,
-                ViolationKind::TooLong,
-                "may not be longer than 256 bytes",
-            );
+            validator.too_long(Check::BadMetadata, &subresource, "may not be longer than 256 bytes");
         }
     }
 }

@@ -2,12 +2,15 @@
 
 use std::collections::HashSet;
 
-use super::validator::{Validator, ViolationKind};
+use super::validator::Validator;
 use crate::manifests::Check;
 use crate::manifests::pod_field::PodField;
 
 use super::names;
 use super::pod_context::PodContext;
+
+/// The message about a name for which the pod has no volume.
+const NO_VOLUME: &str = "the pod has no volume with this name, or the volume is not valid";
 
 /// Validates the mounts of one container.
 pub fn validate(validator: &mut Validator, pod: &PodContext<'_>, container: &PodField<'_>) {
@@ -17,9 +20,7 @@ pub fn validate(validator: &mut Validator, pod: &PodContext<'_>, container: &Pod
         let name = mount.get("name");
         known_volume(validator, pod, &name);
         let path = mount.get("mountPath");
-        if path.is_empty() {
-            validator.required(Check::Volume, &path, "a mount needs a path");
-        }
+        validator.not_empty(Check::Volume, &path, "a mount needs a path");
         if !paths.insert(path.str()) {
             validator.invalid(Check::Volume, &path, "must be unique in the container");
         }
@@ -38,16 +39,9 @@ pub fn validate(validator: &mut Validator, pod: &PodContext<'_>, container: &Pod
 
 /// Validates that the volume exists. An invalid volume counts as missing.
 fn known_volume(validator: &mut Validator, pod: &PodContext<'_>, name: &PodField<'_>) {
-    if name.is_empty() {
-        validator.required(Check::Volume, name, "the name of the volume is required");
-    }
+    validator.not_empty(Check::Volume, name, "the name of the volume is required");
     if !pod.volumes.contains_key(name.str()) {
-        validator.violation(
-            Check::Volume,
-            name,
-            ViolationKind::NotFound,
-            "the pod has no volume with this name, or the volume is not valid",
-        );
+        validator.not_found(Check::Volume, name, NO_VOLUME);
         validator.fix("add the volume to spec.volumes, or correct the name");
     }
 }
@@ -62,9 +56,7 @@ fn field_of_list<'a>(mount: &PodField<'a>, field: &str) -> PodField<'a> {
 fn sub_paths(validator: &mut Validator, mount: &PodField<'_>) {
     let (path, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
     for at in [&path, &expression] {
-        if let (false, Some(wrong)) = (at.is_empty(), names::descending_path(at.str())) {
-            validator.invalid(Check::Volume, at, wrong);
-        }
+        validator.optional_text(Check::Volume, at, names::descending_path);
     }
     if !path.is_empty() && !expression.is_empty() {
         validator.invalid(Check::Volume, &expression, "may not be combined with subPath");
@@ -122,32 +114,19 @@ pub fn devices(validator: &mut Validator, pod: &PodContext<'_>, container: &PodF
     let mut seen_paths = HashSet::new();
     for device in container.get("volumeDevices").items() {
         let (name, path) = (device.get("name"), device.get("devicePath"));
-        if name.is_empty() {
-            validator.required(Check::Volume, &name, "the name of the volume is required");
-        }
-        if path.is_empty() {
-            validator.required(Check::Volume, &path, "a device needs a path");
-        }
+        validator.not_empty(Check::Volume, &name, "the name of the volume is required");
+        validator.not_empty(Check::Volume, &path, "a device needs a path");
         if !seen_names.insert(name.str()) {
             validator.invalid(Check::Volume, &name, "must be unique in the container");
         }
         if !path.is_empty() {
-            if let Some(wrong) = names::no_backsteps(path.str()) {
-                validator.invalid(Check::Volume, &path, wrong);
-            }
+            validator.text(Check::Volume, &path, names::no_backsteps);
             if !seen_paths.insert(path.str()) {
                 validator.invalid(Check::Volume, &path, "must be unique in the container");
             }
         }
         match pod.volumes.get(name.str()) {
-            None => {
-                validator.violation(
-                    Check::Volume,
-                    &name,
-                    ViolationKind::NotFound,
-                    "the pod has no volume with this name, or the volume is not valid",
-                );
-            }
+            None => validator.not_found(Check::Volume, &name, NO_VOLUME),
             Some(volume)
                 if !volume.get("persistentVolumeClaim").is_set() && !volume.get("ephemeral").is_set() =>
             {

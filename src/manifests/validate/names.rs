@@ -7,6 +7,9 @@ use crate::kubelet::is_address;
 /// wrong.
 pub type FormatProblem = Option<&'static str>;
 
+/// A rule for the format of a text.
+pub type TextRule = fn(&str) -> FormatProblem;
+
 const LABEL: &str =
     "must be at most 63 lower-case letters, digits and `-`, and start and end with a letter or digit";
 const SUBDOMAIN: &str = "must be lower-case letters, digits, `-` and `.`, each part between dots starting and ending with a letter or digit";
@@ -15,6 +18,10 @@ const QUALIFIED: &str =
 
 fn alphanumeric_lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
 /// Whether `is_allowed` is true for all bytes of a text, and `is_end` for the first and the last byte.
@@ -72,11 +79,7 @@ pub fn relaxed_search(text: &str) -> FormatProblem {
 
 /// Whether a text is valid as the part after the `/` of a qualified name (`prefix/name`), or as the value of a label.
 fn is_name_part(text: &str) -> bool {
-    let alphanumeric = |byte: u8| byte.is_ascii_alphanumeric();
-    text.len() <= 63
-        && consists_of(text, alphanumeric, |byte| {
-            byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
-        })
+    text.len() <= 63 && consists_of(text, |byte| byte.is_ascii_alphanumeric(), is_name_byte)
 }
 
 /// Validates `name` or `dns.prefix/name`.
@@ -94,15 +97,16 @@ pub fn label_value(text: &str) -> FormatProblem {
         .then_some("must be empty or at most 63 letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit")
 }
 
-/// Validates the name of an environment variable, by the old rule or by the relaxed rule that allows almost any text.
-pub fn env(text: &str, relaxed: bool) -> FormatProblem {
-    if relaxed {
-        let good = !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
-        return (!good).then_some("must be printable ASCII characters other than `=`");
-    }
-    let shape = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+/// Validates the name of an environment variable by the relaxed rule, which allows almost any text.
+pub fn relaxed_env(text: &str) -> FormatProblem {
+    let good = !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
+    (!good).then_some("must be printable ASCII characters other than `=`")
+}
+
+/// Validates the name of an environment variable by the old rule.
+pub fn strict_env(text: &str) -> FormatProblem {
     let digit_first = text.bytes().next().is_none_or(|byte| byte.is_ascii_digit());
-    if digit_first || !text.bytes().all(shape) {
+    if digit_first || !text.bytes().all(is_name_byte) {
         return Some("must be letters, digits, `_`, `-` and `.`, and must not start with a digit");
     }
     dots(text)
@@ -115,8 +119,7 @@ fn dots(text: &str) -> FormatProblem {
 
 /// Validates a key of a config map or a secret.
 pub fn config_key(text: &str) -> FormatProblem {
-    let shape = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if text.is_empty() || text.len() > 253 || !text.bytes().all(shape) {
+    if text.is_empty() || text.len() > 253 || !text.bytes().all(is_name_byte) {
         return Some("must be at most 253 letters, digits, `-`, `_` and `.`");
     }
     dots(text)
@@ -228,12 +231,8 @@ mod tests {
 
     #[test]
     fn environment_names_have_a_strict_and_a_relaxed_rule() {
-        assert_rule(
-            |text| env(text, false),
-            &["A", "_a.b-c", ".a"],
-            &["", "1A", "a b", "a=b", ".", "..", "..a"],
-        );
-        assert_rule(|text| env(text, true), &["1A", "a b", ".."], &["", "a=b", "ä", "a\n"]);
+        assert_rule(strict_env, &["A", "_a.b-c", ".a"], &["", "1A", "a b", "a=b", ".", "..", "..a"]);
+        assert_rule(relaxed_env, &["1A", "a b", ".."], &["", "a=b", "ä", "a\n"]);
     }
 
     #[test]

@@ -120,40 +120,34 @@ fn is_linux_signal(name: &str) -> bool {
 /// Validates that a probe or a hook has exactly one handler of these kinds, and the handler's fields. `missing` is the
 /// message if it has none.
 fn handler(validator: &mut Validator, check: Check, at: &PodField<'_>, kinds: &[&str], missing: &str) {
-    let handlers: Vec<&str> = kinds.iter().filter(|kind| at.get(kind).is_set()).copied().collect();
-    let Some((first, others)) = handlers.split_first() else {
+    let handlers = at.present(kinds);
+    let Some(((kind, action), others)) = handlers.split_first() else {
         validator.required(check, at, missing);
         return;
     };
-    for other in others {
-        validator.forbidden(check, &at.get(other), "may not have more than one handler");
+    for (_, other) in others {
+        validator.forbidden(check, other, "may not have more than one handler");
     }
-    let action = at.get(first);
-    match *first {
+    match *kind {
         "exec" if action.get("command").is_empty() => {
             validator.required(check, &action.get("command"), "the command is required");
         }
-        "httpGet" => http_get(validator, check, &action),
+        "httpGet" => http_get(validator, check, action),
         "tcpSocket" => port(validator, check, &action.get("port")),
         "grpc" => {
-            if let Some(wrong) = names::port_number(action.get("port").int()) {
-                validator.invalid(check, &action.get("port"), wrong);
-            }
+            let port = action.get("port");
+            validator.problem(check, &port, names::port_number(port.int()));
         }
         _ => {}
     }
 }
 
 fn http_get(validator: &mut Validator, check: Check, action: &PodField<'_>) {
-    if action.get("path").is_empty() {
-        validator.required(check, &action.get("path"), "the path is required");
-    }
+    validator.not_empty(check, &action.get("path"), "the path is required");
     port(validator, check, &action.get("port"));
     validator.one_of(check, &action.get("scheme"), &["HTTP", "HTTPS"]);
     for header in action.get("httpHeaders").items() {
-        if let Some(wrong) = names::header(header.get("name").str()) {
-            validator.invalid(check, &header.get("name"), wrong);
-        }
+        validator.text(check, &header.get("name"), names::header);
     }
 }
 

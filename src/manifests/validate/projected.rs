@@ -12,15 +12,14 @@ use super::{env, names, resource_field, scheduling};
 const FIELDS: &[&str] =
     &["metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"];
 
-/// The first minor release that accepts `status.hostIPs` in a file.
-const HOST_IPS_SINCE: u8 = 32;
+/// The types of sources of a projected volume, in the order in which the kubelet validates them.
+const SOURCES: &[&str] =
+    &["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"];
 
 /// Validates the items of a secret or config map.
 pub fn items(validator: &mut Validator, items: &PodField<'_>) {
     for item in items.items() {
-        if item.get("key").is_empty() {
-            validator.required(Check::Volume, &item.get("key"), "the key is required");
-        }
+        validator.not_empty(Check::Volume, &item.get("key"), "the key is required");
         file(validator, &item);
     }
 }
@@ -28,19 +27,13 @@ pub fn items(validator: &mut Validator, items: &PodField<'_>) {
 /// Validates the path and the mode of a file.
 fn file(validator: &mut Validator, item: &PodField<'_>) {
     let path = item.get("path");
-    if path.is_empty() {
-        validator.required(Check::Volume, &path, "the path is required");
-    }
-    if let Some(wrong) = names::local_path(path.str()) {
-        validator.invalid(Check::Volume, &path, wrong);
-    }
+    validator.not_empty(Check::Volume, &path, "the path is required");
+    validator.text(Check::Volume, &path, names::local_path);
     mode(validator, &item.get("mode"));
 }
 
 fn mode(validator: &mut Validator, mode: &PodField<'_>) {
-    if let Some(wrong) = mode.opt_int().and_then(names::file_mode) {
-        validator.invalid(Check::Volume, mode, wrong);
-    }
+    validator.problem(Check::Volume, mode, mode.opt_int().and_then(names::file_mode));
 }
 
 /// Validates a downward API volume.
@@ -61,7 +54,9 @@ fn downward_file(validator: &mut Validator, item: &PodField<'_>) {
     let (field, resource) = (item.get("fieldRef"), item.get("resourceFieldRef"));
     if field.is_set() {
         env::field_ref(validator, &field, FIELDS);
-        if field.get("fieldPath").str() == "status.hostIPs" && !validator.version.at_least(HOST_IPS_SINCE) {
+        if field.get("fieldPath").str() == "status.hostIPs"
+            && !validator.version.at_least(env::HOST_IPS_SINCE)
+        {
             validator.forbidden(Check::Volume, &field, "needs the feature gate PodHostIPs, which is off");
         }
         if resource.is_set() {
@@ -79,37 +74,24 @@ pub fn validate(validator: &mut Validator, volume: &PodField<'_>) {
     mode(validator, &volume.get("defaultMode"));
     let mut paths = HashSet::new();
     for source in volume.get("sources").items() {
-        let mut given = 0;
-        for kind in ["secret", "configMap"] {
-            let at = source.get(kind);
-            if at.is_set() {
-                given += 1;
-                if at.get("name").is_empty() {
-                    validator.required(Check::Volume, &at.get("name"), "the name is required");
+        let given = source.present(SOURCES);
+        for (kind, at) in &given {
+            match *kind {
+                "downwardAPI" => {
+                    downward_files(validator, at);
+                    unique_paths(validator, &mut paths, at, volume);
                 }
-                items(validator, &at.get("items"));
-                unique_paths(validator, &mut paths, &at, volume);
+                "serviceAccountToken" => token(validator, at, volume),
+                "clusterTrustBundle" => bundle(validator, at),
+                "podCertificate" => certificate(validator, at),
+                _ => {
+                    validator.not_empty(Check::Volume, &at.get("name"), "the name is required");
+                    items(validator, &at.get("items"));
+                    unique_paths(validator, &mut paths, at, volume);
+                }
             }
         }
-        let fields = source.get("downwardAPI");
-        if fields.is_set() {
-            given += 1;
-            downward_files(validator, &fields);
-            unique_paths(validator, &mut paths, &fields, volume);
-        }
-        if source.get("serviceAccountToken").is_set() {
-            given += 1;
-            token(validator, &source.get("serviceAccountToken"), volume);
-        }
-        if source.get("clusterTrustBundle").is_set() {
-            given += 1;
-            bundle(validator, &source.get("clusterTrustBundle"));
-        }
-        if source.get("podCertificate").is_set() {
-            given += 1;
-            certificate(validator, &source.get("podCertificate"));
-        }
-        if given > 1 {
+        if given.len() > 1 {
             validator.forbidden(Check::Volume, &source, "a source may not have more than one type");
         }
     }
@@ -193,9 +175,7 @@ fn certificate(validator: &mut Validator, certificate: &PodField<'_>) {
         validator.required(Check::Volume, certificate, "needs at least one path");
     }
     for path in paths.iter().filter(|path| !path.is_empty()) {
-        if let Some(wrong) = names::local_path(path.str()) {
-            validator.invalid(Check::Volume, path, wrong);
-        }
+        validator.text(Check::Volume, path, names::local_path);
     }
 }
 

@@ -21,8 +21,8 @@ pub fn validate(validator: &mut Validator, resources: &PodField<'_>, claims: &Ha
 
 /// Validates `overhead`. The kubelet validates it as limits, so its message has a path that ends with `.limits`.
 pub fn overhead(validator: &mut Validator, overhead: &PodField<'_>) {
-    let kubelet_path = format!("{}.limits", overhead.path());
-    resource_list_under(validator, overhead, &kubelet_path, container_resource);
+    let as_limits = overhead.clone().called(format!("{}.limits", overhead.path()));
+    resource_list(validator, &as_limits, container_resource);
     if has(overhead, is_huge) && !has(overhead, is_compute) {
         validator.forbidden(Check::Resources, overhead, "huge pages also need cpu or memory");
     }
@@ -98,23 +98,9 @@ fn total(spec: &PodField<'_>, list: &str, name: &str) -> Quantity {
 }
 
 /// Validates the names and amounts of a resource list. `name_rule` validates a name.
-fn resource_list(
-    validator: &mut Validator,
-    amounts: &PodField<'_>,
-    name_rule: fn(&str) -> names::FormatProblem,
-) {
-    resource_list_under(validator, amounts, amounts.path(), name_rule);
-}
-
-/// Validates a resource list whose path in the kubelet's log is `kubelet_path`.
-fn resource_list_under(
-    validator: &mut Validator,
-    amounts: &PodField<'_>,
-    kubelet_path: &str,
-    name_rule: fn(&str) -> names::FormatProblem,
-) {
+fn resource_list(validator: &mut Validator, amounts: &PodField<'_>, name_rule: names::TextRule) {
     for (entry, amount) in amounts.entries() {
-        let amount = amount.called(format!("{kubelet_path}[{}]", entry.key));
+        let amount = amount.called(format!("{}[{}]", amounts.kubelet_path(), entry.key));
         if let Some(wrong) = name_rule(&entry.key) {
             validator.invalid(Check::Resources, &amount, &format!("the name `{}` {wrong}", entry.key));
         }
@@ -174,8 +160,7 @@ fn claim_names(validator: &mut Validator, used: &PodField<'_>, known: &HashSet<&
     let mut seen = HashSet::new();
     for claim in used.items() {
         let (name, request) = (claim.get("name"), claim.get("request"));
-        if name.is_empty() {
-            validator.required(Check::Resources, &name, "a claim needs a name");
+        if !validator.not_empty(Check::Resources, &name, "a claim needs a name") {
             continue;
         }
         // A claim without a request means all requests of the claim.
@@ -184,18 +169,9 @@ fn claim_names(validator: &mut Validator, used: &PodField<'_>, known: &HashSet<&
         if !seen.insert((name.str(), request.str())) || all_used || (request.is_empty() && any_used) {
             validator.duplicate(Check::Resources, &claim);
         }
-        if !request.is_empty()
-            && let Some(wrong) = names::label(request.str())
-        {
-            validator.invalid(Check::Resources, &request, wrong);
-        }
+        validator.optional_text(Check::Resources, &request, names::label);
         if !known.contains(name.str()) {
-            validator.violation(
-                Check::Resources,
-                &name,
-                super::validator::ViolationKind::NotFound,
-                "is not a claim of spec.resourceClaims",
-            );
+            validator.not_found(Check::Resources, &name, "is not a claim of spec.resourceClaims");
         }
     }
 }

@@ -18,9 +18,7 @@ pub fn affinity(validator: &mut Validator, affinity: &PodField<'_>) {
     let node = affinity.get("nodeAffinity");
     if node.get(REQUIRED).is_set() {
         let terms = node.get(REQUIRED).get("nodeSelectorTerms");
-        if terms.is_empty() {
-            validator.required(Check::OtherRule, &terms, "must have at least one term");
-        }
+        validator.not_empty(Check::OtherRule, &terms, "must have at least one term");
         for term in terms.items() {
             node_term(validator, &term);
             required_values(validator, &term);
@@ -51,27 +49,7 @@ fn weight(validator: &mut Validator, at: &PodField<'_>) {
 /// Validates a term of a node selector.
 fn node_term(validator: &mut Validator, term: &PodField<'_>) {
     for requirement in term.get("matchExpressions").items() {
-        let values = requirement.get("values");
-        match requirement.get("operator").str() {
-            "In" | "NotIn" if values.is_empty() => {
-                validator.required(Check::OtherRule, &values, "In and NotIn need values");
-            }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                validator.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist allow no values");
-            }
-            "Gt" | "Lt" if values.len() != 1 => {
-                validator.required(Check::OtherRule, &values, "Gt and Lt need exactly one value");
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-            _ => {
-                validator.invalid(
-                    Check::OtherRule,
-                    &requirement.get("operator"),
-                    "must be In, NotIn, Exists, DoesNotExist, Gt or Lt",
-                );
-            }
-        }
-        label_key(validator, &requirement.get("key"));
+        expression(validator, &requirement, true);
     }
     for requirement in term.get("matchFields").items() {
         let values = requirement.get("values");
@@ -86,14 +64,39 @@ fn node_term(validator: &mut Validator, term: &PodField<'_>) {
         }
         if requirement.get("key").str() == "metadata.name" {
             for value in values.items() {
-                if let Some(wrong) = names::subdomain(value.str()) {
-                    validator.invalid(Check::OtherRule, &value, wrong);
-                }
+                validator.text(Check::OtherRule, &value, names::subdomain);
             }
         } else {
             validator.invalid(Check::OtherRule, &requirement.get("key"), "must be metadata.name");
         }
     }
+}
+
+/// Validates the operator, the number of values and the key of an expression. Only node selectors allow `Gt` and `Lt`.
+fn expression(validator: &mut Validator, requirement: &PodField<'_>, of_node: bool) {
+    let values = requirement.get("values");
+    match requirement.get("operator").str() {
+        "In" | "NotIn" => {
+            validator.not_empty(Check::OtherRule, &values, "In and NotIn need values");
+        }
+        "Exists" | "DoesNotExist" if values.is_empty() => {}
+        "Exists" | "DoesNotExist" => {
+            validator.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist allow no values");
+        }
+        "Gt" | "Lt" if of_node && values.len() == 1 => {}
+        "Gt" | "Lt" if of_node => {
+            validator.required(Check::OtherRule, &values, "Gt and Lt need exactly one value");
+        }
+        _ => {
+            let why = if of_node {
+                "must be In, NotIn, Exists, DoesNotExist, Gt or Lt"
+            } else {
+                "must be In, NotIn, Exists or DoesNotExist"
+            };
+            validator.invalid(Check::OtherRule, &requirement.get("operator"), why);
+        }
+    }
+    validator.text(Check::OtherRule, &requirement.get("key"), names::qualified);
 }
 
 /// Validates the values of a required term as label values. Only releases from 1.33 on do this.
@@ -102,15 +105,7 @@ fn required_values(validator: &mut Validator, term: &PodField<'_>) {
         return;
     }
     for value in term.get("matchExpressions").items().iter().flat_map(|item| item.get("values").items()) {
-        if let Some(wrong) = names::label_value(value.str()) {
-            validator.invalid(Check::OtherRule, &value, wrong);
-        }
-    }
-}
-
-fn label_key(validator: &mut Validator, key: &PodField<'_>) {
-    if let Some(wrong) = names::qualified(key.str()) {
-        validator.invalid(Check::OtherRule, key, wrong);
+        validator.text(Check::OtherRule, &value, names::label_value);
     }
 }
 
@@ -119,9 +114,7 @@ fn pod_term(validator: &mut Validator, term: &PodField<'_>) {
     label_selector(validator, &term.get("labelSelector"));
     label_selector(validator, &term.get("namespaceSelector"));
     for namespace in term.get("namespaces").items() {
-        if let Some(wrong) = names::label(namespace.str()) {
-            validator.invalid(Check::OtherRule, &namespace, wrong);
-        }
+        validator.text(Check::OtherRule, &namespace, names::label);
     }
     let (match_keys, mismatch_keys) = (term.get("matchLabelKeys"), term.get("mismatchLabelKeys"));
     for keys in [&match_keys, &mismatch_keys] {
@@ -133,7 +126,8 @@ fn pod_term(validator: &mut Validator, term: &PodField<'_>) {
             validator.invalid(Check::OtherRule, &key, "is in both matchLabelKeys and mismatchLabelKeys");
         }
     }
-    topology_key(validator, &term.get("topologyKey"));
+    let topology = term.get("topologyKey");
+    validator.required_text(Check::OtherRule, &topology, "the topology key is required", names::qualified);
 }
 
 /// Validates `matchLabelKeys` or `mismatchLabelKeys`.
@@ -146,7 +140,7 @@ fn selector_keys(validator: &mut Validator, keys: &PodField<'_>, selector: &PodF
         return;
     }
     for key in keys.items() {
-        label_key(validator, &key);
+        validator.text(Check::OtherRule, &key, names::qualified);
     }
 }
 
@@ -164,40 +158,13 @@ fn repeated_keys(validator: &mut Validator, keys: &PodField<'_>, selector: &PodF
     }
 }
 
-fn topology_key(validator: &mut Validator, key: &PodField<'_>) {
-    if key.is_empty() {
-        validator.required(Check::OtherRule, key, "the topology key is required");
-    } else {
-        label_key(validator, key);
-    }
-}
-
 /// Validates a label selector; an absent selector is valid.
 pub fn label_selector(validator: &mut Validator, selector: &PodField<'_>) {
     meta::labels(validator, Check::OtherRule, &selector.get("matchLabels"));
     for requirement in selector.get("matchExpressions").items() {
-        let values = requirement.get("values");
-        match requirement.get("operator").str() {
-            "In" | "NotIn" if values.is_empty() => {
-                validator.required(Check::OtherRule, &values, "In and NotIn need values");
-            }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                validator.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist allow no values");
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            _ => {
-                validator.invalid(
-                    Check::OtherRule,
-                    &requirement.get("operator"),
-                    "must be In, NotIn, Exists or DoesNotExist",
-                );
-            }
-        }
-        label_key(validator, &requirement.get("key"));
-        for value in values.items() {
-            if let Some(wrong) = names::label_value(value.str()) {
-                validator.invalid(Check::OtherRule, &value, wrong);
-            }
+        expression(validator, &requirement, false);
+        for value in requirement.get("values").items() {
+            validator.text(Check::OtherRule, &value, names::label_value);
         }
     }
 }
@@ -212,17 +179,13 @@ pub fn tolerations(validator: &mut Validator, list: &PodField<'_>) {
                 validator.invalid(Check::OtherRule, &operator, "must be Exists if the key is empty");
             }
         } else {
-            label_key(validator, &key);
+            validator.text(Check::OtherRule, &key, names::qualified);
         }
         if toleration.get("tolerationSeconds").is_set() && effect.str() != "NoExecute" {
             validator.invalid(Check::OtherRule, &effect, "must be NoExecute if tolerationSeconds is set");
         }
         match operator.str() {
-            "" | "Equal" => {
-                if let Some(wrong) = names::label_value(value.str()) {
-                    validator.invalid(Check::OtherRule, &value, wrong);
-                }
-            }
+            "" | "Equal" => validator.text(Check::OtherRule, &value, names::label_value),
             "Exists" if value.is_empty() => {}
             "Exists" => {
                 validator.invalid(Check::OtherRule, &value, "must be empty if the operator is Exists");
@@ -263,9 +226,7 @@ pub fn spread(validator: &mut Validator, constraints: &PodField<'_>) {
             validator.invalid(Check::OtherRule, &skew, "must be greater than 0");
         }
         let (key, action) = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"));
-        if key.is_empty() {
-            validator.required(Check::OtherRule, &key, "the topology key is required");
-        }
+        validator.not_empty(Check::OtherRule, &key, "the topology key is required");
         validator.one_of(Check::NotAllowedValue, &action, &["DoNotSchedule", "ScheduleAnyway"]);
         if !seen.insert((key.str(), action.str())) {
             validator.violation(
@@ -289,9 +250,8 @@ pub fn spread(validator: &mut Validator, constraints: &PodField<'_>) {
             }
         }
         for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            if constraint.get(name).is_set() {
-                validator.one_of(Check::NotAllowedValue, &constraint.get(name), &["Honor", "Ignore"]);
-            }
+            let policy = constraint.get(name);
+            validator.optional_one_of(Check::NotAllowedValue, &policy, &["Honor", "Ignore"]);
         }
         let selector = constraint.get("labelSelector");
         label_selector(validator, &selector);
@@ -323,7 +283,7 @@ pub fn gates(validator: &mut Validator, spec: &PodField<'_>) {
     let mut seen = HashSet::new();
     for gate in gates.items() {
         let name = gate.get("name");
-        label_key(validator, &name);
+        validator.text(Check::OtherRule, &name, names::qualified);
         if !seen.insert(name.str()) {
             validator.duplicate(Check::OtherRule, &name);
         }

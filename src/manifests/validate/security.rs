@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::validator::{Validator, ViolationKind};
+use super::validator::Validator;
 use crate::manifests::Check;
 use crate::manifests::pod_field::PodField;
+use crate::manifests::sysctl::dotted;
 
 use super::{names, windows};
 
@@ -63,9 +64,7 @@ pub fn pod(validator: &mut Validator, spec: &PodField<'_>) {
         ("supplementalGroupsPolicy", ["Merge", "Strict"]),
     ] {
         let policy = context.get(name);
-        if policy.is_set() {
-            validator.one_of(Check::NotAllowedValue, &policy, &allowed);
-        }
+        validator.optional_one_of(Check::NotAllowedValue, &policy, &allowed);
     }
     selinux_change(validator, &context.get("seLinuxChangePolicy"));
     seccomp(validator, &context.get("seccompProfile"));
@@ -78,15 +77,11 @@ pub fn pod(validator: &mut Validator, spec: &PodField<'_>) {
 fn selinux_change(validator: &mut Validator, policy: &PodField<'_>) {
     let allowed: &[&str] =
         if validator.applies_feature_gates() { &["Recursive"] } else { &["MountOption", "Recursive"] };
-    if policy.is_set() {
-        validator.one_of(Check::NotAllowedValue, policy, allowed);
-    }
+    validator.optional_one_of(Check::NotAllowedValue, policy, allowed);
 }
 
 fn id(validator: &mut Validator, at: &PodField<'_>) {
-    if let Some(wrong) = at.opt_int().and_then(names::id_number) {
-        validator.invalid(Check::OtherRule, at, wrong);
-    }
+    validator.problem(Check::OtherRule, at, at.opt_int().and_then(names::id_number));
 }
 
 fn seccomp(validator: &mut Validator, profile: &PodField<'_>) {
@@ -124,14 +119,12 @@ fn app_armor(validator: &mut Validator, profile: &PodField<'_>) {
     } else if text.trim() != text {
         validator.invalid(Check::OtherRule, &local, "must not start or end with white space");
     } else if text.len() > 4095 {
-        validator.violation(Check::OtherRule, &local, ViolationKind::TooLong, "may have at most 4095 bytes");
+        validator.too_long(Check::OtherRule, &local, "may have at most 4095 bytes");
     }
 }
 
 fn profile_type(validator: &mut Validator, kind: &PodField<'_>) {
-    if kind.is_empty() {
-        validator.required(Check::OtherRule, kind, "the type of the profile is required");
-    } else {
+    if validator.not_empty(Check::OtherRule, kind, "the type of the profile is required") {
         validator.one_of(Check::NotAllowedValue, kind, &["Localhost", "RuntimeDefault", "Unconfined"]);
     }
 }
@@ -165,20 +158,6 @@ fn sysctls(validator: &mut Validator, spec: &PodField<'_>, sysctls: &PodField<'_
             }
         }
     }
-}
-
-/// Converts `net/ipv4/x` into `net.ipv4.x`. The first `.` or `/` in a name is its separator.
-fn dotted(name: &str) -> String {
-    let slash_first = name.find(['.', '/']).and_then(|at| name.as_bytes().get(at)) == Some(&b'/');
-    if !slash_first {
-        return name.to_owned();
-    }
-    let swap = |letter| match letter {
-        '/' => '.',
-        '.' => '/',
-        other => other,
-    };
-    name.chars().map(swap).collect()
 }
 
 fn is_sysctl(name: &str) -> bool {

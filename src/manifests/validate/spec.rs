@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::validator::{Validator, ViolationKind};
+use super::validator::Validator;
 use crate::manifests::Check;
 use crate::manifests::pod_field::PodField;
 
@@ -16,46 +16,32 @@ pub fn validate(validator: &mut Validator, spec: &PodField<'_>) {
         &spec.get("dnsPolicy"),
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
     );
-    if spec.get("preemptionPolicy").is_set() {
-        validator.one_of(
-            Check::NotAllowedValue,
-            &spec.get("preemptionPolicy"),
-            &["PreemptLowerPriority", "Never"],
-        );
-    }
+    let preemption = spec.get("preemptionPolicy");
+    validator.optional_one_of(Check::NotAllowedValue, &preemption, &["PreemptLowerPriority", "Never"]);
     meta::labels(validator, Check::OtherRule, &spec.get("nodeSelector"));
     for (field, rule) in [
-        ("serviceAccountName", names::subdomain as fn(&str) -> names::FormatProblem),
+        ("serviceAccountName", names::subdomain as names::TextRule),
         ("hostname", names::label),
         ("subdomain", names::label),
         ("priorityClassName", names::subdomain),
     ] {
         let at = spec.get(field);
-        if let (false, Some(wrong)) = (at.is_empty(), rule(at.str())) {
-            validator.invalid(Check::OtherRule, &at, wrong);
-        }
+        validator.optional_text(Check::OtherRule, &at, rule);
     }
-    if let Some(wrong) = spec.get("runtimeClassName").opt_str().and_then(names::subdomain) {
-        validator.invalid(Check::OtherRule, &spec.get("runtimeClassName"), wrong);
-    }
+    let runtime_class = spec.get("runtimeClassName");
+    validator.problem(Check::OtherRule, &runtime_class, runtime_class.opt_str().and_then(names::subdomain));
     let deadline = spec.get("activeDeadlineSeconds");
     if deadline.opt_int().is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds)) {
         validator.invalid(Check::OtherRule, &deadline, "must be between 1 and 2147483647");
     }
     for gate in spec.get("readinessGates").items() {
         let kind = gate.get("conditionType");
-        if let Some(wrong) = names::qualified(kind.str()) {
-            validator.invalid(Check::OtherRule, &kind, wrong);
-        }
+        validator.text(Check::OtherRule, &kind, names::qualified);
     }
     for alias in spec.get("hostAliases").items() {
-        if let Some(wrong) = ip(validator, alias.get("ip").str()) {
-            validator.invalid(Check::OtherRule, &alias.get("ip"), wrong);
-        }
+        address(validator, &alias.get("ip"));
         for name in alias.get("hostnames").items() {
-            if let Some(wrong) = names::subdomain(name.str()) {
-                validator.invalid(Check::OtherRule, &name, wrong);
-            }
+            validator.text(Check::OtherRule, &name, names::subdomain);
         }
     }
     if spec.get("overhead").is_set() {
@@ -120,8 +106,10 @@ fn scheduling_group(validator: &mut Validator, group: &PodField<'_>) {
 }
 
 /// Validates an IP address. From 1.36 on, only its canonical spelling is valid (feature gate `StrictIPCIDRValidation`).
-fn ip(validator: &Validator, text: &str) -> names::FormatProblem {
-    names::ip(text).or_else(|| if validator.version.at_least(36) { names::strict_ip(text) } else { None })
+fn address(validator: &mut Validator, at: &PodField<'_>) {
+    let is_strict = validator.version.at_least(36);
+    let strict = || if is_strict { names::strict_ip(at.str()) } else { None };
+    validator.problem(Check::OtherRule, at, names::ip(at.str()).or_else(strict));
 }
 
 /// Validates `dnsConfig`.
@@ -133,12 +121,8 @@ fn dns(validator: &mut Validator, spec: &PodField<'_>) {
             validator.required(Check::OtherRule, &config, "must be given when dnsPolicy is None");
             return;
         }
-        if servers.is_empty() {
-            validator.required(
-                Check::OtherRule,
-                &servers,
-                "at least one name server is required when dnsPolicy is None",
-            );
+        let missing = "at least one name server is required when dnsPolicy is None";
+        if !validator.not_empty(Check::OtherRule, &servers, missing) {
             return;
         }
     }
@@ -146,9 +130,7 @@ fn dns(validator: &mut Validator, spec: &PodField<'_>) {
         validator.invalid(Check::OtherRule, &servers, "may have at most 3 name servers");
     }
     for server in servers.items() {
-        if let Some(wrong) = ip(validator, server.str()) {
-            validator.invalid(Check::OtherRule, &server, wrong);
-        }
+        address(validator, &server);
     }
     searches(validator, &config.get("searches"));
     for option in config.get("options").items() {
@@ -176,9 +158,7 @@ fn searches(validator: &mut Validator, searches: &PodField<'_>) {
         }
         let text = item.str().strip_suffix('.').unwrap_or(item.str());
         let wrong = if is_relaxed { names::relaxed_search(text) } else { names::subdomain(text) };
-        if let Some(wrong) = wrong {
-            validator.invalid(Check::OtherRule, item, wrong);
-        }
+        validator.problem(Check::OtherRule, item, wrong);
     }
 }
 
@@ -191,9 +171,7 @@ fn hostname_override(validator: &mut Validator, spec: &PodField<'_>) {
     if name.str().len() > 64 {
         validator.invalid(Check::OtherRule, &name, "must be no more than 64 characters long");
     }
-    if let Some(wrong) = names::subdomain(name.str()) {
-        validator.invalid(Check::OtherRule, &name, wrong);
-    }
+    validator.text(Check::OtherRule, &name, names::subdomain);
     if spec.get("hostNetwork").is_true() {
         validator.forbidden(Check::OtherRule, &name, "may not be set together with hostNetwork");
     }
@@ -211,12 +189,8 @@ pub fn claims<'a>(validator: &mut Validator, spec: &PodField<'a>) -> HashSet<&'a
     let mut seen = HashSet::new();
     for claim in spec.get("resourceClaims").items() {
         let name = claim.get("name");
-        if name.is_empty() {
-            validator.required(Check::OtherRule, &name, "a resource claim needs a name");
-        } else {
-            if let Some(wrong) = names::label(name.str()) {
-                validator.invalid(Check::OtherRule, &name, wrong);
-            }
+        if validator.not_empty(Check::OtherRule, &name, "a resource claim needs a name") {
+            validator.text(Check::OtherRule, &name, names::label);
             if !seen.insert(name.str()) {
                 validator.duplicate(Check::OtherRule, &name);
             }
@@ -224,17 +198,14 @@ pub fn claims<'a>(validator: &mut Validator, spec: &PodField<'a>) -> HashSet<&'a
         let source = if validator.version.at_least(31) { claim.clone() } else { claim.get("source") };
         let (direct, template) = (source.get("resourceClaimName"), source.get("resourceClaimTemplateName"));
         if direct.is_set() == template.is_set() {
-            validator.violation(
+            validator.invalid(
                 Check::OtherRule,
                 &claim,
-                ViolationKind::Invalid,
                 "must have either resourceClaimName or resourceClaimTemplateName",
             );
         }
         for at in [&direct, &template] {
-            if let Some(wrong) = at.opt_str().and_then(names::subdomain) {
-                validator.invalid(Check::OtherRule, at, wrong);
-            }
+            validator.problem(Check::OtherRule, at, at.opt_str().and_then(names::subdomain));
         }
     }
     seen

@@ -6,6 +6,8 @@ use crate::manifests::finding::LintFinding;
 use crate::manifests::pod_field::PodField;
 use crate::report::word_enum;
 
+use super::names::{FormatProblem, TextRule};
+
 word_enum! {
     /// The kubelet's kinds of validation error.
     pub enum ViolationKind: words {
@@ -111,6 +113,50 @@ impl Validator {
         self.violation_as(check, at, ViolationKind::Invalid, &format!("\"{value}\""), why)
     }
 
+    /// Records the problem of a value's format, if it has one.
+    pub fn problem(&mut self, check: Check, at: &PodField<'_>, problem: FormatProblem) {
+        if let Some(wrong) = problem {
+            self.invalid(check, at, wrong);
+        }
+    }
+
+    /// Applies a rule to a text. An absent field counts as an empty text.
+    pub fn text(&mut self, check: Check, at: &PodField<'_>, rule: TextRule) {
+        self.problem(check, at, rule(at.str()));
+    }
+
+    /// Applies a rule to a text that may be empty or absent.
+    pub fn optional_text(&mut self, check: Check, at: &PodField<'_>, rule: TextRule) {
+        if !at.is_empty() {
+            self.text(check, at, rule);
+        }
+    }
+
+    /// Applies a rule to a required text. `missing` is the message if the text is empty or absent.
+    pub fn required_text(&mut self, check: Check, at: &PodField<'_>, missing: &str, rule: TextRule) {
+        if self.not_empty(check, at, missing) {
+            self.text(check, at, rule);
+        }
+    }
+
+    /// Returns whether the value is not empty. Records that a required value is missing if it is empty.
+    pub fn not_empty(&mut self, check: Check, at: &PodField<'_>, why: &str) -> bool {
+        if at.is_empty() {
+            self.required(check, at, why);
+        }
+        !at.is_empty()
+    }
+
+    /// Records that a name refers to something that does not exist.
+    pub fn not_found(&mut self, check: Check, at: &PodField<'_>, why: &str) {
+        self.violation(check, at, ViolationKind::NotFound, why);
+    }
+
+    /// Records that a value is too long.
+    pub fn too_long(&mut self, check: Check, at: &PodField<'_>, why: &str) {
+        self.violation(check, at, ViolationKind::TooLong, why);
+    }
+
     /// Records that a forbidden value is set.
     pub fn forbidden(&mut self, check: Check, at: &PodField<'_>, why: &str) -> &mut Self {
         self.violation(check, at, ViolationKind::Forbidden, why)
@@ -136,6 +182,13 @@ impl Validator {
             self.fix(format!("write `{word}`"));
         }
         false
+    }
+
+    /// Records an error if the field is present and its value is not one of `allowed`.
+    pub fn optional_one_of(&mut self, check: Check, at: &PodField<'_>, allowed: &[&str]) {
+        if at.is_set() {
+            self.one_of(check, at, allowed);
+        }
     }
 
     /// Whether this release applies feature gates when it validates a pod of a file. Up to 1.34 it does not: it validates

@@ -31,6 +31,7 @@ const SOURCE_RULES: &[(&str, &[VolumeRule])] = &[
     ("rbd", &[Required("monitors"), Required("image")]),
     ("cinder", &[Required("volumeID"), ReferenceNamed("secretRef")]),
     ("cephfs", &[Required("monitors")]),
+    ("azureDisk", &[Required("diskName"), Required("diskURI")]),
     ("azureFile", &[Required("secretName"), Required("shareName")]),
     ("vsphereVolume", &[Required("volumePath")]),
     ("photonPersistentDisk", &[Required("pdID")]),
@@ -95,11 +96,7 @@ pub fn validate<'a>(
         let before = validator.count();
         validate_source(validator, &volume, pod_name);
         let name = volume.get("name");
-        if name.is_empty() {
-            validator.required(Check::Volume, &name, "a volume needs a name");
-        } else if let Some(wrong) = names::label(name.str()) {
-            validator.invalid(Check::Volume, &name, wrong);
-        }
+        validator.required_text(Check::Volume, &name, "a volume needs a name", names::label);
         if valid.contains_key(name.str()) {
             validator.duplicate(Check::Volume, &name);
         }
@@ -122,43 +119,41 @@ pub fn validate<'a>(
 
 /// Validates that a volume has exactly one source, and the fields of its first source.
 fn validate_source(validator: &mut Validator, volume: &PodField<'_>, pod_name: &str) {
+    let mut sources = volume.present(SOURCES);
     // In 1.31 the kubelet does not count `image` as a source, because the feature gate ImageVolume is off. Later releases
     // always count it.
-    let is_source = |name: &&&str| **name != "image" || validator.version.at_least(32);
-    let sources: Vec<&str> =
-        SOURCES.iter().filter(is_source).filter(|name| volume.get(name).is_set()).copied().collect();
-    let Some((first, others)) = sources.split_first() else {
+    sources.retain(|(name, _)| *name != "image" || validator.version.at_least(32));
+    let Some(((kind, at), others)) = sources.split_first() else {
         validator.required(Check::Volume, volume, "a volume needs a type");
         return;
     };
-    for other in others {
-        validator.forbidden(Check::Volume, &volume.get(other), "a volume may not have more than one type");
+    for (_, other) in others {
+        validator.forbidden(Check::Volume, other, "a volume may not have more than one type");
     }
-    let at = volume.get(first);
-    for (_, rules) in SOURCE_RULES.iter().filter(|(name, _)| name == first) {
+    for (_, rules) in SOURCE_RULES.iter().filter(|(name, _)| name == kind) {
         for rule in *rules {
-            apply_rule(validator, &at, rule);
+            apply_rule(validator, at, rule);
         }
     }
-    match *first {
+    match *kind {
         "emptyDir" if at.get("sizeLimit").quantity().is_negative() => {
             validator.forbidden(Check::Volume, &at.get("sizeLimit"), "must not be negative");
         }
-        "hostPath" => host_path(validator, &at),
-        "gitRepo" => git_repo(validator, &at),
+        "hostPath" => host_path(validator, at),
+        "gitRepo" => git_repo(validator, at),
         "secret" | "configMap" => projected::items(validator, &at.get("items")),
-        "nfs" => nfs(validator, &at),
-        "iscsi" => iscsi(validator, &at),
-        "flocker" => flocker(validator, &at),
-        "quobyte" => quobyte(validator, &at),
-        "downwardAPI" => projected::downward(validator, &at),
-        "fc" => fibre_channel(validator, &at),
-        "flexVolume" => flex_volume(validator, &at),
-        "azureDisk" => azure_disk(validator, &at),
-        "projected" => projected::validate(validator, &at),
-        "csi" => csi(validator, &at),
+        "nfs" => nfs(validator, at),
+        "iscsi" => iscsi(validator, at),
+        "flocker" => flocker(validator, at),
+        "quobyte" => quobyte(validator, at),
+        "downwardAPI" => projected::downward(validator, at),
+        "fc" => fibre_channel(validator, at),
+        "flexVolume" => flex_volume(validator, at),
+        "azureDisk" => azure_disk(validator, at),
+        "projected" => projected::validate(validator, at),
+        "csi" => csi(validator, at),
         "ephemeral" => claim_template::validate(validator, volume, pod_name),
-        "image" => image(validator, &at),
+        "image" => image(validator, at),
         _ => {}
     }
     iscsi_directory_name(validator, volume);
@@ -168,9 +163,7 @@ fn validate_source(validator: &mut Validator, volume: &PodField<'_>, pod_name: &
 fn apply_rule(validator: &mut Validator, source: &PodField<'_>, rule: &VolumeRule) {
     match rule {
         Required(field) => {
-            if source.get(field).is_empty() {
-                validator.required(Check::Volume, &source.get(field), "is required for this type of volume");
-            }
+            validator.not_empty(Check::Volume, &source.get(field), "is required for this type of volume");
         }
         Range(field, low, high) => {
             let at = source.get(field);
@@ -180,16 +173,11 @@ fn apply_rule(validator: &mut Validator, source: &PodField<'_>, rule: &VolumeRul
         }
         ReferenceNamed(field) => {
             let at = source.get(field);
-            if at.is_set() && at.get("name").is_empty() {
-                validator.required(Check::Volume, &at.get("name"), "the name is required");
+            if at.is_set() {
+                validator.not_empty(Check::Volume, &at.get("name"), "the name is required");
             }
         }
-        Label(field) => {
-            let at = source.get(field);
-            if let (false, Some(wrong)) = (at.is_empty(), names::label(at.str())) {
-                validator.invalid(Check::Volume, &at, wrong);
-            }
-        }
+        Label(field) => validator.optional_text(Check::Volume, &source.get(field), names::label),
     }
 }
 
@@ -206,33 +194,22 @@ fn host_path(validator: &mut Validator, at: &PodField<'_>) {
         "BlockDevice",
     ];
     let path = at.get("path");
-    if path.is_empty() {
-        validator.required(Check::Volume, &path, "a host path is required");
+    if !validator.not_empty(Check::Volume, &path, "a host path is required") {
         return;
     }
-    if let Some(wrong) = names::no_backsteps(path.str()) {
-        validator.invalid(Check::Volume, &path, wrong);
-    }
-    if at.get("type").is_set() {
-        validator.one_of(Check::Volume, &at.get("type"), TYPES);
-    }
+    validator.text(Check::Volume, &path, names::no_backsteps);
+    validator.optional_one_of(Check::Volume, &at.get("type"), TYPES);
 }
 
 /// Validates `gitRepo`.
 fn git_repo(validator: &mut Validator, at: &PodField<'_>) {
-    if at.get("repository").is_empty() {
-        validator.required(Check::Volume, &at.get("repository"), "is required for this type of volume");
-    }
-    if let Some(wrong) = names::descending_path(at.get("directory").str()) {
-        validator.invalid(Check::Volume, &at.get("directory"), wrong);
-    }
+    validator.not_empty(Check::Volume, &at.get("repository"), "is required for this type of volume");
+    validator.text(Check::Volume, &at.get("directory"), names::descending_path);
 }
 
 /// Validates `nfs`.
 fn nfs(validator: &mut Validator, at: &PodField<'_>) {
-    if at.get("server").is_empty() {
-        validator.required(Check::Volume, &at.get("server"), "is required for this type of volume");
-    }
+    validator.not_empty(Check::Volume, &at.get("server"), "is required for this type of volume");
     if !at.get("path").str().starts_with('/') {
         validator.invalid(Check::Volume, &at.get("path"), "must be an absolute path");
     }
@@ -240,9 +217,7 @@ fn nfs(validator: &mut Validator, at: &PodField<'_>) {
 
 /// Validates `iscsi`.
 fn iscsi(validator: &mut Validator, at: &PodField<'_>) {
-    if at.get("targetPortal").is_empty() {
-        validator.required(Check::Volume, &at.get("targetPortal"), "is required for this type of volume");
-    }
+    validator.not_empty(Check::Volume, &at.get("targetPortal"), "is required for this type of volume");
     let name = at.get("iqn");
     if name.is_empty() {
         validator.required(Check::Volume, &name, "is required for this type of volume");
@@ -330,9 +305,7 @@ fn quobyte(validator: &mut Validator, at: &PodField<'_>) {
     } else if !registry.str().split(',').all(is_host_port) {
         validator.invalid(Check::Volume, &registry, "must be pairs of host:port, separated by commas");
     }
-    if at.get("volume").is_empty() {
-        validator.required(Check::Volume, &at.get("volume"), "is required for this type of volume");
-    }
+    validator.not_empty(Check::Volume, &at.get("volume"), "is required for this type of volume");
 }
 
 /// Whether a text is `HOST:PORT`, as Go splits it.
@@ -369,9 +342,7 @@ fn fibre_channel(validator: &mut Validator, at: &PodField<'_>) {
 
 /// Validates `flexVolume`.
 fn flex_volume(validator: &mut Validator, at: &PodField<'_>) {
-    if at.get("driver").is_empty() {
-        validator.required(Check::Volume, &at.get("driver"), "is required for this type of volume");
-    }
+    validator.not_empty(Check::Volume, &at.get("driver"), "is required for this type of volume");
     for (entry, value) in at.get("options").entries() {
         let domain = entry.key.split('/').next().unwrap_or_default().to_lowercase();
         let dotted = format!(".{domain}");
@@ -383,11 +354,6 @@ fn flex_volume(validator: &mut Validator, at: &PodField<'_>) {
 
 /// Validates `azureDisk`.
 fn azure_disk(validator: &mut Validator, at: &PodField<'_>) {
-    for field in ["diskName", "diskURI"] {
-        if at.get(field).is_empty() {
-            validator.required(Check::Volume, &at.get(field), "is required for this type of volume");
-        }
-    }
     validator.one_of(Check::Volume, &at.get("cachingMode"), &["None", "ReadOnly", "ReadWrite"]);
     validator.one_of(Check::Volume, &at.get("kind"), &["Shared", "Dedicated", "Managed"]);
     let managed = at.get("kind").str() == "Managed";
@@ -414,11 +380,7 @@ fn csi(validator: &mut Validator, at: &PodField<'_>) {
     let secret = at.get("nodePublishSecretRef");
     if secret.is_set() {
         let name = secret.get("name");
-        if name.is_empty() {
-            validator.required(Check::Volume, &name, "the name is required");
-        } else if let Some(wrong) = names::subdomain(name.str()) {
-            validator.invalid(Check::Volume, &name, wrong);
-        }
+        validator.required_text(Check::Volume, &name, "the name is required", names::subdomain);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Validates Windows options, host-process pods, and fields that are forbidden for an operating system.
 
-use super::validator::{Validator, ViolationKind};
+use super::validator::Validator;
 use crate::manifests::Check;
+use crate::manifests::image_name::is_host_label;
 use crate::manifests::pod_field::PodField;
 
 use super::names;
@@ -12,19 +13,15 @@ pub fn options(validator: &mut Validator, options: &PodField<'_>) {
         return;
     }
     let spec_name = options.get("gmsaCredentialSpecName");
-    if let Some(wrong) = spec_name.opt_str().and_then(names::subdomain) {
-        validator.invalid(Check::OtherRule, &spec_name, wrong);
-    }
+    validator.problem(Check::OtherRule, &spec_name, spec_name.opt_str().and_then(names::subdomain));
     let spec = options.get("gmsaCredentialSpec");
     if spec.is_set() && spec.is_empty() {
         validator.invalid(Check::OtherRule, &spec, "may not be empty");
     } else if spec.str().len() > 64 * 1024 {
-        validator.violation(Check::OtherRule, &spec, ViolationKind::TooLong, "may have at most 65536 bytes");
+        validator.too_long(Check::OtherRule, &spec, "may have at most 65536 bytes");
     }
     let user = options.get("runAsUserName");
-    if let Some(wrong) = user.opt_str().and_then(user_name) {
-        validator.invalid(Check::OtherRule, &user, wrong);
-    }
+    validator.problem(Check::OtherRule, &user, user.opt_str().and_then(user_name));
 }
 
 /// Validates a Windows user name, with or without a domain.
@@ -61,13 +58,7 @@ fn is_domain(text: &str) -> bool {
     let netbios = text.len() <= 15
         && !text.starts_with('.')
         && !text.contains(['\\', '/', ':', '*', '?', '"', '<', '>', '|']);
-    let part = |part: &str| {
-        !part.is_empty()
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
-    netbios || text.split('.').all(part)
+    netbios || text.split('.').all(is_host_label)
 }
 
 /// Validates host-process pods: all containers or none must be host-process containers, and the pod must use the host
@@ -149,11 +140,9 @@ pub fn os(validator: &mut Validator, spec: &PodField<'_>) {
         return;
     }
     let name = os.get("name");
-    if name.is_empty() {
-        validator.required(Check::OtherRule, &name, "the name of the operating system is required");
-        return;
-    }
-    if !validator.one_of(Check::NotAllowedValue, &name, &["linux", "windows"]) {
+    if !validator.not_empty(Check::OtherRule, &name, "the name of the operating system is required")
+        || !validator.one_of(Check::NotAllowedValue, &name, &["linux", "windows"])
+    {
         return;
     }
     let context = spec.get("securityContext");

@@ -147,9 +147,9 @@ fn argument_list(list: &[u8], found: &mut Vec<ArgumentToken>) -> Option<()> {
                 at += 1;
                 let digits = at;
                 let mut bits: u64 = 0;
-                while let Some(digit) = list.get(at).copied().and_then(hexadecimal) {
+                while let Some(digit) = list.get(at).and_then(|byte| char::from(*byte).to_digit(16)) {
                     // A word has at most sixteen digits.
-                    bits = bits.checked_mul(16)? | digit;
+                    bits = bits.checked_mul(16)? | u64::from(digit);
                     at += 1;
                 }
                 if at == digits {
@@ -164,16 +164,6 @@ fn argument_list(list: &[u8], found: &mut Vec<ArgumentToken>) -> Option<()> {
         found.push(token);
     }
     Some(())
-}
-
-fn hexadecimal(byte: u8) -> Option<u64> {
-    let digit = match byte {
-        b'0'..=b'9' => byte - b'0',
-        b'a'..=b'f' => byte - b'a' + 10,
-        b'A'..=b'F' => byte - b'A' + 10,
-        _ => return None,
-    };
-    Some(u64::from(digit))
 }
 
 /// Parses `\t/path/file.go:12 +0x34 fp=… sp=… pc=…` into the file and the line number.

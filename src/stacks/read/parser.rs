@@ -18,6 +18,7 @@ const CACHE_SIZE: usize = 1 << 11;
 const MAX_RESERVED_FRAMES: usize = 101;
 
 /// Receives lines and returns dumps.
+#[derive(Default)]
 pub struct Parser {
     /// The complete dumps.
     done: Vec<Dump>,
@@ -48,9 +49,10 @@ pub struct Parser {
 }
 
 /// What a position line belongs to.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum PositionOf {
     /// No position line is expected.
+    #[default]
     Nothing,
     /// The last frame.
     Frame,
@@ -61,21 +63,7 @@ enum PositionOf {
 impl Parser {
     /// Creates a parser that keeps at most `max_goroutines` goroutines.
     pub fn new(max_goroutines: usize) -> Self {
-        Self {
-            done: Vec::new(),
-            dump: None,
-            goroutine: None,
-            position_of: PositionOf::Nothing,
-            in_ancestor: false,
-            crash: false,
-            seen: HashSet::new(),
-            names: HashMap::new(),
-            recent: vec![None; CACHE_SIZE],
-            arguments: Vec::new(),
-            last_frames: 0,
-            remaining: max_goroutines,
-            limit_reached: false,
-        }
+        Self { recent: vec![None; CACHE_SIZE], remaining: max_goroutines, ..Self::default() }
     }
 
     /// Sets the time of the current dump. Without a current dump, it sets the time of the last complete dump.

@@ -31,7 +31,7 @@ pub const END: &str = "=== END goroutine stack dump ===";
 impl LogUnwrapper {
     /// Reads one line of the log and passes each line of a dump in it to `receive_line`.
     pub fn feed(&mut self, log_line: &str, receive_line: &mut impl FnMut(&str)) {
-        let text = log_line.get(prefix_length(log_line)..).unwrap_or(log_line);
+        let text = log_line.get(find_prefix(log_line).unwrap_or(0)..).unwrap_or(log_line);
         // A message without a closing quote must not consume the next dump.
         if self.message.is_some() && super::line::header(text).is_some() {
             self.end(receive_line);
@@ -119,12 +119,8 @@ fn log_time(before: &str) -> Option<String> {
     Some(rest.get(..rest.find('"')?)?.to_owned())
 }
 
-/// Returns the length of the prefix that the journal or a container log writes before a line; 0 without a prefix.
-fn prefix_length(line: &str) -> usize {
-    find_prefix(line).unwrap_or(0)
-}
-
-/// Finds the end of a prefix: a time, then either the stream of a container log or `host unit[123]:`.
+/// Finds the end of the prefix that the journal or a container log writes before a line: a time, then either the stream of a
+/// container log or `host unit[123]:`.
 fn find_prefix(line: &str) -> Option<usize> {
     let after_time = if line.get(..3).is_some_and(|month| MONTHS.contains(&month)) {
         // `Nov 21 18:33:10`, optionally with a fraction.

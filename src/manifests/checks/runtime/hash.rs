@@ -4,12 +4,18 @@
 
 use std::fmt::Write;
 
+use crate::manifests::reader::push_quoted;
+
 /// The first minor release that hashes only name and image. The hash of older releases cannot be computed from the file.
 pub const SINCE_MINOR: u8 = 31;
 
 /// Returns the value of the annotation `io.kubernetes.container.hash`.
 pub fn container_hash(name: &str, image: &str) -> String {
-    let json = format!("{{\"image\":{},\"name\":{}}}", go_json(image), go_json(name));
+    let mut json = String::from("{\"image\":");
+    push_quoted(image, &mut json);
+    json.push_str(",\"name\":");
+    push_quoted(name, &mut json);
+    json.push('}');
     // The kubelet hashes Go's printed form of these bytes, not the bytes themselves.
     let mut printed = String::from("([]uint8)[");
     for (index, byte) in json.bytes().enumerate() {
@@ -25,29 +31,6 @@ fn fnv1a(bytes: &[u8]) -> u32 {
     const BASIS: u32 = 0x811c_9dc5;
     const PRIME: u32 = 0x0100_0193;
     bytes.iter().fold(BASIS, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(PRIME))
-}
-
-/// Encodes a text as JSON like Go, which also escapes characters that are special in HTML.
-fn go_json(text: &str) -> String {
-    let mut json = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' => json.push_str("\\\""),
-            '\\' => json.push_str("\\\\"),
-            '\n' => json.push_str("\\n"),
-            '\r' => json.push_str("\\r"),
-            '\t' => json.push_str("\\t"),
-            '\u{8}' => json.push_str("\\b"),
-            '\u{c}' => json.push_str("\\f"),
-            '&' | '<' | '>' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
-                // Writing to a String cannot fail.
-                let _ = write!(json, "\\u{:04x}", u32::from(character));
-            }
-            plain => json.push(plain),
-        }
-    }
-    json.push('"');
-    json
 }
 
 #[cfg(test)]

@@ -32,8 +32,7 @@ pub struct LoadedFile<'a> {
 impl<'a> LoadedFile<'a> {
     /// Returns `None` if the file has no decoded Pod.
     pub fn new(file: &'a FileReport, pod: &'a PodIdentity, input: &'a CompareInput<'a>) -> Option<Self> {
-        let decoded = file.document.as_ref()?.pod.as_ref()?;
-        Some(Self { file, pod, root: PodField::root(&decoded.pod), input })
+        Some(Self { file, pod, root: file.decoded_root()?, input })
     }
 
     /// Returns all findings. `sandboxes` are those of the pod, newest first; `made` says whether the pod's UID proves
