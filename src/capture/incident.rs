@@ -14,13 +14,13 @@ use crate::pleg::{CallRecord, Seconds};
 /// The number of good relists in a row that end an incident.
 const RELISTS_TO_CLOSE: u32 = 3;
 
-/// The share of the threshold from which on the age of the last relist opens an incident.
+/// The share of the threshold at which the age of the last relist opens an incident.
 const NEAR_THRESHOLD: f64 = 0.75;
 
 /// The fault of a relist whose calls succeeded but took too long.
 const SLOW: &str = "slow";
 
-/// The silence from which on a call hangs. The worst moment of a hang is its end.
+/// A call that is silent for this long hangs. The worst moment of an incident is then the end of the hang.
 const HANG: Duration = Duration::from_secs(5);
 
 /// The first pause between two diagnoses of one incident. Each further pause is twice as long, because a diagnosis sends
@@ -30,16 +30,17 @@ const FIRST_DIAGNOSIS_PAUSE: Duration = Duration::from_secs(5);
 /// The longest pause between two diagnoses of one incident.
 const MAX_DIAGNOSIS_PAUSE: Duration = Duration::from_secs(300);
 
-/// The limits beyond which an incident begins, and the time around an incident that is pinned.
+/// The limits beyond which an incident begins, and the time around an incident that is pinned: kept when older parts of
+/// the capture are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncidentRules {
-    /// The duration from which on a call or a relist is slow.
+    /// The duration at which a call or a relist is slow.
     pub slow: Duration,
-    /// The age from which on PLEG is not healthy.
+    /// The age at which PLEG is not healthy.
     pub threshold: Duration,
-    /// The time before an incident that is pinned.
+    /// How long before the incident the pinned time begins.
     pub before: Duration,
-    /// The time after an incident that is pinned.
+    /// How long after the incident the pinned time ends.
     pub after: Duration,
 }
 
@@ -161,7 +162,7 @@ impl IncidentDetector {
         self.open.as_ref().map(|open| open.last_bad.1)
     }
 
-    /// Returns the age from which on PLEG is not healthy.
+    /// Returns the age at which PLEG is not healthy.
     pub const fn threshold(&self) -> Duration {
         self.rules.threshold
     }

@@ -51,10 +51,10 @@ const MIN_SILENCE: Duration = Duration::from_secs(2);
 /// An answer that takes at least this long is slow. For a verdict, the runtime is slow if two answers in a row were slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// The duration from which on a call counts as silent before it was answered.
+/// The duration at which a call counts as silent before it was answered.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// The age from which on the report mentions that a status is old.
+/// The age at which the report mentions that a status is old.
 const OLD_STATUS: Duration = Duration::from_secs(60);
 
 /// The reason why an answer that the capture contains is not returned.

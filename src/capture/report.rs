@@ -43,9 +43,9 @@ pub struct CaptureReport {
     pub node: String,
     /// The runtime.
     pub runtime: RuntimeRef,
-    /// The age from which on PLEG is not healthy.
+    /// The age at which PLEG is not healthy.
     pub threshold_seconds: Seconds,
-    /// The duration from which on a call or a relist is slow.
+    /// The duration at which a call or a relist is slow.
     pub slow_seconds: Seconds,
     /// The pause between two relists.
     #[serde(skip)]

@@ -1,5 +1,5 @@
-//! [`Context`]: the global arguments, the environment and the node's settings, which all commands share. Each value
-//! is found on first use and kept: the kubelet, the endpoint, the simulated or replayed runtime.
+//! [`Context`]: the global arguments, the environment and the node's settings, which all commands share. The kubelet
+//! and the simulated or replayed runtime are found on first use and kept.
 
 use std::cell::{Cell, OnceCell};
 use std::env;

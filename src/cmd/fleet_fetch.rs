@@ -25,7 +25,7 @@ use super::nodes::{NodesArgs, progress_bar};
 use super::render::Style;
 use super::render::table;
 use super::render::words::{NONE, or_none};
-use super::token_file::Token;
+use super::token_file::RecorderToken;
 use super::{Error, Exit};
 use crate::capture;
 use crate::fleet::{self, FetchedFile, FleetCaptures, JournalError, WorstIncident};
@@ -37,7 +37,8 @@ use crate::report::{document, is_private_directory, plural, save};
 /// The number of nodes whose captures are downloaded by default.
 const LIMIT: usize = 5;
 
-/// The default time limit of one download. A recorder pauses while it makes an export, so that its relists are not late.
+/// The default time limit of one download. A recorder makes an export slowly, with pauses, so that its relists
+/// are not late.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Downloads the captures into `directory`.
@@ -48,7 +49,7 @@ pub async fn run(
     directory: &Path,
     token_file: &Path,
 ) -> Result<Exit, Error> {
-    let token = Token::of_client(token_file)
+    let token = RecorderToken::of_client(token_file)
         .map_err(|why| Error::Token { name: token_file.display().to_string(), why })?;
     prepare(directory).map_err(|source| save::Error { path: directory.to_path_buf(), source })?;
     let request = arguments.request(context);
@@ -97,7 +98,7 @@ async fn fetch(
     incident: &WorstIncident,
     arguments: &NodesArgs,
     cluster: &Cluster,
-    token: &Token,
+    token: &RecorderToken,
     directory: &Path,
     context: &Context,
 ) -> Vec<FetchedFile> {

@@ -12,7 +12,7 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 
 use super::incident_delivery::{DeliveryCounts, deliver};
-use super::incident_steps::{IncidentSteps, PERIOD, Step};
+use super::incident_steps::{IncidentStep, IncidentSteps, PERIOD};
 use crate::capture::entry::Incident;
 use crate::capture::recording::RecordingView;
 use crate::clock::{Clock, Mono, Wall};
@@ -87,15 +87,15 @@ async fn send(body: Bytes) -> Result<(), String> {
 }
 
 /// Returns the Event. Like the kubelet, it names the node as its own UID, so that `kubectl describe node` shows it.
-fn event(node: &str, step: Step, incident: &Incident, now: Wall) -> Value {
+fn event(node: &str, step: IncidentStep, incident: &Incident, now: Wall) -> Value {
     let number = incident.number;
     let about = if incident.summary.is_empty() { &incident.why } else { &incident.summary };
     let (word, reason, kind, message) = match step {
-        Step::Begun => {
+        IncidentStep::Begun => {
             let verdict = if incident.verdict.is_empty() { "not diagnosed yet" } else { &incident.verdict };
             ("begun", "PLEGIncidentBegun", "Warning", format!("incident {number}: {verdict}: {about}"))
         }
-        Step::Ended => {
+        IncidentStep::Ended => {
             let lasted = incident.duration().map(|lasted| format!(" after {}", elapsed(lasted)));
             let lasted = lasted.unwrap_or_default();
             ("ended", "PLEGIncidentEnded", "Normal", format!("incident {number} is over{lasted}: {about}"))
@@ -134,13 +134,13 @@ mod tests {
             summary: "s".repeat(5000),
             ..Incident::default()
         };
-        let begun = event("n1", Step::Begun, &incident, Wall::from_nanos(1_500_000_000));
+        let begun = event("n1", IncidentStep::Begun, &incident, Wall::from_nanos(1_500_000_000));
         assert_eq!((&begun["reason"], &begun["type"]), (&"PLEGIncidentBegun".into(), &"Warning".into()));
         assert_eq!(begun["involvedObject"]["name"], "n1");
         assert_eq!(begun["firstTimestamp"], "1970-01-01T00:00:01Z");
         let message = begun["message"].as_str().unwrap();
         assert!(message.starts_with("incident 3: unhealthy: sss") && message.len() == MAX_MESSAGE);
-        let ended = event("n1", Step::Ended, &incident, Wall::from_nanos(0));
+        let ended = event("n1", IncidentStep::Ended, &incident, Wall::from_nanos(0));
         assert!(ended["message"].as_str().unwrap().starts_with("incident 3 is over after 62s: s"), "{ended}");
         assert_ne!(begun["metadata"]["name"], ended["metadata"]["name"]);
     }

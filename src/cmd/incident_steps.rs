@@ -22,7 +22,7 @@ const DIAGNOSIS_WAIT: Duration = Duration::from_secs(30);
 
 /// A step of an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum IncidentStep {
     /// The incident has begun, and its diagnosis is known or takes too long.
     Begun,
     /// The incident is over.
@@ -32,12 +32,12 @@ pub enum Step {
 /// The steps that were reported, by the beginning of the incident.
 #[derive(Debug, Default)]
 pub struct IncidentSteps {
-    reported: BTreeMap<i64, Step>,
+    reported: BTreeMap<i64, IncidentStep>,
 }
 
 impl IncidentSteps {
     /// Returns the steps that are due, each once.
-    pub fn due(&mut self, known: &IncidentSnapshot) -> Vec<(Step, Incident)> {
+    pub fn due(&mut self, known: &IncidentSnapshot) -> Vec<(IncidentStep, Incident)> {
         let is_open = |incident: &Incident| Some(incident.number) == known.open;
         let reported = &mut self.reported;
         let mut due = Vec::new();
@@ -51,17 +51,17 @@ impl IncidentSteps {
             }
             if before.is_none() && is_over && Wall::from_nanos(incident.pinned_to).plus(OLD) < known.taken_at
             {
-                reported.insert(incident.from, Step::Ended);
+                reported.insert(incident.from, IncidentStep::Ended);
                 continue;
             }
             let is_ready = is_over || !incident.verdict.is_empty() || age >= DIAGNOSIS_WAIT;
             if before.is_none() && is_ready {
-                due.push((Step::Begun, incident.clone()));
-                reported.insert(incident.from, Step::Begun);
+                due.push((IncidentStep::Begun, incident.clone()));
+                reported.insert(incident.from, IncidentStep::Begun);
             }
-            if before != Some(Step::Ended) && is_over {
-                due.push((Step::Ended, incident.clone()));
-                reported.insert(incident.from, Step::Ended);
+            if before != Some(IncidentStep::Ended) && is_over {
+                due.push((IncidentStep::Ended, incident.clone()));
+                reported.insert(incident.from, IncidentStep::Ended);
             }
         }
         let listed: BTreeSet<i64> = known.incidents.iter().map(|incident| incident.from).into_set();
@@ -85,7 +85,7 @@ mod tests {
         IncidentSnapshot { taken_at, open, incidents: incidents.to_vec() }
     }
 
-    fn due(steps: &mut IncidentSteps, known: &IncidentSnapshot) -> Vec<(Step, u64)> {
+    fn due(steps: &mut IncidentSteps, known: &IncidentSnapshot) -> Vec<(IncidentStep, u64)> {
         steps.due(known).into_iter().map(|(step, incident)| (step, incident.number)).collect()
     }
 
@@ -98,14 +98,14 @@ mod tests {
         assert_eq!(due(&mut steps, &at(5000, None, &earlier)), []);
         let open = |verdict| [old.clone(), incident(5001, verdict, 0)];
         assert_eq!(due(&mut steps, &at(5003, Some(5001), &open(""))), [], "it is not diagnosed yet");
-        assert_eq!(due(&mut steps, &at(5005, Some(5001), &open("unhealthy"))), [(Step::Begun, 5001)]);
+        assert_eq!(due(&mut steps, &at(5005, Some(5001), &open("unhealthy"))), [(IncidentStep::Begun, 5001)]);
         assert_eq!(due(&mut steps, &at(5007, Some(5001), &open("degraded"))), []);
         assert_eq!(due(&mut steps, &at(5008, None, &open("degraded"))), [], "its end is not recorded yet");
         let over = [old, incident(5001, "degraded", 5008)];
-        assert_eq!(due(&mut steps, &at(5009, None, &over)), [(Step::Ended, 5001)]);
+        assert_eq!(due(&mut steps, &at(5009, None, &over)), [(IncidentStep::Ended, 5001)]);
         assert_eq!(due(&mut steps, &at(5011, None, &over)), []);
         // A recorder that starts again soon reports again: the Event has the same name, and the capture the same URL.
-        let again = [(Step::Begun, 5001), (Step::Ended, 5001)];
+        let again = [(IncidentStep::Begun, 5001), (IncidentStep::Ended, 5001)];
         assert_eq!(due(&mut IncidentSteps::default(), &at(5100, None, &over)), again);
     }
 
@@ -114,9 +114,9 @@ mod tests {
         let mut steps = IncidentSteps::default();
         // The recorder starts during an incident.
         assert_eq!(due(&mut steps, &at(10, Some(1), &[incident(1, "", 0)])), []);
-        assert_eq!(due(&mut steps, &at(31, Some(1), &[incident(1, "", 0)])), [(Step::Begun, 1)]);
+        assert_eq!(due(&mut steps, &at(31, Some(1), &[incident(1, "", 0)])), [(IncidentStep::Begun, 1)]);
         let short = [incident(1, "", 32), incident(33, "", 34)];
-        let all = [(Step::Ended, 1), (Step::Begun, 33), (Step::Ended, 33)];
+        let all = [(IncidentStep::Ended, 1), (IncidentStep::Begun, 33), (IncidentStep::Ended, 33)];
         assert_eq!(due(&mut steps, &at(40, None, &short)), all);
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use hyper::body::Bytes;
 
 use super::incident_delivery::{DeliveryCounts, deliver};
-use super::incident_steps::{IncidentSteps, PERIOD, Step};
+use super::incident_steps::{IncidentStep, IncidentSteps, PERIOD};
 use super::recorder_exports;
 use crate::capture::entry::Incident;
 use crate::capture::recording::RecordingView;
@@ -87,8 +87,8 @@ pub fn start(
             let known = view.incidents();
             waiting.extend(steps.due(&known));
             // The end of an incident is exported when the period that is kept after it is over too.
-            let is_due = |step: &Step, incident: &Incident| {
-                *step == Step::Begun || Wall::from_nanos(incident.pinned_to) <= known.taken_at
+            let is_due = |step: &IncidentStep, incident: &Incident| {
+                *step == IncidentStep::Begun || Wall::from_nanos(incident.pinned_to) <= known.taken_at
             };
             for (_, incident) in waiting.extract_if(.., |(step, incident)| is_due(step, incident)) {
                 let outcome = deliver(&PAUSES, || send(&target, &node, &directory, &view, &incident)).await;

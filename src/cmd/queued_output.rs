@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::render::words::{colored, cut, width, wrapped};
 use crate::threads::{self, StartedWork, locked};
 
-/// The number of queued lines from which on the command waits for the writer. The events of one relist are queued
+/// The number of queued lines at which the command waits for the writer. The events of one relist are queued
 /// together, so the queue can become longer by that number.
 const MAX_QUEUED: usize = 4096;
 

@@ -33,7 +33,7 @@ use super::queued_output::QueuedOutput;
 use super::recorder_exports::Exports;
 use super::render::capture as text;
 use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
-use super::token_file::Token;
+use super::token_file::RecorderToken;
 use super::{
     Error, Exit, at_least_one, incident_events, incident_upload, metrics_server, positive_duration,
     recorder_pages,
@@ -281,7 +281,7 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
 fn closed_exports(path: &Path) -> Option<String> {
     let file = path.to_path_buf();
     // The disk of the file may hang.
-    let why = match with_time_limit(OPEN_LIMIT, move || Token::of_server(&file)) {
+    let why = match with_time_limit(OPEN_LIMIT, move || RecorderToken::of_server(&file)) {
         Ok(Ok(_)) => return None,
         Ok(Err(why)) => why.to_string(),
         Err(why) => why.to_string(),

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use super::health::bundle::{self, MissingFile, pretty};
 use super::metrics_server::{HttpReply, HttpRequest, JobOutput, MetricsPage, PageReply};
 use super::recorder_pages::{IncidentList, RecorderVerdict};
-use super::token_file::Token;
+use super::token_file::RecorderToken;
 use crate::capture::entry::Incident;
 use crate::capture::recording::{IncidentSnapshot, RecordingView};
 use crate::capture::{self, Error, Pseudonyms, Range, open_part};
@@ -98,7 +98,7 @@ impl Exports {
         };
         let exports = Arc::clone(self);
         Some(PageReply::Job(Box::new(move |output| {
-            let allowed = Token::of_server(&token_file).map(|token| token.matches(&sent.0));
+            let allowed = RecorderToken::of_server(&token_file).map(|token| token.matches(&sent.0));
             drop(place);
             match (allowed, wanted) {
                 (Err(why), _) => {

@@ -1,5 +1,5 @@
-//! `plegctl relist`: does one relist as the kubelet does it and shows the pods and the time of each call. It makes
-//! the two list calls, groups the answers into pods, and makes the status calls with `--inspect all`.
+//! `plegctl relist`: does one relist as the kubelet does it and shows the pods and the time of each call. It calls
+//! `Version`, makes the two list calls, groups the answers into pods, and makes the status calls with `--inspect all`.
 //!
 //! ```text
 //! $ plegctl relist -n kube-system --state exited
@@ -166,8 +166,8 @@ async fn relist_once(
     report
 }
 
-/// Relists and prints until a signal arrives or a call is silent. A runtime that refuses a call, for example because it
-/// restarts, ends only the first relist.
+/// Relists and prints until a signal arrives or a call is silent. An error such as a refused call ends the command only
+/// before the first relist has succeeded; later it is reported, and the next relist is tried.
 async fn repeat(
     arguments: &RelistArgs,
     context: &Context,

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::recorder_pages::IncidentList;
-use super::token_file::Token;
+use super::token_file::RecorderToken;
 use super::{Error, complete};
 use crate::capture::Capture;
 use crate::fleet::{self, RecorderPod};
@@ -157,7 +157,7 @@ impl RemoteNode {
     /// Returns the answer for a page that needs the token in `token_file`, and the name of the recorder's pod.
     pub async fn export(&self, page: &str, token_file: Option<&Path>) -> Result<(Vec<u8>, String), Error> {
         let Some(token_file) = token_file else { return Err(Error::NoToken { node: self.name.clone() }) };
-        let header = Token::of_client(token_file)
+        let header = RecorderToken::of_client(token_file)
             .map_err(|why| Error::Token { name: token_file.display().to_string(), why })?
             .header();
         let answer = first_answer(self.recorders().await?, async |pod| {

@@ -1,4 +1,4 @@
-//! The flags that select pods: `-n`, `-A`, `-l` and `--pod`, as in kubectl. A selection changes what is shown, but
+//! The flags that select pods: `-n`, `-A` and `-l`, as in kubectl, and `--pod`. A selection changes what is shown, but
 //! not which calls are made or what is saved.
 
 use clap::Args;

@@ -56,16 +56,16 @@ pub enum TokenFileError {
 
 /// A token.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
+pub struct RecorderToken(String);
 
-impl fmt::Debug for Token {
+impl fmt::Debug for RecorderToken {
     /// Omits the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
+        f.write_str("RecorderToken")
     }
 }
 
-impl Token {
+impl RecorderToken {
     /// Reads the file of the recorder, which only root and the recorder's user may read. A link is followed, because
     /// Kubernetes mounts the files of a Secret as links.
     pub fn of_server(path: &Path) -> Result<Self, TokenFileError> {
@@ -159,17 +159,17 @@ mod tests {
     }
 
     fn refusal(path: &Path) -> String {
-        Token::of_server(path).unwrap_err().to_string()
+        RecorderToken::of_server(path).unwrap_err().to_string()
     }
 
     #[test]
     fn only_the_same_token_matches() {
-        let token = Token::parse(b"0123456789abcdef\n").unwrap();
+        let token = RecorderToken::parse(b"0123456789abcdef\n").unwrap();
         assert!(token.matches(GOOD));
         for wrong in ["", "0", "0123456789abcde", "0123456789abcdeF", "0123456789abcdef0", &GOOD.repeat(2)] {
             assert!(!token.matches(wrong), "{wrong}");
         }
-        assert_eq!(format!("{token:?}"), "Token");
+        assert_eq!(format!("{token:?}"), "RecorderToken");
     }
 
     #[test]
@@ -188,8 +188,8 @@ mod tests {
             let found = refusal(&place.file(content, 0o400));
             assert!(found.starts_with(why), "{content}: {found}");
         }
-        assert!(Token::of_server(&place.file(GOOD, 0o400)).unwrap().matches(GOOD));
-        assert!(Token::of_server(&place.file("0123456789abcdef\r\n", 0o600)).unwrap().matches(GOOD));
+        assert!(RecorderToken::of_server(&place.file(GOOD, 0o400)).unwrap().matches(GOOD));
+        assert!(RecorderToken::of_server(&place.file("0123456789abcdef\r\n", 0o600)).unwrap().matches(GOOD));
     }
 
     #[test]
@@ -222,10 +222,10 @@ mod tests {
         let (data, token) = (place.0.join("..data"), place.0.join("token"));
         symlink("1", &data).unwrap();
         symlink("..data/token", &token).unwrap();
-        assert!(Token::of_server(&token).unwrap().matches(GOOD));
+        assert!(RecorderToken::of_server(&token).unwrap().matches(GOOD));
         fs::remove_file(&data).unwrap();
         symlink("2", &data).unwrap();
-        let read = Token::of_server(&token).unwrap();
+        let read = RecorderToken::of_server(&token).unwrap();
         assert!(read.matches("fedcba9876543210") && !read.matches(GOOD));
     }
 }

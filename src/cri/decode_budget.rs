@@ -113,7 +113,8 @@ shapes! {
     CONTAINER_LIST = ListContainersResponse { 1: CONTAINER }
 }
 
-/// The shapes of the messages of the kubelet's Pods API. A message with the name of another of the CRI has another shape.
+/// The shapes of the messages of the kubelet's Pods API. Some of them have the same name as a
+/// message of the CRI but another shape, so they have a module of their own.
 mod pods_api {
     use super::{HasShape, MessageShape};
     use crate::cri::generated::pods as wire;

@@ -109,7 +109,8 @@ impl SystemAnswers {
     }
 }
 
-/// Reads the journal and calls systemd, if something is suspicious, a bundle is written or a kubelet runs here.
+/// Reads the journal if something is suspicious, a bundle is written, or a kubelet runs or is missing here. Asks systemd
+/// only if something is suspicious and the host root is `/`.
 pub(super) async fn read_journal_and_systemd<R: Runtime + 'static>(
     run: HealthRun<'_, R>,
     evidence: &Evidence,

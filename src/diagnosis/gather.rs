@@ -1,8 +1,8 @@
 //! Gathers the evidence of a run in three phases: [`make_first_calls`] calls the runtime and the kubelet, [`read_node`]
 //! reads files and processes of the node, and [`follow_up`] takes second samples of what is suspicious.
 //!
-//! Each step returns what it found, and only this file stores it in the evidence. So if the run ends early, the evidence
-//! has everything that was found until then.
+//! Each step returns what it found, and this file stores it in the evidence; only `probes` stores the outcomes of calls
+//! to the runtime itself. So if the run ends early, the evidence has everything that was found until then.
 
 use std::path::Path;
 use std::time::Duration;

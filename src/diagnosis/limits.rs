@@ -1,12 +1,13 @@
-//! All thresholds of the diagnosis: sizes, durations and counts from which on a rule reports something.
+//! All thresholds of the diagnosis: sizes, durations and counts at which a rule reports something, and the limits of its
+//! own work. D03 and the like are the ids of rules (`plegctl explain D03`).
 //!
 //! A threshold without a source in the kubelet is an estimate, which experience may correct.
 
 use std::time::Duration;
 
-/// The size of a list, in percent of the kubelet's message limit, from which on D03 warns.
+/// The size of a list, in percent of the kubelet's message limit, at which D03 warns.
 pub const LIST_SIZE_WARNING_PERCENT: u64 = 60;
-/// The size of a list, in percent of the kubelet's message limit, from which on D03 is critical.
+/// The size of a list, in percent of the kubelet's message limit, at which D03 is critical.
 pub const LIST_SIZE_CRITICAL_PERCENT: u64 = 85;
 
 /// A healthy report says how to list the exited containers from this number on, if they are a third of all.
@@ -22,7 +23,7 @@ pub const LIST_VERY_SLOW: Duration = Duration::from_secs(10);
 pub const RELIST_SLOW: Duration = Duration::from_secs(10);
 /// A serial relist longer than this is critical.
 pub const RELIST_VERY_SLOW: Duration = Duration::from_secs(60);
-/// The duration of one serial status call from which on the calls themselves are slow. Below it, a long relist is caused by
+/// The duration of one serial status call at which the calls themselves are slow. Below it, a long relist is caused by
 /// the number of calls.
 pub const CALL_SLOW: Duration = Duration::from_millis(100);
 /// A status call slower than this is reported with its pod and container.
@@ -34,11 +35,11 @@ pub const OUTLIER_FACTOR: u32 = 5;
 /// A pod that changed within this time is visited by the next relist.
 pub const CHURN_WINDOW: Duration = Duration::from_secs(60);
 
-/// The number of dead sandboxes and exited containers from which on they are a backlog.
+/// The number of dead sandboxes and exited containers at which they are a backlog.
 pub const DEAD_BACKLOG: usize = 2000;
-/// The number of exited containers for each running container from which on they are a backlog.
+/// The number of exited containers for each running container at which they are a backlog.
 pub const DEAD_PER_RUNNING: usize = 10;
-/// The number of dead sandboxes and exited containers from which on [`DEAD_PER_RUNNING`] counts.
+/// The number of dead sandboxes and exited containers at which [`DEAD_PER_RUNNING`] counts.
 pub const DEAD_RATIO_FLOOR: usize = 200;
 
 /// An OCI runtime process that is younger than this may execute a normal command.
@@ -58,18 +59,18 @@ pub const STARTING: Duration = Duration::from_secs(60);
 
 /// How long a pod must be past the end of its grace period, or wait for its sandbox, to count for D41.
 pub const STUCK_POD: Duration = Duration::from_secs(300);
-/// The number of different owners of such pods that a problem of the whole node concerns.
+/// The number of different owners of such pods at which D41 sees a problem of the whole node.
 pub const STUCK_OWNERS: usize = 2;
 
-/// The number of processes besides the kubelet that use the runtime's socket, from which on D39 names them.
+/// The number of processes besides the kubelet that use the runtime's socket, at which D39 names them.
 pub const SOCKET_CLIENTS: usize = 3;
-/// The number of unread bytes from which on a client of the runtime's socket does not keep up.
+/// The number of unread bytes at which a client of the runtime's socket does not keep up.
 pub const UNREAD_BYTES: u64 = 64 << 10;
 
-/// The number of left-over shims from which on they matter to the node: each keeps about 10 MiB and ten threads.
+/// The number of left-over shims at which they matter to the node: each keeps about 10 MiB and ten threads.
 pub const LEFT_OVER_SHIMS: usize = 20;
 
-/// The number of shims from which on their sizes can be compared.
+/// The number of shims at which their sizes can be compared.
 pub const COMPARED_SHIMS: usize = 4;
 /// A shim is far larger than the others from this many times the median on.
 pub const LARGE_SHIM_FACTOR: u64 = 10;
@@ -77,40 +78,40 @@ pub const LARGE_SHIM_FACTOR: u64 = 10;
 pub const LARGE_SHIM_BYTES: u64 = 256 << 20;
 /// A shim with fewer threads than this is never far larger than the others; a healthy one has about twelve.
 pub const LARGE_SHIM_THREADS: u64 = 500;
-/// The memory of a runtime or kubelet from which on D40 reports it, with [`GROWN_BYTES_EACH`] more for each container.
+/// The memory of a runtime or kubelet at which D40 reports it, with [`GROWN_BYTES_EACH`] more for each container.
 pub const GROWN_BYTES: u64 = 1 << 30;
 /// See [`GROWN_BYTES`].
 pub const GROWN_BYTES_EACH: u64 = 4 << 20;
-/// The age of a runtime or kubelet from which on its size may be the result of growth.
+/// The age of a runtime or kubelet at which its size may be the result of growth.
 pub const GROWN_AGE: Duration = Duration::from_secs(3600);
-/// The share of the node's memory, in percent, from which on the size of a runtime or kubelet matters to the node.
+/// The share of the node's memory, in percent, at which the size of a runtime or kubelet matters to the node.
 pub const GROWN_PERCENT: u64 = 25;
 
-/// The I/O pressure (`full avg10`) from which on a storage stall is possible.
+/// The I/O pressure (`full avg10`) at which a storage stall is possible.
 pub const IO_FULL_HINT: f64 = 20.0;
-/// The I/O pressure (`full avg10`) from which on a storage stall explains a hang.
+/// The I/O pressure (`full avg10`) at which a storage stall explains a hang.
 pub const IO_FULL_STALL: f64 = 50.0;
-/// The number of blocked tasks of kubelet and runtime from which on they are a storage stall.
+/// The number of blocked tasks of kubelet and runtime at which they are a storage stall.
 pub const BLOCKED_TASKS: usize = 2;
-/// The memory pressure (`full avg10`) from which on it is a sign of D12.
+/// The memory pressure (`full avg10`) at which it is a sign of D12.
 pub const MEMORY_FULL: f64 = 10.0;
 /// The available memory, in percent, below which it is a sign of D12.
 pub const MEMORY_AVAILABLE_PERCENT: u64 = 5;
-/// The number of major page faults per second from which on they are a sign of D12.
+/// The number of major page faults per second at which they are a sign of D12.
 pub const MAJOR_FAULTS_PER_SECOND: f64 = 500.0;
-/// The CPU pressure (`some avg10`) from which on it is a sign of D13.
+/// The CPU pressure (`some avg10`) at which it is a sign of D13.
 pub const CPU_SOME: f64 = 60.0;
 /// A Version that is this many times slower than the quickest status call is a sign of D13.
 pub const VERSION_FACTOR: u32 = 10;
 /// A Version that is quicker than this is no sign of D13: on a busy machine, such durations are normal.
 pub const VERSION_FLOOR: Duration = Duration::from_millis(500);
-/// The share of stolen CPU time, in percent, from which on it is a sign of D13.
+/// The share of stolen CPU time, in percent, at which it is a sign of D13.
 pub const STEAL_PERCENT: f64 = 20.0;
-/// The share of the time, in percent, for which a CPU limit stops the daemon, from which on D35 reports it.
+/// The share of the time, in percent, for which a CPU limit stops the daemon, at which D35 reports it.
 pub const THROTTLED_PERCENT: f64 = 50.0;
-/// The share of the time, in percent, for which a CPU limit stops the daemon, from which on it is a sign of D13.
+/// The share of the time, in percent, for which a CPU limit stops the daemon, at which it is a sign of D13.
 pub const THROTTLED_HINT: f64 = 5.0;
-/// The used part of a limit, in percent, from which on the limit is exhausted.
+/// The used part of a limit, in percent, at which the limit is exhausted.
 pub const EXHAUSTED_PERCENT: u64 = 90;
 /// A disk is full if less than this share is free, in percent, and less than [`DISK_FREE_BYTES`].
 pub const DISK_FREE_PERCENT: u64 = 1;
@@ -124,21 +125,22 @@ pub const DISK_WITHHELD_PERCENT: u64 = 3;
 pub const DISK_FREE_INODES: u64 = 10_000;
 /// The number of mounts above which they are a sign of D15: systemd reads all of them again and again.
 pub const MANY_MOUNTS: usize = 5000;
-/// The share of one CPU, in percent, that systemd uses, from which on it is a sign of D15.
+/// The share of one CPU, in percent, that systemd uses, at which it is a sign of D15.
 pub const INIT_BUSY_PERCENT: f64 = 80.0;
-/// The runtime leaks threads if it has this many times (containers + sandboxes + shims + [`LEAK_OFFSET`]).
+/// The runtime leaks threads if it has more threads than this many times (containers + sandboxes + shims + [`LEAK_OFFSET`]).
 pub const LEAK_FACTOR: u64 = 3;
-/// The runtime leaks file descriptors if it has this many times (containers + sandboxes + shims + [`LEAK_OFFSET`]).
+/// The runtime leaks file descriptors if it has more than this many times (containers + sandboxes + shims +
+/// [`LEAK_OFFSET`]).
 /// containerd 2.1 was measured with five descriptors for each container and eleven for each shim.
 pub const DESCRIPTOR_FACTOR: u64 = 8;
 /// The constant in the formulas of [`LEAK_FACTOR`] and [`DESCRIPTOR_FACTOR`].
 pub const LEAK_OFFSET: u64 = 200;
-/// The number of exec probes per minute that time out, from which on it is a sign of D17.
+/// The number of exec probes per minute that time out, at which it is a sign of D17.
 pub const EXEC_ERRORS_PER_MINUTE: u64 = 10;
-/// The growth of the runtime's threads between two samples, in percent, from which on it is a sign of D17.
+/// The growth of the runtime's threads between two samples, in percent, at which it is a sign of D17.
 pub const GROWTH_PERCENT: u64 = 5;
 
-/// The PLEG age from which on D22 may warn.
+/// The PLEG age at which D22 may warn.
 pub const PLEG_AGE_STALE: Duration = Duration::from_secs(60);
 /// The PLEG age below which the kubelet relists normally.
 pub const PLEG_AGE_YOUNG: Duration = Duration::from_secs(10);
@@ -164,7 +166,7 @@ pub const ID_SEARCH_PARALLEL: usize = 8;
 pub const SERIAL_SAMPLES: usize = 32;
 /// The time limit for all serial samples together.
 pub const SERIAL_PHASE: Duration = Duration::from_millis(1500);
-/// The number of silent status calls from which on no more are made, because each may use a goroutine of the runtime.
+/// The number of silent status calls at which no more are made, because each may use a goroutine of the runtime.
 pub const MAX_SILENT: usize = 16;
 /// The number of silent ids above which none is named as a culprit if more than half of all status calls are silent.
 pub const MAX_CULPRITS: usize = 8;
@@ -175,9 +177,9 @@ pub const MAX_OUTSIDE_IDS: usize = 4096;
 /// The most namespaces for which a list that is too large is fetched in parts.
 pub const MAX_SHARDS: usize = 256;
 
-/// The silence from which on a call is likely hung.
+/// The silence at which a call is likely hung.
 pub const SILENT_LIKELY: Duration = Duration::from_secs(5);
-/// The silence from which on a call is certainly hung.
+/// The silence at which a call is certainly hung.
 pub const SILENT_CERTAIN: Duration = Duration::from_secs(10);
 /// A silence shorter than this is not a hang, even in a very short run.
 pub const SILENT_AT_LEAST: Duration = Duration::from_secs(1);

@@ -212,7 +212,7 @@ pub struct EstimateReport {
     pub changed_pods: usize,
     /// The kubelet's time-out of one runtime call.
     pub request_timeout_seconds: f64,
-    /// The age of the last relist from which on PLEG is unhealthy.
+    /// The age of the last relist at which PLEG is unhealthy.
     pub threshold_seconds: f64,
     /// The highest age that PLEG reaches before each successful relist; absent if no relist succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::limits;
 use super::report::Confidence;
 
-/// The lengths of silence from which on a call counts as hung, for one run.
+/// The lengths of silence after which a call counts as hung, for one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SilenceLimits {
     /// The silence that makes a hang likely.

@@ -224,10 +224,10 @@ async fn images_of(
     }
     #[derive(Deserialize)]
     struct Spec {
-        containers: Vec<Container>,
+        containers: Vec<SpecContainer>,
     }
     #[derive(Deserialize)]
-    struct Container {
+    struct SpecContainer {
         name: String,
         #[serde(default)]
         image: String,

@@ -79,7 +79,7 @@ pub enum RecorderError {
 }
 
 #[derive(Deserialize)]
-pub(super) struct PodList {
+pub(super) struct RecorderPodList {
     #[serde(default)]
     pub metadata: super::PageMetadata,
     pub items: Vec<RecorderPodItem>,
@@ -151,7 +151,7 @@ pub async fn recorder_pods(
         }
         answer => answer?,
     };
-    let list: PodList = json::parse(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
+    let list: RecorderPodList = json::parse(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
     Ok(list.items.into_iter().filter_map(|item| item.recorder_on(node)).take(MAX_TRIED).collect())
 }
 

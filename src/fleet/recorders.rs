@@ -1,8 +1,8 @@
 //! Finds the recorder's pods of all nodes with one list, and reads their verdicts.
 //!
-//! Any pod with the recorder's label may answer, and anything: an answer is limited in bytes and in memory, each text in
-//! characters, and the culprits in number. A recorder can make the verdict on its node worse, but not better, unless the
-//! kubelet may not be read (`verdict`).
+//! Any pod with the recorder's label can answer, and it can send anything. So an answer is limited in bytes and in memory,
+//! each text in characters, and the culprits in number. A recorder can make the verdict on its node worse, but not better,
+//! unless plegctl has no right to read the kubelet (see the module `verdict`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::recorder::{
-    MAX_ANSWER, MAX_POD_LIST, MAX_TRIED, NAMESPACE, PodList, RecorderError, RecorderPod, SELECTOR,
+    MAX_ANSWER, MAX_POD_LIST, MAX_TRIED, NAMESPACE, RecorderError, RecorderPod, RecorderPodList, SELECTOR,
 };
 use super::verdict::error_text;
 use super::{MAX_PAGES, NodeVerdict, PAGE};
@@ -217,7 +217,8 @@ async fn list(cluster: &Cluster, pods: &str, timeout: Duration) -> Result<Record
             url.extend(["&continue=", &encoded(&next)]);
         }
         let text = session.get_at_most(&url, MAX_POD_LIST, timeout).await?.document(&url)?;
-        let page: PodList = json::parse(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
+        let page: RecorderPodList =
+            json::parse(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
         for (node, pod) in page.items.into_iter().filter_map(super::recorder::RecorderPodItem::recorder) {
             let of_node = found.by_node.entry(node).or_default();
             if of_node.len() < MAX_TRIED {

@@ -10,13 +10,13 @@ use crate::kubelet::http;
 use crate::kubelet::timing::{EVENTED_THRESHOLD, THRESHOLD};
 use crate::ordered;
 
-/// The share of the threshold from which on a node is degraded. A relist that takes so long rarely ends by itself.
+/// The share of the threshold at which a node is degraded. A relist that takes so long rarely ends by itself.
 const DEGRADED_SHARE: f64 = 0.5;
 
-/// The duration in seconds from which on a relist is slow. The kubelet's histogram has no larger bound.
+/// The duration in seconds at which a relist is slow. The kubelet's histogram has no larger bound.
 const SLOW_RELIST: f64 = 10.0;
 
-/// The age in seconds from which on a kubelet that relists every second is degraded: two slow relists.
+/// The age in seconds at which a kubelet that relists every second is degraded: two slow relists.
 const LATE_AGE: f64 = 2.0 * SLOW_RELIST;
 
 /// Judges all nodes and returns the report, the worst node first. `before` is the previous reading, for the relists

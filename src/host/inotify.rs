@@ -25,8 +25,8 @@ pub enum PathEvent {
     Removed(PathBuf),
 }
 
-/// A watch on a directory or a file. The watch ends silently when the path itself is removed or moved; a new file at
-/// the same path is not watched.
+/// A watch on a directory or a file. When the path itself is removed or moved, its last event is [`PathEvent::Removed`];
+/// a new file at the same path is not watched.
 #[derive(Debug)]
 pub struct PathWatch {
     events: Receiver<io::Result<PathEvent>>,

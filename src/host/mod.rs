@@ -72,7 +72,7 @@ pub struct HostRoot {
     /// The directory below which the paths are that the user gives. Only tests set it to another directory than
     /// `root`.
     given: PathBuf,
-    /// Whether plegctl chose this root, because the user gave none.
+    /// Whether plegctl chose `/host` itself: the user gave no root, and a node is mounted there.
     pub assumed: bool,
 }
 

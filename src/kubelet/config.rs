@@ -1,4 +1,5 @@
-//! [`Config`]: the typed values of the few kubelet settings that PLEG depends on. Those that may come from several places have their source.
+//! [`Config`]: the typed values of the few kubelet settings that the diagnosis needs. The time-out and the endpoint also
+//! have their source.
 
 use std::time::Duration;
 

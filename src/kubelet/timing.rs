@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The pause between two relists (kubelet.go: `genericPlegRelistPeriod`).
 pub const PERIOD: Duration = Duration::from_secs(1);
-/// The age of the last relist from which on PLEG is not healthy (kubelet.go: `genericPlegRelistThreshold`).
+/// The age of the last relist at which PLEG is not healthy (kubelet.go: `genericPlegRelistThreshold`).
 pub const THRESHOLD: Duration = Duration::from_secs(180);
 /// The pause between two relists while the event stream is in use (kubelet.go: `eventedPlegRelistPeriod`).
 pub const EVENTED_PERIOD: Duration = Duration::from_secs(300);

@@ -18,7 +18,7 @@ use super::{Kubelet, defaults, references, validate};
 use crate::manifests::Check;
 use crate::ordered;
 
-/// The size from which on the kubelet rejects a file without reading it (maxConfigLength in
+/// The size at which the kubelet rejects a file without reading it (maxConfigLength in
 /// pkg/kubelet/config/file.go).
 pub const SIZE_LIMIT: u64 = 10 << 20;
 

@@ -53,7 +53,7 @@ pub struct CallLog {
     finished: Vec<CallRecord>,
 }
 
-/// The reason why the engine has no usable answer to a call.
+/// The reason why a relist has no usable answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
     /// The call failed.

@@ -47,7 +47,7 @@ const MAX_POD_LEN: usize = 512;
 /// The number of rejected ids after which finished histories are removed again, while the maximum number is tracked.
 const REJECTED_PER_CLEANUP: u64 = 1024;
 
-/// The number of transitions from which on the verdict does not mention that there were too few.
+/// The number of transitions at which the verdict does not mention that there were too few.
 const MIN_TRANSITIONS: u64 = 100;
 
 /// The maximum number of transitions that are decided after one relist. The others are decided after the next relist.
@@ -89,15 +89,15 @@ struct MemberHistory {
     /// At most one transition of each type. A map in each of tens of thousands of histories would need far more memory than
     /// a `Vec`.
     transitions: Vec<ComparedTransition>,
-    /// The latest stage that the stream has reported: 0 created, 1 running, 2 exited, 3 removed.
+    /// The latest stage of which the runtime has sent an event: 0 created, 1 running, 2 exited, 3 removed.
     stage: u8,
-    /// When the stream reported `stage`.
+    /// When that event arrived.
     stage_since: Option<Wall>,
     /// When the first relist that could see the container in this stage ended.
     listed_since: Option<Wall>,
     /// For each stage, whether it lasted long enough for a relist to see it.
     listed_stages: [bool; 4],
-    /// The latest stage that relisting has reported, and the latest stage that the stream has reported.
+    /// The latest stage of which the generic PLEG has emitted an event, and the latest of the evented PLEG.
     furthest: [Option<u8>; 2],
     /// Why the kubelet ignores the stream's last event about this container; `None` if it does not.
     ignored_because: Option<&'static str>,

@@ -61,7 +61,7 @@ pub struct StreamSettings {
 pub trait StreamObserver {
     /// The stream was opened, closed or given up.
     fn stream(&self, notice: Stream);
-    /// An event arrived. The lifecycle events that the engine derives from it go to [`Self::sink`] afterwards.
+    /// An event arrived. The lifecycle events that the evented PLEG derives from it go to [`Self::sink`] afterwards.
     fn event_received(&self, _event: &ReceivedEvent) {}
     /// This number of events was received but dropped.
     fn dropped(&self, _events: u64, _notice: Stream) {}
@@ -207,8 +207,8 @@ impl GuardedStream {
         self.needs_relist || !self.hints.is_empty() || (opens && self.clock.mono() >= self.not_before)
     }
 
-    /// Notes that a relist of all pods was made.
-    pub fn relisted(&mut self) {
+    /// Notes that a relist of all pods begins, which makes the wanted relists of single pods unnecessary.
+    pub fn relist_begins(&mut self) {
         self.needs_relist = false;
         self.hints.clear();
     }
@@ -558,7 +558,7 @@ mod tests {
         assert!(!guarded_stream.is_open(), "the pause is not over");
         clock.advance(MAX_PAUSE);
         guarded_stream.open_if_due(&NoObserver).await.unwrap();
-        guarded_stream.relisted();
+        guarded_stream.relist_begins();
         guarded_stream.open_if_due(&NoObserver).await.unwrap();
         assert!(guarded_stream.is_open());
     }

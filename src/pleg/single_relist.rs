@@ -177,7 +177,7 @@ struct NoProgress;
 
 impl CallProgress for NoProgress {}
 
-/// Passes the calls of the engine to a [`CallProgress`].
+/// Passes the calls of a relist to a [`CallProgress`].
 struct ProgressSink<'a>(&'a dyn CallProgress);
 
 impl Sink for ProgressSink<'_> {

@@ -152,7 +152,7 @@ pub struct WatchStarted {
     pub mode: String,
     /// The pause between relists.
     pub period_seconds: Seconds,
-    /// The age from which on PLEG is unhealthy.
+    /// The age at which PLEG is unhealthy.
     pub threshold_seconds: Seconds,
     /// The kubelet release whose way of relisting is used.
     pub kubelet_version: String,

@@ -1,6 +1,6 @@
 //! Removes secret values from command lines, configurations, mount options and journals that plegctl puts into reports,
-//! bundles and files. A value is secret if its name contains a word such as `token` or `password`. Other text stays
-//! unchanged.
+//! bundles and files. A value is secret if its name contains a word such as `token` or `password`. In a log, the text
+//! around such a name is removed too, and so are private keys and other texts that look like a credential.
 
 use crate::report::json;
 use serde_json::Value;

@@ -122,7 +122,7 @@ fn answer_of(events: mpsc::Receiver<Bytes>) -> Answer {
     Answer::stream(ReceiverStream::new(events).map(Ok))
 }
 
-/// Returns the time from which on a runtime that nobody has listened to still has its events at `now`.
+/// Returns the time since which a runtime that nobody has listened to has kept its events at `now`.
 pub fn oldest_kept_event(family: RuntimeFamily, delivery: EventDelivery, now: Nanos) -> Nanos {
     match (family, delivery) {
         (RuntimeFamily::Containerd, EventDelivery::Broadcast) => BEGINNING.max(now - nanos(KEPT_FOR)),
@@ -130,7 +130,7 @@ pub fn oldest_kept_event(family: RuntimeFamily, delivery: EventDelivery, now: Na
     }
 }
 
-/// Registers a listener. Returns the time from which on the listener receives events.
+/// Registers a listener. Returns the time since which the listener receives events.
 fn join(distributor: &EventDistributor, timeline: &NodeTimeline) -> Nanos {
     let now = timeline.elapsed();
     let mut listeners = distributor.listeners();

@@ -22,15 +22,15 @@ const VERSION: &str = "v1.36.2";
 pub struct KubeletPages {
     processes: NodeProcesses,
     clock: Arc<dyn Clock>,
-    /// The time of the first request.
-    first: Wall,
+    /// The time at which the pages were created.
+    created: Wall,
 }
 
 impl KubeletPages {
-    /// Creates the pages of a kubelet whose first request is now.
+    /// Creates the pages of a kubelet, whose last relist has its age now.
     pub fn new(processes: NodeProcesses, clock: Arc<dyn Clock>) -> Self {
-        let first = clock.wall();
-        Self { processes, clock, first }
+        let created = clock.wall();
+        Self { processes, clock, created }
     }
 
     /// Serves the pages on a free port and returns the base URL. A dead kubelet does not listen, and a stopped
@@ -65,7 +65,7 @@ impl KubeletPages {
         let now = self.clock.wall();
         let seen = match self.processes.last_relist {
             // The kubelet has made no relist since then.
-            Some(ago) => self.first.minus(ago),
+            Some(ago) => self.created.minus(ago),
             None => now,
         };
         let mut text = String::new();

@@ -37,7 +37,7 @@ pub struct Scenario {
 pub struct NodeProcesses {
     /// The state of the kubelet's process.
     pub kubelet: KubeletProcessState,
-    /// The age of its last relist at the first request, if the kubelet makes no more relists.
+    /// The age of its last relist at the start of the simulation, if the kubelet makes no more relists.
     pub last_relist: Option<Duration>,
     /// The groups whose pods have a stopped shim process.
     pub stopped_shims: Vec<String>,

@@ -35,7 +35,8 @@ impl EncodingFault {
 }
 
 impl DecodedText<'_> {
-    /// Decodes the whole file for display, with a replacement character for each error.
+    /// Decodes the whole file for display, with a replacement character for each error. A text in UTF-16 ends at its first
+    /// error.
     pub fn whole<'a>(&'a self, bytes: &'a [u8]) -> Cow<'a, str> {
         match self.fault {
             Some(_) if !self.utf16 => String::from_utf8_lossy(bytes),

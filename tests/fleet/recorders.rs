@@ -285,7 +285,7 @@ fn incidents_of_all_nodes_are_joined_by_cause_and_say_what_the_nodes_share() {
     for words in [
         "2 nodes, D02 ListContainers does not answer; since 2026-11-21 02:00 UTC, 1 still open\n",
         "  in all: container kube-system/csi-nfs, image csi-nfs:v4.9, containerd 2.3.2 (on no other node), \
-         kernel 6.1.0 (also on 3 nodes without it)",
+         kernel 6.1.0 (also on 3 other nodes)",
         "\n  a, b\n",
         "2 of 5 nodes had incidents since ",
         "; 1 have no recorder; the recorders of 1 node gave no answer\n",

@@ -40,7 +40,7 @@ impl RecorderStream {
     /// Notes that a relist begins.
     pub fn relist_begins(&mut self) {
         if let Some(guarded) = &mut self.guarded {
-            guarded.relisted();
+            guarded.relist_begins();
         }
     }
 
@@ -76,7 +76,7 @@ impl RecorderStream {
         }
     }
 
-    /// Reports dropped events, and closes the stream if its guard process is gone.
+    /// Closes the stream if its guard process is gone.
     pub fn check(&mut self) {
         if let Some(guarded) = &mut self.guarded {
             guarded.check(&self.availability);

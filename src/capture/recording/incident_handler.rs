@@ -41,7 +41,7 @@ const VERSION_INTERVAL: Duration = Duration::from_secs(5);
 /// The silence after which Version is sent on a second connection.
 const SECOND_VERSION_DELAY: Duration = Duration::from_secs(2);
 
-/// The age of the kubelet's last relist from which on the kubelet's metrics are read more often during an incident.
+/// The age of the kubelet's last relist at which the kubelet's metrics are read more often during an incident.
 const OLD_KUBELET_RELIST: Duration = Duration::from_secs(60);
 
 /// The interval at which the kubelet's metrics are read in that case.

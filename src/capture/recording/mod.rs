@@ -70,7 +70,7 @@ const ENDED_BY_COUNT: &str = "--count";
 /// The settings of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordingSettings {
-    /// The pause between relists, and the age from which on PLEG is not healthy.
+    /// The pause between relists, and the age at which PLEG is not healthy.
     pub timing: PlegTiming,
     /// The kubelet releases whose way of relisting is used.
     pub era: Era,

@@ -121,7 +121,7 @@ pub struct RecordingSnapshot {
     pub last_relist: Option<(Duration, FinishedRelist)>,
     /// The age of the last relist whose list calls succeeded.
     pub pleg_age: Option<Duration>,
-    /// The age from which on PLEG is not healthy.
+    /// The age at which PLEG is not healthy.
     pub threshold: Duration,
     /// The time since the recording last checked pending calls and the age of PLEG.
     pub unchecked: Duration,

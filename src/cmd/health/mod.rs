@@ -5,7 +5,8 @@
 //! UNHEALTHY: ContainerStatus of shop/db-0/postgres does not answer (D01, certain)
 //! ```
 //!
-//! The command makes each call once, within a time limit (the *budget*), and reports which calls it could not make.
+//! The command never repeats a call that hangs. It ends within a time limit (the *budget*), and reports which calls it
+//! could not make.
 //! It changes nothing on the node; it prints the steps that a user can do.
 //!
 //! `gather` collects the evidence from the `Inputs`, `judge` turns it into a `HealthReport`, and this module prints

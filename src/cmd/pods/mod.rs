@@ -43,7 +43,7 @@ use crate::cri::{Client, Filter, Runtime};
 use crate::kubelet::timing::{FILE_CHECK_FREQUENCY, HTTP_CHECK_FREQUENCY};
 use crate::kubelet::{KubeletVersion, go_duration};
 use crate::manifests::podconfig::{
-    Comparison, PodRow, PodSource, PodVerdict, RuntimePod, SourceState, VerdictInput, WantedPod,
+    ComparisonInputs, PodRow, PodSource, PodVerdict, RuntimePod, SourceState, VerdictInput, WantedPod,
     add_comparison, contradictions, pod_rows, suspects,
 };
 use crate::manifests::{Kubelet, PodIdentity};
@@ -219,7 +219,7 @@ async fn once(
         Some(server) if needs_link => Some(comparison::link(server, context, is_own).await),
         _ => None,
     };
-    let with = Comparison { confirmed, changes, kubelet_started: started, link: api_server.as_ref() };
+    let with = ComparisonInputs { confirmed, changes, kubelet_started: started, link: api_server.as_ref() };
     add_comparison(&mut pods, &input, &contradictions, &with);
     pods.retain(|pod| arguments.shows(pod));
     let report =

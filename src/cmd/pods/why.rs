@@ -216,7 +216,8 @@ fn facts_of(pod: &WantedPod) -> PodFacts {
 
 fn simulated_facts(deleted: &sim::DeletedPod, now: Wall) -> PodFacts {
     let sim::SimulatedUmount { since, grace, .. } = deleted.umount;
-    let volume = SpecVolume { name: "data".to_owned(), kind: "claim data-db-0".to_owned(), is_remote: true };
+    let volume =
+        SpecVolume { name: "data".to_owned(), kind: "claim data-db-0".to_owned(), may_be_remote: true };
     PodFacts {
         pod: deleted.pod.clone(),
         deletion: Deletion::Requested { at: now.minus(since).plus(grace), grace: Some(grace.as_secs()) },

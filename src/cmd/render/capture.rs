@@ -244,7 +244,7 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
     writeln!(out, "age      {}", strip(report, age(report), threshold.duration()))?;
     let slowest = report.relists.iter().map(|point| point.duration_seconds).max().unwrap_or_default();
     let largest_age = report.relists.iter().map(|point| point.age_seconds).max().unwrap_or_default();
-    // `oldest` is the largest age of PLEG. The time after `of` is the age from which on PLEG is not healthy.
+    // `oldest` is the largest age of PLEG. The time after `of` is the age at which PLEG is not healthy.
     writeln!(
         out,
         "         relists: {}, slowest {}, oldest {} of {}; `!` beyond, `x` failed",

@@ -92,7 +92,8 @@ fn fact(fact: &SharedFact) -> String {
     let others = match fact.other_nodes {
         None => String::new(),
         Some(0) => " (on no other node)".to_owned(),
-        Some(others) => format!(" (also on {} without it)", nodes(others)),
+        Some(1) => " (also on 1 other node)".to_owned(),
+        Some(others) => format!(" (also on {} other nodes)", grouped(others)),
     };
     format!("{what}{value}{others}")
 }

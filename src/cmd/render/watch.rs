@@ -73,7 +73,7 @@ pub struct Columns {
     short_type: bool,
 }
 
-/// The width from which on a terminal is wide, with whole times of day and more room between columns.
+/// The width at which a terminal is wide, with whole times of day and more room between columns.
 const WIDE: usize = 100;
 
 /// The width below which a terminal is narrow.
@@ -352,7 +352,7 @@ pub struct LiveStatus<'a> {
     /// The age of PLEG as the kubelet computes it: since the start of the last relist whose lists both
     /// succeeded.
     pub age: Option<Duration>,
-    /// The age from which on PLEG is not healthy.
+    /// The age at which PLEG is not healthy.
     pub threshold: Duration,
     /// The durations of the last relists, the newest last.
     pub recent: &'a VecDeque<Duration>,

@@ -42,7 +42,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "DUR", default_value = "1s", value_parser = positive_duration)]
     period: Duration,
 
-    /// Age from which on PLEG is not healthy
+    /// Age at which PLEG is not healthy
     #[arg(long, value_name = "DUR", default_value = "3m", value_parser = positive_duration)]
     threshold: Duration,
 

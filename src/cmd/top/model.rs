@@ -185,7 +185,7 @@ pub struct Model {
     pub node: Option<String>,
     /// The runtime: name, version and endpoint.
     pub runtime: String,
-    /// The age from which on PLEG is not healthy.
+    /// The age at which PLEG is not healthy.
     pub threshold: Duration,
     /// The time after which a call is given up.
     pub timeout: Duration,

@@ -308,7 +308,7 @@ impl<'a> WatchRun<'a> {
         let started = clock.mono();
         if let Some(guarded_stream) = guarded_stream {
             // A later problem of the stream requires another relist.
-            guarded_stream.relisted();
+            guarded_stream.relist_begins();
         }
         *found = None;
         reporter.relist_begins();

@@ -124,7 +124,7 @@ impl Evidence {
 pub struct Settings {
     /// The time-out of one runtime call.
     pub request_timeout: Sourced<Duration>,
-    /// The age from which on PLEG is unhealthy.
+    /// The age at which PLEG is unhealthy.
     pub threshold: Sourced<Duration>,
     /// The pause between two relists.
     pub period: Duration,

@@ -15,7 +15,7 @@ use crate::ordered::{self, IntoOrdered};
 /// The outcomes of all calls to the runtime.
 #[derive(Debug, Default)]
 pub struct RuntimeEvidence {
-    /// The lengths of silence from which on a call counts as hung.
+    /// The lengths of silence after which a call counts as hung.
     pub silence: SilenceLimits,
     /// The first call. If the socket cannot be reached, this call fails.
     pub version: Option<Call<Version>>,

@@ -53,7 +53,8 @@ pub fn of_shims(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
     // Shims that wait for storage increase the I/O pressure. Without a measurement, pressure is assumed.
     let storage = host.first.pressure.io.is_none_or(|psi| psi.some >= limits::IO_FULL_HINT);
-    // Only the command line of its shim shows to which runtime the `create` of a new sandbox belongs.
+    // A process that works for a new sandbox has no known container. Only the command line of its shim shows to which
+    // runtime it belongs, so the shims are read.
     let old = |process: &Process| process.age >= limits::OCI_PROCESS_OLD && process.container_id.is_none();
     storage
         || host.first.with_role(Role::OciRuntime).any(old)

@@ -99,15 +99,15 @@ fn verdict(case: &Case<'_>, findings: &[HealthFinding]) -> Verdict {
     }
     let runtime = &evidence.runtime;
     let counts = |finding: &&HealthFinding| finding.confidence != Confidence::Possible;
-    let makes_not_ready = |finding: &HealthFinding| match finding.id {
+    let makes_unhealthy = |finding: &HealthFinding| match finding.id {
         RuleId::D31 => true,
-        // D22 makes the node NotReady only if the kubelet itself reports an unhealthy PLEG, D32 only if no kubelet works.
-        // With D41 the node stays Ready, and no pod can start or end on it.
+        // D22 counts only if the kubelet itself reports an unhealthy PLEG, and D32 only if no kubelet works. With D41 the
+        // node stays Ready, but no pod can start or end on it.
         RuleId::D22 => case.evidence.kubelet_is_over(),
         RuleId::D32 | RuleId::D41 => finding.severity == Severity::Critical,
         _ => false,
     };
-    if case.estimate.would_trip || findings.iter().filter(counts).any(makes_not_ready) {
+    if case.estimate.would_trip || findings.iter().filter(counts).any(makes_unhealthy) {
         return Verdict::Unhealthy;
     }
     if !runtime.lists_are_known() || !evidence.bad_input.is_empty() {
@@ -123,8 +123,8 @@ fn verdict(case: &Case<'_>, findings: &[HealthFinding]) -> Verdict {
     }
 }
 
-/// Makes critical findings warnings, unless the verdict is *unhealthy*. So a finding is critical only if
-/// `--fail-on critical` fails.
+/// Makes critical findings warnings, unless the verdict is *unhealthy*. So a report has a critical finding only if its
+/// verdict is *unhealthy*.
 fn limit_severity(verdict: Verdict, findings: &mut [HealthFinding]) {
     if verdict != Verdict::Unhealthy {
         for finding in findings {

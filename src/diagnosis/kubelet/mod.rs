@@ -1,7 +1,7 @@
 //! Reads what the kubelet shows of itself: its process, its configuration, `/healthz` and its metrics.
 //!
-//! It requests only documents for which the kubelet makes no call to the runtime. For `/stats/summary` and
-//! `/metrics/cadvisor` the kubelet makes such calls, so these would hang together with the runtime.
+//! It does not request `/stats/summary` and `/metrics/cadvisor`, for which the kubelet makes many calls to the runtime. Of
+//! the requested documents, only `/metrics` can hang together with the runtime, because of one list call.
 
 pub(super) mod files;
 mod lazy_api;
@@ -66,7 +66,7 @@ pub struct KubeletInputs {
     pub version: Option<KubeletVersion>,
     /// The time-out of one runtime call.
     pub request_timeout: Option<Duration>,
-    /// The age from which on PLEG is unhealthy.
+    /// The age at which PLEG is unhealthy.
     pub threshold: Option<Duration>,
 }
 

@@ -43,7 +43,7 @@ pub struct StuckPod {
 
 /// The pods that a kubelet knows, in the API server's form.
 #[derive(Deserialize)]
-struct PodList {
+struct PodObjects {
     items: Vec<Value>,
 }
 
@@ -60,7 +60,7 @@ pub async fn read(
         }
         PodsSource::Simulated(text) => text.clone(),
     };
-    let list: PodList = serde_json::from_slice(&text).map_err(|why| why.to_string())?;
+    let list: PodObjects = serde_json::from_slice(&text).map_err(|why| why.to_string())?;
     Ok(list.items.iter().filter_map(stuck).collect())
 }
 

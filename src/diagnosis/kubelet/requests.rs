@@ -1,5 +1,5 @@
-//! Requests the kubelet's `/healthz`, metrics and configuration over HTTP, all in parallel. It also decides whether a
-//! silence is the kubelet's: an API server between plegctl and the kubelet may cause it too.
+//! Requests the kubelet's `/healthz`, metrics, configuration and pods, all in parallel. It also decides whether a silence
+//! is the kubelet's: an API server between plegctl and the kubelet may cause it too.
 
 use std::path::Path;
 use std::time::Duration;
@@ -94,7 +94,7 @@ impl KubeletAnswers {
     }
 }
 
-/// Requests `/healthz`, the metrics and the configuration in parallel.
+/// Requests `/healthz`, the metrics, the configuration and the pods in parallel.
 pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunBudget) -> KubeletAnswers {
     let mut answers = KubeletAnswers::default();
     let limit = inputs.deadlines().http.min(budget.left());
@@ -108,7 +108,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunB
             flags.metrics.as_ref().map(async |source| {
                 let source = load_source(source, budget).await?;
                 written_at = written_file(&source);
-                // Boxed, because this future is far larger than the other three.
+                // Boxed, because this future is far larger than most of the others.
                 Box::pin(metrics_or_silence(&source, limit, budget)).await
             })
         ),

@@ -1,4 +1,4 @@
-//! Decides what holds a pod, from the evidence of `health`, from what the sources say about the pod, and from the look at
+//! Decides what holds a pod (keeps it from ending), from the evidence of `health`, from what the sources say about the pod, and from the look at
 //! its processes and mounts. It makes no calls and reads no clock.
 //!
 //! A kernel wait is *certain* only if the stack of the waiting task was readable, its owner is known, and it is proven
@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::look::{Member, PodLook, Umount, VolumeMount};
+use super::look::{PodLook, PodProcess, Umount, VolumeMount};
 use super::report::{HolderKind, PodHold, PodHolder, PodWhy};
 use super::{Deletion, PodFacts};
 use crate::clock::Wall;
@@ -41,7 +41,7 @@ pub fn judge(
     look: &PodLook,
     now: Wall,
 ) -> PodWhy {
-    let case = Case { evidence, health, facts, look, now };
+    let case = HolderCase { evidence, health, facts, look, now };
     let holders = case.holders();
     let state = case.state(&holders);
     let (deletion_at, grace_seconds) = match facts.deletion {
@@ -62,7 +62,7 @@ pub fn judge(
     }
 }
 
-struct Case<'a> {
+struct HolderCase<'a> {
     evidence: &'a Evidence,
     health: &'a HealthReport,
     facts: &'a PodFacts,
@@ -79,7 +79,7 @@ fn any_of(found: &[PodHolder], kinds: &[HolderKind]) -> bool {
     found.iter().any(|holder| is_likely_or_certain(holder) && kinds.contains(&holder.kind))
 }
 
-impl<'a> Case<'a> {
+impl<'a> HolderCase<'a> {
     fn uid(&self) -> &str {
         &self.facts.pod.uid
     }
@@ -246,7 +246,8 @@ impl<'a> Case<'a> {
                 (Confidence::Likely, by_wait)
             }
             (None, _) => {
-                let may_be = self.facts.volumes.iter().any(|volume| volume.is_remote) || !remote.is_empty();
+                let may_be =
+                    self.facts.volumes.iter().any(|volume| volume.may_be_remote) || !remote.is_empty();
                 if !may_be || !umount.is_blocked || !(old || wait.is_some()) {
                     return None;
                 }
@@ -401,7 +402,7 @@ impl<'a> Case<'a> {
     }
 
     /// Returns the processes of the pod that the runtime started, with the names of their containers.
-    fn roots(&self) -> impl Iterator<Item = (&'a Member, String)> {
+    fn roots(&self) -> impl Iterator<Item = (&'a PodProcess, String)> {
         self.look
             .members
             .iter()
@@ -410,7 +411,7 @@ impl<'a> Case<'a> {
     }
 
     /// Whether `member` is the program of its container; the other roots were started in the container later.
-    fn is_main(&self, member: &Member) -> bool {
+    fn is_main(&self, member: &PodProcess) -> bool {
         let mut same = self.roots().filter(|(other, _)| other.container_id == member.container_id);
         !same.any(|(other, _)| (other.age, member.pid) > (member.age, other.pid))
     }
@@ -484,7 +485,7 @@ impl<'a> Case<'a> {
 
     /// Describes a container whose program runs on. Before the end of the grace period, only a program that does not end
     /// after `SIGTERM` is reported.
-    fn running(&self, member: &Member, container: &str) -> Option<PodHolder> {
+    fn running(&self, member: &PodProcess, container: &str) -> Option<PodHolder> {
         let label = format!("{} of container {container}", member.label());
         let on_term = member.signals.as_ref().map(SignalSets::on_term);
         let is_killed = member.signals.as_ref().is_some_and(SignalSets::is_killed);

@@ -55,7 +55,7 @@ impl VolumeMount {
 
 /// A living process of the pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Member {
+pub struct PodProcess {
     /// The process id.
     pub pid: u32,
     /// The name.
@@ -74,7 +74,7 @@ pub struct Member {
     pub command: Vec<String>,
 }
 
-impl Member {
+impl PodProcess {
     /// Returns `comm[pid]`.
     pub fn label(&self) -> String {
         format!("{}[{}]", self.comm, self.pid)
@@ -108,7 +108,7 @@ pub struct PodLook {
     /// The processes that use files below the pod's directory, with their names.
     pub users: Vec<(PathUser, String)>,
     /// The living processes of the pod.
-    pub members: Vec<Member>,
+    pub members: Vec<PodProcess>,
     /// The umounts that run on the node.
     pub umounts: Vec<Umount>,
     /// The shims and OCI runtimes of the pod.
@@ -163,14 +163,14 @@ fn in_sample(evidence: &Evidence, sample: &ProcSample, uid: &str) -> PodLook {
     };
     let member = |process: &Process| {
         let parent = sample.processes.get(&process.parent);
-        Member {
+        PodProcess {
             pid: process.pid,
             comm: process.comm.clone(),
             state: process.state,
             container_id: process.container_id.clone(),
             age: process.age,
             is_root: parent.is_none_or(|parent| parent.container_id != process.container_id),
-            ..Member::default()
+            ..PodProcess::default()
         }
     };
     let ids: BTreeSet<&str> = evidence
@@ -182,7 +182,7 @@ fn in_sample(evidence: &Evidence, sample: &ProcSample, uid: &str) -> PodLook {
         let parts = parts_of(evidence, id);
         parts.shim.into_iter().chain(parts.oci).map(|process| process.pid).collect::<Vec<_>>()
     });
-    let members: Vec<Member> = sample.processes.values().filter(is_of_pod).map(member).collect();
+    let members: Vec<PodProcess> = sample.processes.values().filter(is_of_pod).map(member).collect();
     PodLook {
         sees_node: true,
         mounts: volume_mounts(&sample.mounts, uid),

@@ -55,8 +55,8 @@ pub struct SpecVolume {
     pub name: String,
     /// What it is: `CSI driver nfs.csi.k8s.io`, `NFS 10.1.2.3:/export`, `claim data-db-0`.
     pub kind: String,
-    /// Whether it is a file system on a network.
-    pub is_remote: bool,
+    /// Whether it may be on a network.
+    pub may_be_remote: bool,
 }
 
 /// The preStop hook of a container.
@@ -103,7 +103,7 @@ fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 
 fn volume(value: &Value) -> Option<SpecVolume> {
     let name = text(value, "name")?.to_owned();
-    let (kind, is_remote) = if let Some(csi) = value.get("csi") {
+    let (kind, may_be_remote) = if let Some(csi) = value.get("csi") {
         (format!("CSI driver {}", text(csi, "driver")?), true)
     } else if let Some(nfs) = value.get("nfs") {
         (format!("NFS {}:{}", text(nfs, "server")?, text(nfs, "path")?), true)
@@ -112,7 +112,7 @@ fn volume(value: &Value) -> Option<SpecVolume> {
     } else {
         return None;
     };
-    Some(SpecVolume { name, kind, is_remote })
+    Some(SpecVolume { name, kind, may_be_remote })
 }
 
 fn pre_stop(container: &Value) -> Option<PreStop> {

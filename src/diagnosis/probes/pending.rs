@@ -23,7 +23,7 @@ use crate::cri::{
 /// One pending call.
 pub(super) struct PendingCall<T> {
     rpc: Rpc,
-    progress: Arc<CallProgress>,
+    progress: Arc<PendingProgress>,
     handle: JoinHandle<Call<T>>,
     /// Whether the call continues after the run.
     continues: bool,
@@ -31,7 +31,7 @@ pub(super) struct PendingCall<T> {
 
 /// When a call was sent, and how much of its answer has arrived. Silence counts from the last byte, because a list that is
 /// still arriving does not hang.
-struct CallProgress {
+struct PendingProgress {
     listening: Arc<ListeningClock>,
     started: Mono,
     /// How long the caller of this run had waited for the call before the run began; zero for the run's own calls.
@@ -40,7 +40,7 @@ struct CallProgress {
     seen: Mutex<Option<(u64, Mono)>>,
 }
 
-impl CallProgress {
+impl PendingProgress {
     /// Creates the progress of a call that is about to be sent.
     fn nothing_yet(listening: &Arc<ListeningClock>, before: Duration) -> Arc<Self> {
         let listening = Arc::clone(listening);
@@ -63,7 +63,7 @@ impl CallProgress {
     }
 }
 
-impl ProgressObserver for CallProgress {
+impl ProgressObserver for PendingProgress {
     fn received(&self, bytes: u64) {
         self.listening.add_received(bytes);
         let now = self.listening.now();
@@ -89,7 +89,7 @@ impl<T: Send + 'static> PendingCall<T> {
         rpc: Rpc,
         call: impl Future<Output = Call<T>> + Send + 'static,
     ) -> Self {
-        let progress = CallProgress::nothing_yet(listening, before);
+        let progress = PendingProgress::nothing_yet(listening, before);
         let sent = listening.send(rpc, None);
         let call = async move {
             let answer = call.await;
@@ -98,7 +98,7 @@ impl<T: Send + 'static> PendingCall<T> {
         };
         Self {
             rpc,
-            handle: tokio::spawn(observe_progress(Arc::<CallProgress>::clone(&progress), call)),
+            handle: tokio::spawn(observe_progress(Arc::<PendingProgress>::clone(&progress), call)),
             progress,
             continues: false,
         }
@@ -169,7 +169,7 @@ pub(super) async fn end_of<T: Send + 'static>(
 struct PendingStatusCall {
     target: StatusTarget,
     rpc: Rpc,
-    progress: Arc<CallProgress>,
+    progress: Arc<PendingProgress>,
     task: task::AbortHandle,
 }
 
@@ -190,14 +190,14 @@ impl PendingStatusCalls {
         rpc: Rpc,
         call: impl Future<Output = StatusRecord> + Send + 'static,
     ) {
-        let progress = CallProgress::nothing_yet(listening, before);
+        let progress = PendingProgress::nothing_yet(listening, before);
         let sent = listening.send(rpc, Some(&target.id));
         let call = async move {
             let answer = call.await;
             drop(sent);
             answer
         };
-        let task = self.tasks.spawn(observe_progress(Arc::<CallProgress>::clone(&progress), call));
+        let task = self.tasks.spawn(observe_progress(Arc::<PendingProgress>::clone(&progress), call));
         self.pending.insert(task.id(), PendingStatusCall { target, rpc, progress, task });
     }
 

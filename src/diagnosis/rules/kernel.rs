@@ -15,7 +15,7 @@ use crate::report::plural;
 
 /// The most findings of this rule.
 const MAX_FINDINGS: usize = 3;
-/// The number of programs that wait for an agent from which on they are no coincidence.
+/// If this many programs wait for the same security agent, that is no coincidence.
 const UNRELATED_PROGRAMS: usize = 3;
 
 /// Applies D37: one finding for each reason and owner.
@@ -64,8 +64,8 @@ pub(super) fn awaited_by<'a>(case: &Case<'a>, process: &'a Process) -> &'a Proce
     }
 }
 
-/// Whether a wait of this process explains the hung call: it is a part of a culprit, or the daemon. Without a culprit, it may
-/// be any process of the runtime.
+/// Whether a wait of this process explains the hung call: the process belongs to a culprit (a pod or container whose call
+/// hangs), or is the daemon. Without a culprit, it may be any process of the runtime.
 fn explains_hang(case: &Case<'_>, process: &Process) -> bool {
     let process = awaited_by(case, process);
     let is_part = |id: &str| {

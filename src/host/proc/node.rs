@@ -84,8 +84,8 @@ impl ResourcePressure {
         self.daemon.or(self.node).as_ref().map_or(0.0, share)
     }
 
-    /// Describes both: `all tasks waited 60 % of the last 10 s, those in the runtime's own cgroup 3 %`. `share` is the
-    /// percentage in which the tasks `who` waited.
+    /// Describes both: `all tasks waited 60 % of the last 10 s, in the runtime's own cgroup 3 %`. `who` is `some` or `all`,
+    /// and `share` returns the percentage for them.
     pub fn describe(&self, who: &str, share: fn(&Psi) -> f64) -> Option<String> {
         let percent = |psi: &Psi| format!("{:.0} %", share(psi));
         match (&self.node, &self.daemon) {

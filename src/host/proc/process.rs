@@ -164,6 +164,7 @@ pub(super) fn read(table: &OpenedTable<'_>, pid: u32, shims: Shims) -> Option<Pr
     // Open the directory once, so that all reads are of the same process.
     let opened = KernelDir::open(dir).ok()?;
     if process.role != Role::Other {
+        // The threads of a shim are not examined here, because a node may have hundreds of shims.
         let awake = process.state != 'D' && (process.role == Role::Shim || !waits_uninterruptibly(dir));
         match table.trust.judge(&opened, process.role, awake) {
             Ok(is_own) => process.is_own = is_own,
@@ -203,7 +204,7 @@ pub(super) fn read(table: &OpenedTable<'_>, pid: u32, shims: Shims) -> Option<Pr
 }
 
 /// Whether reading the memory or the files of the process in `dir` could block, because one of its threads is in
-/// uninterruptible sleep and may hold a lock that the read needs. True also if the threads' states cannot be read.
+/// uninterruptible sleep and may hold a lock that the read needs. True also if the state of the process cannot be read.
 pub fn waits_uninterruptibly(dir: &Path) -> bool {
     match state_of(&kernel_record(&dir.join("stat")).unwrap_or_default()) {
         None | Some('D') => true,

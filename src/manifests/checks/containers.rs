@@ -1,5 +1,5 @@
-//! Checks of images, probes, environment and volumes: SP081, SP082, SP086, SP088, SP091, SP093 and SP094. Errors for
-//! which the kubelet rejects a file are part of the verdict.
+//! Checks of images, probes, environment and volumes: SP081, SP082, SP086, SP088, SP091, SP093 and SP094. `validate`
+//! finds the errors for which the kubelet rejects a file.
 
 use std::collections::HashSet;
 

@@ -113,7 +113,7 @@ impl ApiServerLink {
 
 /// What was read for the comparison besides the views.
 #[derive(Debug, Default)]
-pub struct Comparison<'a> {
+pub struct ComparisonInputs<'a> {
     /// Pods that were suspects in the first reading and in the second.
     pub confirmed: Suspects,
     /// When the runtime changed the contradicting containers, by container id.
@@ -237,7 +237,7 @@ pub fn add_comparison(
     rows: &mut Vec<PodRow>,
     input: &VerdictInput<'_>,
     contradictions: &[Contradiction],
-    with: &Comparison<'_>,
+    with: &ComparisonInputs<'_>,
 ) {
     let Some(kubelet) = input.kubelet else { return };
     let late = if is_settled(kubelet, with.kubelet_started) {

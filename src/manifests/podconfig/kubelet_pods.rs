@@ -39,7 +39,7 @@ pub struct KubeletPods {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Document {
+struct PodsDocument {
     kind: String,
     items: Option<Vec<CompactJson>>,
 }
@@ -47,7 +47,7 @@ struct Document {
 impl KubeletPods {
     /// Parses a `PodList` in the API server's JSON form, which was read at `observed_at`.
     pub fn parse(text: &[u8], observed_at: Wall) -> Result<Self, PodListError> {
-        let document: Document = serde_json::from_slice(text)?;
+        let document: PodsDocument = serde_json::from_slice(text)?;
         if !matches!(document.kind.as_str(), "PodList" | "List") {
             return Err(PodListError::Kind(document.kind));
         }

@@ -29,7 +29,7 @@ pub use api::{ApiPods, PodListDocument, PodListError};
 pub use api_watch::{ApiServer, follow_api};
 pub use compact_json::CompactJson;
 pub use compare::{
-    ApiServerLink, Comparison, Contradiction, Suspects, add_comparison, contradictions, suspects,
+    ApiServerLink, ComparisonInputs, Contradiction, Suspects, add_comparison, contradictions, suspects,
 };
 pub use file::{FileSource, RefusedFile};
 pub use file_watch::{SourceMessage, follow_files};

@@ -2,7 +2,7 @@
 //!
 //! [`settings_findings`] is a pure function of the command line, the configuration files and the node's properties
 //! ([`StartSettings`]). `tables.txt` lists the feature gates, flags and fields that each release knows. Only `node_facts`,
-//! `node_settings` and `static_pods` read files of the node.
+//! `node_resources`, `node_settings` and the lint of the static pods read files of the node.
 
 mod catalogue;
 mod command_line;

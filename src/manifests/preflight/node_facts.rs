@@ -146,7 +146,7 @@ pub struct RuntimeAnswer {
     pub cgroup_driver: Option<Result<Option<CgroupDriver>, cri::Error>>,
 }
 
-/// The properties of a node. `None` means that plegctl could not read a property.
+/// The properties of a node. A property that plegctl could not read, or had no reason to read, is `None`.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFacts {
     /// The current time in seconds since the Unix epoch.

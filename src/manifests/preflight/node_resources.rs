@@ -59,7 +59,7 @@ const CGROUP_TREES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sy
 /// A limited resource: its limit, and how much of it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitUse {
-    /// The number in use, without what the running kubelet uses.
+    /// The number in use.
     pub used: u64,
     /// The limit.
     pub limit: u64,

@@ -2,7 +2,7 @@
 //!
 //! The format of `tables.txt`, section by section:
 //!
-//! * `[gates]`: a name and its changes. A change has the minor release from which on it holds, the stage (`a` alpha, `b`
+//! * `[gates]`: a name and its changes. A change has the first minor release in which it holds, the stage (`a` alpha, `b`
 //!   beta, `g` GA, `d` deprecated), the default (`0` off, `1` on) and `!` if the gate is locked. So `29g1!` means: from 1.29
 //!   on GA, on and locked. `33-` means: unknown from 1.33 on. A change without a number holds from the first release of the
 //!   table on. A name with `?` has a change in 1.37 that was read in release notes and not in the code.

@@ -25,7 +25,7 @@ use crate::yaml::{decode, first_char};
 /// walk a tree of this depth without exhausting the stack.
 const KEPT_DEPTH: usize = 64;
 
-/// The nesting from which on the kubelet's JSON decoder rejects a file (maxNestingDepth in Go's encoding/json).
+/// The nesting at which the kubelet's JSON decoder rejects a file (maxNestingDepth in Go's encoding/json).
 const MAX_DEPTH: usize = 10_000;
 
 /// The maximum number of nodes in a file, which is far above any manifest and limits the memory. The kubelet has no

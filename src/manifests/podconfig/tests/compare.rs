@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::verdict::PodVerdict;
 use super::super::{
-    ApiServerLink, Comparison, Contradiction, KubeletPods, PodRow, PodSource, ReadTimes, RuntimePod,
+    ApiServerLink, ComparisonInputs, Contradiction, KubeletPods, PodRow, PodSource, ReadTimes, RuntimePod,
     SourceState, Suspects, VerdictInput, WantedPod, add_comparison, contradictions, pod_rows, suspects,
 };
 use super::{HOUR, NOW, container, identity, sandbox, wanted};
@@ -98,7 +98,7 @@ impl Views {
             &mut rows,
             &input,
             &found,
-            &Comparison { confirmed, changes, kubelet_started: Some(ago(3600)), link },
+            &ComparisonInputs { confirmed, changes, kubelet_started: Some(ago(3600)), link },
         );
         rows
     }
