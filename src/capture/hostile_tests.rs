@@ -1,5 +1,5 @@
-//! Tests with small malicious captures that would need much memory or time to read. Each test checks that the size of the
-//! file limits the cost, and that everything beyond the limit counts as *not judged*.
+//! Tests with small malicious captures that would need much memory or time to read. The tests check that the size of the
+//! file limits the cost, and what happens to an entry beyond the limit: it is left out as *not judged*, or counts as damaged.
 
 use std::fs;
 use std::sync::Arc;

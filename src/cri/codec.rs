@@ -1,4 +1,4 @@
-//! Decodes the bytes of messages into plain node types, within a memory limit.
+//! Decodes the bytes of messages within a memory limit. A list is decoded entry by entry into the plain types of `node`.
 //!
 //! Before a message is decoded, a [`DecodeBudget`] estimates the memory that it needs. Lists are decoded entry by entry, so
 //! that the generated and the plain types of a whole list are never in memory together, and a deadline can stop the

@@ -1,4 +1,4 @@
-//! Converts generated messages into plain node types and back. It changes no values.
+//! Converts generated messages into the plain types of `node` and back. It changes no values.
 
 use super::generated as wire;
 use super::{

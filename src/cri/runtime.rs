@@ -80,8 +80,8 @@ pub struct ReceivedEvent {
 /// The limit for the estimated memory of unread events. Each event contains the status of its whole pod.
 const MAX_QUEUED_MEMORY: u64 = 64 * 1024 * 1024;
 
-/// The receiving end of an event stream. The sending end ([`EventFeed`]) never waits for the reader: an event that does not
-/// fit into the queue counts as dropped. Dropping this value closes the stream.
+/// The receiving end of an event stream. The sending end ([`EventFeed`]) never waits to send an event: an event that does not
+/// fit into the queue counts as dropped. Only the final error waits for space. Dropping this value closes the stream.
 #[derive(Debug)]
 pub struct EventStream {
     queue: mpsc::Receiver<Result<ReceivedEvent, Error>>,

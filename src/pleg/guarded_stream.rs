@@ -1,5 +1,6 @@
 //! Opens, guards and closes the runtime's event stream for `watch` and the recorder, and passes the events to the evented
-//! PLEG.
+//! PLEG. A second small process, the guard, closes the stream if plegctl stops reading it, because an unread stream can
+//! block the runtime ([`crate::cri::stream_guard`]).
 //!
 //! This is the only file of `pleg` that opens a connection and waits, because the attempts to open a stream again depend on
 //! time.

@@ -1,4 +1,4 @@
-//! Encodes plain node types as the answers of the CRI.
+//! Encodes the plain types of `cri::node` as the answers of the CRI.
 //!
 //! In all lists, the items are the first field, and protobuf allows a repeated field in several pieces. So the results of
 //! several calls of [`sandboxes`] or [`containers`] can be concatenated into one list.

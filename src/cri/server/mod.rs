@@ -1,7 +1,7 @@
 //! The server side of the CRI: serves a [`Service`] over gRPC. The simulator, the replay of captures and tests use it.
 //!
 //! There is no generated service: the methods are the RPCs of [`Rpc`]. Answers are bytes, so that a list is encoded once and
-//! sent many times, and a recorded answer is sent unchanged. A [`Service`] can answer with messages made of plain node types
+//! sent many times, and a recorded answer is sent unchanged. A [`Service`] can answer with messages made of the plain types of `node`
 //! ([`message`]), with stored bytes, with an error, late or never. A call without an answer blocks no other call.
 //!
 //! ```

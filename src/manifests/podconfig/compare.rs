@@ -1,8 +1,8 @@
 //! The verdicts that only a comparison of the four views of a pod gives (what is wanted, the kubelet, the runtime, the API
 //! server): `deaf`, `late` and `unreported`.
 //!
-//! All functions are pure. A view that was not read gives no verdict, nor does a view that is older than another one by more
-//! than [`GRACE`], nor a kubelet that started within [`GRACE`]. [`suspects`] and [`contradictions`] say what must be read once
+//! The functions read no files and no clock. A view that was not read gives no verdict, nor does a view that is much older
+//! than another one, nor a kubelet that started less than [`GRACE`] before it was read. [`suspects`] and [`contradictions`] say what must be read once
 //! more before a verdict; [`add_comparison`] decides with what was read.
 
 use std::collections::{BTreeMap, BTreeSet};

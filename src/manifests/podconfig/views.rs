@@ -57,7 +57,7 @@ pub struct PodViews {
 }
 
 impl PodViews {
-    /// Whether two views contradict each other, apart from the time that a change needs.
+    /// Whether two views contradict each other. During a change they do so for some seconds.
     pub fn disagree(&self) -> bool {
         let state = |view: &Option<PodView>| view.as_ref().map(|view| view.state.clone());
         let (kubelet, runtime, api) = (state(&self.kubelet), state(&self.runtime), state(&self.api));
