@@ -1,11 +1,10 @@
 //! The client of the container runtime: finds the socket, sends calls, and converts the answers into plain types.
 //! [`server`] is the opposite side, which the simulator and the replay of captures use.
 //!
-//! This is the only module that knows gRPC. All other modules use the plain types of
-//! `node` (pods, sandboxes, containers), [`Call`] and the [`Runtime`] trait.
-//! The client sends only the RPCs of [`Rpc`], and never retries a call. [`PodsApi`] is the client of a kubelet's Pods API,
-//! with its own list of RPCs, [`KubeletRpc`]. Every call except the event
-//! stream returns its duration, the number of received bytes and its outcome.
+//! This is the only module that knows gRPC. All other modules use the plain types of `node` (sandboxes, containers),
+//! [`Call`] and the [`Runtime`] trait. The client sends only the RPCs of [`Rpc`], and never retries a call. [`PodsApi`] is
+//! the client of a kubelet's Pods API, with its own list of RPCs, [`KubeletRpc`]. Every call except the event stream returns
+//! its duration, the number of received bytes and its outcome.
 //!
 //! ```
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -329,14 +329,6 @@ fn no_impostor_takes_the_blame_for_a_hang(node: &TestNode) {
         let names = format!("{:#}, {:#}", dump["limits"], dump["dumps"]);
         round.check(is_right, "changes the verdict", format!("{primary:#}\n{other:#}\n{names}\n{findings:#}"))
     };
-    // One answer in hundreds named no process while other tests kept the processors busy. An effect of the impostor is in each
-    // answer, because the impostor does nothing at all.
-    let check = |round: &Round| {
-        check(round).or_else(|why| {
-            eprintln!("asks again: {why}");
-            check(round)
-        })
-    };
     // To create this impostor, the test restarts the daemon, which cannot start while a shim is stopped. So the hang
     // begins after that.
     node.play(&[Program::Containerd], |round| {

@@ -71,7 +71,7 @@ fn hangs(rpcs: &[Rpc], id: Option<String>, from: f64, to: f64) -> Fault {
 #[derive(Clone, Default)]
 struct FaultPlan {
     faults: Vec<Fault>,
-    /// The seconds at which the container of a pod has exited, so that a relist makes status calls for the pod.
+    /// The second since which the container of a pod has been exited, so that a relist makes status calls for the pod.
     exits: Vec<(f64, usize)>,
     /// The state letter of the kubelet's process from each of these seconds on; `None` means that no kubelet runs.
     kubelet: Vec<(f64, Option<char>)>,

@@ -164,7 +164,6 @@ pub(super) fn read(table: &OpenedTable<'_>, pid: u32, shims: Shims) -> Option<Pr
     // Open the directory once, so that all reads are of the same process.
     let opened = KernelDir::open(dir).ok()?;
     if process.role != Role::Other {
-        // The threads of a shim are not examined here, because a node may have hundreds of shims.
         let awake = process.state != 'D' && (process.role == Role::Shim || !waits_uninterruptibly(dir));
         match table.trust.judge(&opened, process.role, awake) {
             Ok(is_own) => process.is_own = is_own,
