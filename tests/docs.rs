@@ -93,7 +93,9 @@ fn printed(arguments: &str) -> String {
     let command = plegctl::Invocation::new(&words);
     // The figures are masked, so a shorter silence has the same text. What is kept has the real figures.
     let blessed = env::var_os("PLEGCTL_BLESS").is_some();
-    let command = if blessed { command } else { command.with_short_silences() };
+    // On a busy machine, a debug build takes longer than a short silence for a large list.
+    let has_large_lists = arguments.contains("list-too-large");
+    let command = if blessed || has_large_lists { command } else { command.with_short_silences() };
     let text = command.run().stdout;
     text.lines().take(most).flat_map(|line| [line.trim_end(), "\n"]).collect()
 }

@@ -383,17 +383,23 @@ fn a_flood_of_pods_makes_the_watch_relist_early_and_forget_removed_pods() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &["--no-inspect"]).spawn();
     next_stream(&mut running, "connected");
+    let long = "x".repeat(1 << 20);
     let mut sent = 0;
     let mut send_more = || {
-        for number in sent..sent + 500 {
-            fake.push_event(happened(STARTED, &format!("c{number}"), &format!("pod-{number}")));
-        }
-        sent += 500;
-        format!("c{}", sent - 1)
+        sent += 1;
+        let (id, uid) = (format!("c{sent}"), format!("pod-{sent}"));
+        let mut event = message(STARTED, &id, Some(&uid));
+        event.containers_statuses = vec![wire::ContainerStatus {
+            id: id.clone(),
+            message: long.clone(),
+            ..wire::ContainerStatus::default()
+        }];
+        fake.push_event(Event::aged(event, 0));
+        id
     };
-    // More events are sent when the last ones have been read: plegctl closes a stream that it reads too late.
+    // The next event is sent when the last one has been read: plegctl closes a stream that it reads too late.
     let mut last = send_more();
-    // The next relist is due in five minutes; more than 20 000 pods make it start earlier.
+    // The next relist is due in five minutes; more than 64 MiB of statuses make it start earlier.
     let relist = next(&mut running, |record| {
         if record["kind"] == "Event" && record["id"] == last.as_str() {
             last = send_more();
@@ -402,7 +408,8 @@ fn a_flood_of_pods_makes_the_watch_relist_early_and_forget_removed_pods() {
     });
     assert_eq!(relist["outcome"], "ok");
     running.signal("INT");
-    assert_eq!(summary(&running.wait())["stream"]["crowded"], 1);
+    let summary = summary(&running.wait());
+    assert_eq!(summary["stream"]["crowded"], 1, "{summary}");
 }
 
 #[test]

@@ -200,6 +200,18 @@ fn growing_pod_statuses_make_the_cache_too_large() {
 }
 
 #[test]
+fn more_than_twenty_thousand_pods_make_the_cache_too_large() {
+    let mut stream = Streamed::new();
+    for number in 0..=20_000 {
+        assert!(!stream.evented.is_cache_too_large(), "{number} pods");
+        let mut event = Message::of(Created, "c", &[("c", Exited)]).event();
+        event.sandbox.as_mut().unwrap().metadata.as_mut().unwrap().uid = number.to_string();
+        stream.receive(event);
+    }
+    assert!(stream.evented.is_cache_too_large());
+}
+
+#[test]
 fn a_message_without_a_sandbox_or_its_metadata_is_ignored() {
     let mut stream = Streamed::new();
     let mut nameless = Message::of(Started, "c", &[("c", Running)]).event();
