@@ -1,5 +1,6 @@
 //! Tests of the verdicts of `health` for real faults of real containerd.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -346,7 +347,12 @@ fn held_status_lock_under_load_is_not_a_silent_daemon(version: Containerd) {
 /// Fills a disk completely.
 fn fill(directory: &Path) {
     let mut file = std::fs::File::create(directory.join("fill")).unwrap();
-    let full = std::io::copy(&mut std::io::repeat(0), &mut file).unwrap_err();
+    let zeros = vec![0; 1 << 20];
+    let full = loop {
+        if let Err(why) = file.write_all(&zeros) {
+            break why;
+        }
+    };
     assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
 }
 
