@@ -12,7 +12,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C force-frame-pointers=yes -C link
 # Keeps identical functions only once, if the linker supports it (lld, rustc's own on x86-64).
 FOLD = $(shell mkdir -p target/fold && echo 'fn main() {}' | rustc -C link-arg=-Wl,--icf=all -o target/fold/tried - 2>/dev/null && echo -C link-arg=-Wl,--icf=all)
 
-.PHONY: build static static-flags quick test lint library unit doctests docs real-runtimes slow fuzz bench completions install clean
+.PHONY: build static static-flags quick test lint format clippy library unit doctests docs real-runtimes slow fuzz bench completions install clean
 
 build:
 	$(CARGO) build --release --locked
@@ -45,11 +45,16 @@ LONG_UNIT = capture::hostile_tests::chain_of_differences capture::tests::file_tr
 	capture::tests::segment_deleted cmd::health::replay_tests::kubelet_that_does_not_relist \
 	cmd::health::replay_tests::stopped_or_dead pleg::compare::tests::a_flood sim::tests::big_node
 
-# Run this before a merge: every test that needs only Rust, and the examples in the documentation.
-test: lint library unit doctests docs
+# Run this before a merge: every test that needs only Rust, and the examples in the documentation. The checks that only
+# compute come last, so that in CI they run while real runtimes keep their tests waiting.
+test: format unit clippy library doctests docs
 
-lint:
+lint: format clippy
+
+format:
 	$(CARGO) fmt --check
+
+clippy:
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 
 # Checks the library as a program without our command line builds it.
