@@ -164,7 +164,7 @@ impl CarriedEntries {
 pub struct Store {
     directory: PrivateDirectory,
     /// The lock, held until the store is dropped.
-    _lock: fs::File,
+    _lock: DirectoryLock,
     limits: Limits,
     segment_size: u64,
     carried: CarriedEntries,
@@ -687,8 +687,18 @@ fn is_capture_or_empty(directory: &PrivateDirectory) -> io::Result<bool> {
     Ok(names.iter().any(is_segment) || names.iter().all(|name| name == LOCK || name == "lost+found"))
 }
 
+/// A lock on the directory of a capture. A program that this process is starting has a copy of the lock's descriptor until
+/// it runs, so closing the file is not enough to release the lock at once.
+struct DirectoryLock(fs::File);
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// Locks the directory against other recorders.
-fn lock(directory: &PrivateDirectory, path: &Path) -> Result<fs::File, Error> {
+fn lock(directory: &PrivateDirectory, path: &Path) -> Result<DirectoryLock, Error> {
     let mut file =
         directory.lock(LOCK).map_err(|source| Error::Directory { path: path.join(LOCK), source })?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -699,13 +709,14 @@ fn lock(directory: &PrivateDirectory, path: &Path) -> Result<fs::File, Error> {
     }
     // The lock works without the process id in it, for example on a full disk.
     let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    Ok(file)
+    Ok(DirectoryLock(file))
 }
 
 /// Whether a recorder is writing the capture in `directory`.
 pub fn is_being_recorded(directory: &Path) -> bool {
-    open_nonblocking(&directory.join(LOCK))
-        .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+    open_nonblocking(&directory.join(LOCK)).is_ok_and(|file| {
+        flock(&file, FlockOperation::NonBlockingLockShared).map(|()| DirectoryLock(file)).is_err()
+    })
 }
 
 /// Reads a segment. The path must be a regular file, because the file is read again for each answer. A large file that

@@ -58,21 +58,9 @@ struct TestRecorder {
     calls: u64,
 }
 
-/// Opens the capture once its lock is free. A process that another test starts has a copy of every lock of this process
-/// until it runs its program, so a lock that was just released can stay held for a moment.
-fn open(place: &CaptureParent, limits: Limits) -> Store {
-    for _ in 0..10_000 {
-        match Store::open(&place.capture(), limits) {
-            Err(Error::TwoRecorders { .. }) => std::thread::sleep(Duration::from_millis(1)),
-            opened => return opened.unwrap(),
-        }
-    }
-    panic!("the lock of the capture is never released");
-}
-
 impl TestRecorder {
     fn start(place: &CaptureParent, limits: Limits) -> Self {
-        let mut store = open(place, limits);
+        let mut store = Store::open(&place.capture(), limits).unwrap();
         store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, START);
         Self { store, mono: 0, clock_offset: 0, calls: 0 }
     }
@@ -271,7 +259,7 @@ fn repeated_kills_within_an_incident_leave_no_open_pin() {
         recording.store.kill();
         assert!(on_disk(&place.capture()) <= bound, "kill {kill}");
     }
-    let store = open(&place, limits(bound));
+    let store = Store::open(&place.capture(), limits(bound)).unwrap();
     assert_eq!((store.incidents(), store.open_pins()), (200, 0));
     drop(store);
     // The incidents on the disk have an end of their pinned time too.

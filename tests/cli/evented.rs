@@ -305,7 +305,11 @@ fn retries_sets_the_number_of_attempts() {
 fn restarted_runtime_gets_few_stream_attempts_whatever_retries_is() {
     let fake = FakeRuntime::start_as(RuntimeKind::Crio, node());
     fake.streams([Attempt::fail(Code::Unavailable, "no")]);
-    let output = watch(&fake, &["--retries", "1000", "--for", "1s"]).run();
+    let running = watch(&fake, &["--retries", "1000"]).spawn();
+    fake.wait_for(Rpc::GetContainerEvents, 1);
+    std::thread::sleep(Duration::from_secs(1));
+    running.signal("INT");
+    let output = running.wait();
     assert_eq!(summary(&output)["stream"]["fellBack"], false, "{output}");
     // The kubelet makes five attempts, the last one after a second; a slow machine may make a few more relists.
     let streams = fake.calls_of(Rpc::GetContainerEvents).len();
@@ -639,15 +643,15 @@ fn compare_mode_reports_whether_the_kubelet_could_see_what_relists_missed() {
 
 #[test]
 fn compare_mode_reports_in_a_sentence_that_a_lossy_stream_is_not_safe() {
-    let steps = [
-        node(),
-        node(),
-        Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "app").exited(1),
-    ];
-    let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, steps);
+    let fake = FakeRuntime::start(node());
     let endpoint = fake.endpoint();
     let arguments = ["watch", "--mode", "compare", "--period", "700ms", "-r", &endpoint];
     let mut running = Invocation::new(&arguments).spawn();
+    fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
+    // Changes so soon after the start of the stream are not compared.
+    let lists = fake.calls_of(Rpc::ListPodSandbox).len();
+    fake.wait_for(Rpc::ListPodSandbox, lists + 3);
+    fake.set_node(Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "app").exited(1));
     running.until("ContainerDied seen by relisting and not by the stream");
     running.signal("INT");
     let output = running.wait();

@@ -151,12 +151,14 @@ fn failing_lists_are_distinguished_from_hanging_lists() {
 
 #[test]
 fn list_above_the_kubelets_limit_is_unhealthy_although_plegctl_can_read_it() {
-    let fake = FakeRuntime::start(Node::many(40, 50));
-    fake.on(Rpc::ListContainers).oversize(17 << 20);
-    expect(&fake, &row("unhealthy", "list", "D03", 1));
-    let fake = FakeRuntime::start(Node::many(40, 50));
-    fake.on(Rpc::ListContainers).oversize(15 << 20);
-    expect(&fake, &row("degraded", "list", "D03", 0));
+    // A debug build on a busy machine may need more time than the default budget.
+    let found = |bytes, row: &Row| {
+        let fake = FakeRuntime::start(Node::many(4, 5));
+        fake.on(Rpc::ListContainers).oversize(bytes);
+        assert_found(&health(&fake.endpoint(), &["--budget", "10m"]), row);
+    };
+    found(17 << 20, &row("unhealthy", "list", "D03", 1));
+    found(15 << 20, &row("degraded", "list", "D03", 0));
 }
 
 #[test]
@@ -256,7 +258,7 @@ fn a_saved_report_is_shown_again_with_its_exit_status() {
 #[test]
 fn an_old_relist_in_a_file_or_on_stdin_is_unhealthy() {
     let fake = FakeRuntime::start(pods(3));
-    for (age, verdict, exit) in [(1, "healthy", 0), (170, "healthy", 0), (629, "unhealthy", 1)] {
+    for (age, verdict, exit) in [(1, "healthy", 0), (150, "healthy", 0), (629, "unhealthy", 1)] {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         let text = format!("kubelet_pleg_last_seen_seconds {}\n", now - age);
         let file = fake.folder().join("metrics.txt").display().to_string();

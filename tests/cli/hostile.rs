@@ -180,7 +180,17 @@ fn list_refused_for_its_memory_is_not_a_failure_of_the_runtime() {
             Rpc::ListContainers => Some(RawAnswer::of([nothing.clone()])),
             _ => None,
         });
-        let output = plegctl(&["health", "--proc", EMPTY_PROC, "-o", "json", "-r", &server.endpoint()]);
+        let output = plegctl(&[
+            "health",
+            "--proc",
+            EMPTY_PROC,
+            "--budget",
+            "10m",
+            "-o",
+            "json",
+            "-r",
+            &server.endpoint(),
+        ]);
         let report: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
         assert_eq!(report["verdict"], verdict, "{output}");
@@ -224,7 +234,17 @@ fn list_of_many_small_sandboxes_is_unhealthy_above_the_kubelets_limit_and_unknow
         let list = Bytes::from(wire::ListPodSandboxResponse { items }.encode_to_vec());
         let server =
             RawServer::start(move |rpc| (rpc == Rpc::ListPodSandbox).then(|| RawAnswer::of([list.clone()])));
-        let output = plegctl(&["health", "--proc", EMPTY_PROC, "-o", "json", "-r", &server.endpoint()]);
+        let output = plegctl(&[
+            "health",
+            "--proc",
+            EMPTY_PROC,
+            "--budget",
+            "10m",
+            "-o",
+            "json",
+            "-r",
+            &server.endpoint(),
+        ]);
         let report: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
         assert_eq!(
@@ -233,7 +253,7 @@ fn list_of_many_small_sandboxes_is_unhealthy_above_the_kubelets_limit_and_unknow
             "{output}"
         );
         assert!(report["summary"].as_str().unwrap().contains(summary), "{output}");
-        let output = plegctl(&["relist", "-r", &server.endpoint()]);
+        let output = plegctl(&["relist", "-r", &server.endpoint(), "--timeout", "5m"]);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains("the kubelet limits only bytes (16 MiB per answer)"), "{output}");
     }

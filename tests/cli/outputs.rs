@@ -7,7 +7,7 @@ use crate::support::plegctl::{Invocation, plegctl};
 
 /// The arguments of each command and the document that it prints.
 const ROWS: [(&[&str], &str); 12] = [
-    (&["health", "-r", "sim:hung-two-pods", "--budget", "6s"], "HealthReport"),
+    (&["health", "-r", "sim:hung-two-pods", "--budget", "5m"], "HealthReport"),
     (&["relist", "-r", "sim:quiet", "--at", "0s"], "RelistReport"),
     (&["pods", "--manifests", "docs/examples/manifests", "--no-cri"], "PodsReport"),
     (&["static-pods", "lint", "docs/examples/manifests", "--no-cri"], "LintReport"),

@@ -373,9 +373,9 @@ fn failing_or_too_large_list_has_its_reason() {
 
 #[test]
 fn list_that_the_kubelet_cannot_read_is_still_shown() {
-    let fake = FakeRuntime::start(Node::many(40, 50));
+    let fake = FakeRuntime::start(Node::many(4, 5));
     fake.on(Rpc::ListContainers).oversize(20 << 20);
-    let report = json(&plegctl(&["relist", "-r", &fake.endpoint(), "-o", "json"]));
+    let report = json(&plegctl(&["relist", "-r", &fake.endpoint(), "--timeout", "5m", "-o", "json"]));
     assert!(report["relist"]["calls"][1]["responseBytes"].as_u64().unwrap() > 16 << 20);
 }
 
@@ -384,7 +384,7 @@ fn settings_files_are_used_or_reported() {
     let fake = FakeRuntime::start(node());
     let settings = fake.folder().join("crictl.yaml");
     let path = settings.display().to_string();
-    fs::write(&settings, format!("runtime-endpoint: {}\ntimeout: 2\n", fake.endpoint())).unwrap();
+    fs::write(&settings, format!("runtime-endpoint: {}\ntimeout: 60\n", fake.endpoint())).unwrap();
     let output = Invocation::new(&["relist", "-v"]).env("CRI_CONFIG_FILE", &settings).run();
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stderr.contains(&format!("from runtime-endpoint in {path}")), "{output}");

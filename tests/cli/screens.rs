@@ -165,7 +165,7 @@ fn health_screens(scenario: &str, verdict: &str) {
     let mut counts = Vec::new();
     for (number, size) in SIZES.into_iter().enumerate() {
         // Runs once and shows the report twice, because the report does not depend on the terminal.
-        let arguments = ["health", "-r", &endpoint, "--at", "0s", "--save", &saved];
+        let arguments = ["health", "-r", &endpoint, "--at", "0s", "--budget", "10m", "--save", &saved];
         let terminal = if number == 0 {
             Terminal::after(&arguments, size)
         } else {

@@ -98,9 +98,11 @@ pub fn authority() -> String {
     format!("certificate-authority: {}", file("tests/fleet/pki/authority.crt").display())
 }
 
+/// Runs `nodes`. The default time limit of a request is too short for many TLS handshakes of a debug build on a busy machine.
 fn nodes(config: &TestFile, arguments: &[&str]) -> Output {
     let config = config.0.to_str().unwrap();
-    Invocation::new(&[&["nodes", "--kubeconfig", config], arguments].concat()).run()
+    let patient: &[&str] = if arguments.contains(&"--timeout") { &[] } else { &["--timeout", "60s"] };
+    Invocation::new(&[&["nodes", "--kubeconfig", config], patient, arguments].concat()).run()
 }
 
 fn report(output: &Output) -> Value {

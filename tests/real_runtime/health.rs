@@ -219,12 +219,16 @@ fn bundle_of_a_hang_is_readable_and_has_no_secrets(version: Containerd) {
     let endpoint = runtime.endpoint();
     let arguments = ["health", "-r", &endpoint, "--host-root", "/", "-o", "json", "--bundle", &bundle];
     let held = runtime.hold_status_lock(&pod.containers[0]);
-    let output = Invocation::new(&arguments).on_this_machine().env("DB_PASSWORD", PLANTED).run();
-    drop(held);
-    assert_eq!(output.code, Some(1), "{output}");
-
     let tar =
         |arguments: &[&str]| Invocation::program("tar", &[arguments, &["-f", &bundle]].concat()).run().stdout;
+    // On a busy machine the dump may time out, and then the bundle has no stacks.
+    let output = wait_for("a bundle with the stacks", || {
+        let output = Invocation::new(&arguments).on_this_machine().env("DB_PASSWORD", PLANTED).run();
+        assert_eq!(output.code, Some(1), "{output}");
+        tar(&["-tz"]).contains("stacks.txt").then_some(output)
+    });
+    drop(held);
+
     let listed = tar(&["-tz"]);
     let names: Vec<&str> = listed.lines().collect();
     for name in [

@@ -236,8 +236,12 @@ fn health_names_the_holder_from_the_runtimes_goroutines(version: Containerd) {
     let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
     let held = runtime.hold_status_lock(&pod.containers[0]);
     // `--stacks auto` is the default: the debug socket is in the daemon's configuration.
-    let output =
-        plegctl_on_this_machine(&["health", "-r", &runtime.endpoint(), "-o", "json", "--host-root", "/"]);
+    // On a busy machine the dump may time out, and then health only says that a call hangs.
+    let arguments = ["health", "-r", &runtime.endpoint(), "-o", "json", "--host-root", "/"];
+    let output = wait_for("a report with the dump", || {
+        let output = plegctl_on_this_machine(&arguments);
+        output.stdout.contains("status lock, held by").then_some(output)
+    });
     let shim = runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get();
     drop(held);
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));

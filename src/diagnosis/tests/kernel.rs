@@ -438,14 +438,15 @@ async fn a_real_agent_that_does_not_answer_is_named() {
                  open(R, '>', $ARGV[1]); close(R); sleep 600";
     let ready = node.root.join("ready");
     let agent = clean_up.start("perl", &["-e", agent, &at, &ready.display().to_string()]);
-    for _ in 0..400 {
-        let has_ended = clean_up.processes[0].try_wait().unwrap().is_some();
-        if ready.exists() || has_ended {
+    let mut has_ended = || clean_up.processes[0].try_wait().unwrap().is_some();
+    for _ in 0..2400 {
+        if ready.exists() || has_ended() {
             break;
         }
         std::thread::sleep(Duration::from_millis(25));
     }
     if !ready.exists() {
+        assert!(has_ended(), "the agent is not ready");
         eprintln!("skipped: this kernel or its limits allow no fanotify group with permission events");
         return;
     }
@@ -533,9 +534,13 @@ async fn a_real_holder_of_a_file_lock_is_named() {
     let mut clean_up = CleanUp::default();
     let file = node.root.join("last_reserved_ip.0").display().to_string();
     let holder = clean_up.start("flock", &["--no-fork", &file, "sleep", "600"]);
-    let is_held = || !sh(&format!("flock -n {file} true"));
+    // The program `flock` takes the lock and then becomes `sleep`.
+    let is_held = || {
+        fs::read_to_string(format!("/proc/{holder}/comm")).is_ok_and(|name| name == "sleep\n")
+            && !sh(&format!("flock -n {file} true"))
+    };
     for _ in 0..2400 {
-        if Path::new(&file).exists() && is_held() {
+        if is_held() {
             break;
         }
         std::thread::sleep(Duration::from_millis(25));
@@ -733,14 +738,15 @@ async fn a_real_wait_for_the_network_lock_is_recognised() {
     let holder = clean_up.start("perl", &["-e", HOLD_NETWORK_LOCK]);
     let waits =
         || fs::read_to_string(format!("/proc/{holder}/wchan")).is_ok_and(|at| at == "handle_userfault");
-    for _ in 0..400 {
-        let has_ended = clean_up.processes[0].try_wait().unwrap().is_some();
-        if waits() || has_ended {
+    let mut has_ended = || clean_up.processes[0].try_wait().unwrap().is_some();
+    for _ in 0..2400 {
+        if waits() || has_ended() {
             break;
         }
         std::thread::sleep(Duration::from_millis(25));
     }
     if !waits() {
+        assert!(has_ended(), "the holder does not wait");
         eprintln!("skipped: this kernel or its limits allow no userfaultfd");
         return;
     }
