@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -31,8 +32,13 @@ fn dropped_runtime_leaves_nothing_behind() {
     std::mem::forget(runtime.freeze_pod(&pod.sandbox_id));
     std::mem::forget(runtime.stop_shim(&pod.sandbox_id));
     std::mem::forget(runtime.stop_daemon());
+    // A network plugin that hangs is in no cgroup of the runtime.
+    let plugin = directory.join("cni-bin/hanging");
+    fs::write(&plugin, "read line\n").unwrap();
+    let mut plugin = Command::new("sh").arg(plugin).stdin(Stdio::piped()).spawn().unwrap();
     drop(runtime);
     assert_eq!(leftovers(&directory), Vec::<String>::new());
+    assert_eq!(plugin.wait().unwrap().signal(), Some(9));
 }
 
 #[test]

@@ -15,13 +15,15 @@ PATH=$PATH:/usr/sbin:/sbin
 # Ctrl-C must end only the test; this script cleans up afterwards.
 trap '' INT TERM HUP
 
-# pids_naming DIR: the processes whose command line names DIR: the daemon (`-c DIR/...`) and its shims
-# (`-address DIR/...`).
+# pids_naming DIR: the processes whose command line names DIR: the daemon (`-c DIR/...`), its shims (`-address DIR/...`) and
+# network plugins that hang (`sh DIR/cni-bin/...`).
 pids_naming() {
     # The arguments in /proc/PID/cmdline end in NUL, so grep -z treats each of them as a line. grep reads the names from
     # stdin, because names among its own arguments would make it find itself.
-    printf '%s\n' "$1/config.toml" "$1/containerd.sock" |
-        grep -l -z -x -F -f - /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3
+    {
+        printf '%s\n' "$1/config.toml" "$1/containerd.sock" | grep -l -z -x -F -f - /proc/[0-9]*/cmdline
+        printf '%s\n' "$1/cni-bin/" | grep -l -z -F -f - /proc/[0-9]*/cmdline
+    } 2>/dev/null | cut -d/ -f3
 }
 
 # cgroups_of NAME: the cgroups that contain all pods of this containerd, one in each hierarchy.
