@@ -75,6 +75,9 @@ use daemon::RealRuntime;
 use harness::{TIME_LIMIT, daemon, faults, messages, packages, pods, wait_for};
 use packages::{Containerd, Packages};
 
+/// What a report names as not checked if the goroutine dump of the runtime did not arrive in time.
+const NO_DUMP: &str = "who waits for whom in the runtime (stacks)";
+
 /// Returns a private containerd with its own disk, which can be frozen.
 fn real_on_its_own_disk(version: Containerd) -> Option<RealRuntime> {
     packages().map(|packages| RealRuntime::start_on_its_own_disk(version, packages))

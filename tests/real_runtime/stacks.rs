@@ -20,7 +20,7 @@ use crate::daemon::RealRuntime;
 use crate::packages::Containerd;
 use crate::plegctl::{Invocation, plegctl_on_this_machine};
 use crate::pods::{ContainerSpec, PodSpec};
-use crate::{real, real_on_its_own_disk, wait_for};
+use crate::{NO_DUMP, real, real_on_its_own_disk, wait_for};
 
 on_each_containerd! {
     held_status_lock_names_its_container
@@ -236,11 +236,11 @@ fn health_names_the_holder_from_the_runtimes_goroutines(version: Containerd) {
     let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
     let held = runtime.hold_status_lock(&pod.containers[0]);
     // `--stacks auto` is the default: the debug socket is in the daemon's configuration.
-    // On a busy machine the dump may time out, and then health only says that a call hangs.
+    // On a busy machine the dump may not arrive in time. Only then the test runs `health` again.
     let arguments = ["health", "-r", &runtime.endpoint(), "-o", "json", "--host-root", "/"];
     let output = wait_for("a report with the dump", || {
         let output = plegctl_on_this_machine(&arguments);
-        output.stdout.contains("status lock, held by").then_some(output)
+        (!output.stdout.contains(NO_DUMP)).then_some(output)
     });
     let shim = runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get();
     drop(held);
