@@ -14,7 +14,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 use serde_json::Value;
 
-use crate::support::plegctl::{EMPTY_PROC, plegctl};
+use crate::support::plegctl::{EMPTY_PROC, Output, plegctl};
 use crate::support::raw_server::{RawAnswer, RawServer, framed};
 use crate::support::socket::TempDir;
 use crate::support::wire;
@@ -164,6 +164,11 @@ async fn list_of_empty_entries_is_refused_and_the_next_call_is_made() {
     assert!(client.list_sandboxes(&Filter::default()).await.result.is_ok());
 }
 
+/// Runs `health` with a budget that is long enough for huge lists in a debug build on a busy machine.
+fn patient_health(server: &RawServer) -> Output {
+    plegctl(&["health", "--proc", EMPTY_PROC, "--budget", "10m", "-o", "json", "-r", &server.endpoint()])
+}
+
 /// The kubelet limits only the bytes of a list, so it may accept a list that plegctl refuses because of its memory.
 #[test]
 fn list_refused_for_its_memory_is_not_a_failure_of_the_runtime() {
@@ -180,17 +185,7 @@ fn list_refused_for_its_memory_is_not_a_failure_of_the_runtime() {
             Rpc::ListContainers => Some(RawAnswer::of([nothing.clone()])),
             _ => None,
         });
-        let output = plegctl(&[
-            "health",
-            "--proc",
-            EMPTY_PROC,
-            "--budget",
-            "10m",
-            "-o",
-            "json",
-            "-r",
-            &server.endpoint(),
-        ]);
+        let output = patient_health(&server);
         let report: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
         assert_eq!(report["verdict"], verdict, "{output}");
@@ -234,17 +229,7 @@ fn list_of_many_small_sandboxes_is_unhealthy_above_the_kubelets_limit_and_unknow
         let list = Bytes::from(wire::ListPodSandboxResponse { items }.encode_to_vec());
         let server =
             RawServer::start(move |rpc| (rpc == Rpc::ListPodSandbox).then(|| RawAnswer::of([list.clone()])));
-        let output = plegctl(&[
-            "health",
-            "--proc",
-            EMPTY_PROC,
-            "--budget",
-            "10m",
-            "-o",
-            "json",
-            "-r",
-            &server.endpoint(),
-        ]);
+        let output = patient_health(&server);
         let report: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
         assert_eq!(
