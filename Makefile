@@ -45,8 +45,8 @@ LONG_UNIT = capture::hostile_tests::chain_of_differences capture::tests::file_tr
 	capture::tests::segment_deleted cmd::health::replay_tests::kubelet_that_does_not_relist \
 	cmd::health::replay_tests::stopped_or_dead pleg::compare::tests::a_flood sim::tests::big_node
 
-# Run this before a merge: every test that needs only Rust, and the examples in the documentation. The checks that only
-# compute come last, so that in CI they run while real runtimes keep their tests waiting.
+# Run this before a merge: every test that needs only Rust, and the examples in the documentation. The tests come first,
+# because they mostly wait, and in CI other jobs use the processors meanwhile.
 test: format unit clippy library doctests docs
 
 lint: format clippy

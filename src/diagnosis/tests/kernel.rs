@@ -545,6 +545,7 @@ async fn a_real_holder_of_a_file_lock_is_named() {
         }
         std::thread::sleep(Duration::from_millis(25));
     }
+    assert!(is_held(), "nobody holds the lock");
     let flock = ["/usr/bin/flock", "/bin/flock"].into_iter().find(|path| Path::new(path).exists()).unwrap();
     let shim = clean_up.start(&shim_of(&node, flock), &[&file, "true"]);
     let began = std::time::Instant::now();
