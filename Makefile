@@ -12,7 +12,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C force-frame-pointers=yes -C link
 # Keeps identical functions only once, if the linker supports it (lld, rustc's own on x86-64).
 FOLD = $(shell mkdir -p target/fold && echo 'fn main() {}' | rustc -C link-arg=-Wl,--icf=all -o target/fold/tried - 2>/dev/null && echo -C link-arg=-Wl,--icf=all)
 
-.PHONY: build static static-flags quick test lint format clippy library unit doctests docs real-runtimes slow fuzz bench completions install clean
+.PHONY: build static static-flags quick test tests lint format clippy library unit doctests docs real-runtimes slow fuzz bench completions install clean
 
 build:
 	$(CARGO) build --release --locked
@@ -26,9 +26,9 @@ static-flags:
 	@echo $(STATIC_FLAGS)
 
 # Run this before each commit: format, lints, and the unit and command tests that are not LONG.
-quick: lint
+quick: format clippy
 	$(UNIT) --lib -- $(LONG_UNIT:%=--skip %)
-	$(UNIT) --test product -- $(LONG:%=--skip %)
+	$(UNIT) --test product -- --skip slow:: $(LONG:%=--skip %)
 
 # Tests that replay many recordings of kubelets, show every scenario, fill a disk, need more than two seconds of a
 # processor, or wait for half a minute: most of the time of `make test`.
@@ -45,11 +45,13 @@ LONG_UNIT = capture::hostile_tests::chain_of_differences capture::tests::file_tr
 	capture::tests::segment_deleted cmd::health::replay_tests::kubelet_that_does_not_relist \
 	cmd::health::replay_tests::stopped_or_dead pleg::compare::tests::a_flood sim::tests::big_node
 
-# Run this before a merge: every test that needs only Rust, and the examples in the documentation. The tests come first,
-# because they mostly wait, and in CI other jobs use the processors meanwhile.
-test: format unit clippy library doctests docs
+# Run this before a merge: every test that needs only Rust, the examples in the documentation, and the lints.
+test: tests lint
 
-lint: format clippy
+# In CI, `tests` run beside other jobs, because they mostly wait, and `lint` runs later, beside the slow tests.
+tests: format unit doctests
+
+lint: clippy library docs
 
 format:
 	$(CARGO) fmt --check
@@ -64,7 +66,7 @@ library:
 # A test that needs a missing tool (tmux, strace, promtool) is skipped and prints the reason. Many tests mostly wait for a
 # process, so more tests run at a time than there are processors.
 unit:
-	$(UNIT) --lib --test product
+	$(UNIT) --lib --test product -- --skip slow::
 UNIT = RUST_TEST_THREADS=$(UNIT_THREADS) $(CARGO) test --locked --no-fail-fast
 UNIT_THREADS ?= 16
 
@@ -84,13 +86,13 @@ REAL_RUNTIME_THREADS ?= 6
 # Runs the tests that take long: mutated input, huge answers, two hundred kills, a browser. Also runs the soak test, if
 # `make real-runtimes` has downloaded its containerd versions.
 slow:
-	$(CARGO) test --locked --no-fail-fast --test slow
+	$(CARGO) test --locked --no-fail-fast --test product slow::
 	$(CARGO) test --locked --no-fail-fast --test real_runtime soak::
 
 # Fuzzes each reader of external input for the time in FUZZ. `make slow` runs the same tests for two seconds each.
 FUZZ ?= 30m
 fuzz:
-	PLEGCTL_FUZZ=$(FUZZ) $(CARGO) test --locked --test slow fuzz:: -- --nocapture
+	PLEGCTL_FUZZ=$(FUZZ) $(CARGO) test --locked --test product slow::fuzz:: -- --nocapture
 
 bench:
 	$(CARGO) bench --locked

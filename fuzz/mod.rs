@@ -4,7 +4,7 @@
 //! them for two seconds, or for the time in `PLEGCTL_FUZZ`:
 //!
 //! ```text
-//! PLEGCTL_FUZZ=30m cargo test --test slow fuzz::manifests -- --nocapture
+//! PLEGCTL_FUZZ=30m cargo test --test product slow::fuzz::manifests -- --nocapture
 //! ```
 //!
 //! Without a time, the mutations are the same in each run; with a time they differ (`PLEGCTL_FUZZ_SEED` repeats them).

@@ -1,5 +1,4 @@
-//! Tests of plegctl's promises on the real binary and on the library, as far as they need only Rust and do not take
-//! long.
+//! Tests of plegctl's promises on the real binary and on the library, as far as they need no container runtime.
 //!
 //! They are one test binary, so that the library is linked only once. `docs/testing.md` lists which suite proves which
 //! promise.
@@ -17,5 +16,6 @@ mod manifests;
 mod pleg;
 mod releases;
 mod simulator;
+mod slow;
 mod stacks;
 mod supply;

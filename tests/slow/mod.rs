@@ -1,9 +1,6 @@
 //! Tests that take long: thousands of mutated inputs, the memory for huge answers, two hundred kills, a browser. `make
 //! slow` and CI run them.
 
-#[path = "../support/mod.rs"]
-pub mod support;
-
 mod browser;
 #[path = "../../fuzz/mod.rs"]
 mod fuzz;
