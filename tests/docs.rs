@@ -95,6 +95,10 @@ fn printed(arguments: &str) -> String {
     if has_large_lists {
         words.extend(["--budget", "10m"]);
     }
+    // A status call fails if its pod is removed after the list. At this moment, the simulated node removes none for 14 s.
+    if arguments.contains("--inspect all") {
+        words.extend(["--at", "611s"]);
+    }
     // The figures are masked, so a shorter silence has the same text. What is kept has the real figures.
     let has_real_silences = env::var_os("PLEGCTL_BLESS").is_some() || has_large_lists;
     let run = || {
@@ -136,8 +140,7 @@ fn masked(text: &str) -> String {
 
 /// Returns the sorted lines without repetitions. Each event becomes `an event`, and each call `a call`.
 fn lines(text: &str) -> String {
-    // A status call fails if the simulated node has removed the pod since the list.
-    let masked = masked(text).replace(" # error, # silent", " # silent");
+    let masked = masked(text);
     let lines: BTreeSet<&str> = masked.lines().map(without_the_moment).collect();
     lines.into_iter().flat_map(|line| [line, "\n"]).collect()
 }

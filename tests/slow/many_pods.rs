@@ -1,8 +1,8 @@
 //! Tests of `pods --watch` with very many manifests and pods of the API server: it reports all of them, with memory
 //! proportional to their bytes.
 //!
-//! `PLEGCTL_PODS=10000 PLEGCTL_PODS_OF=PROGRAM cargo test --test product many_pods -- --nocapture` prints memory and time
-//! for this number of pods and another program.
+//! `PLEGCTL_PODS=10000 PLEGCTL_PODS_OF=PROGRAM cargo test --test product slow::many_pods -- --nocapture` prints the memory and
+//! the time for this number of pods and another program.
 
 use std::fs;
 use std::time::Instant;

@@ -1,6 +1,6 @@
 //! Tests that plegctl's memory is proportional to the received bytes, whatever they contain.
 //!
-//! `PLEGCTL_MEMORY_OF=PROGRAM cargo test --test product memory -- --nocapture` prints the tables for another program
+//! `PLEGCTL_MEMORY_OF=PROGRAM cargo test --test product slow::memory -- --nocapture` prints the tables for another program
 //! without checking limits; `PLEGCTL_MEMORY_BUDGET` is the budget of `health`, `PLEGCTL_FLOOD` the number of
 //! short-lived pods.
 
