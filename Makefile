@@ -6,24 +6,15 @@ DESTDIR ?=
 # Links the C library statically, so that the binary runs in any debug pod. Builds for the architecture of this machine.
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 STATIC_DIR := target/$(HOST)/release
-# Packing relative relocations saves a quarter of a megabyte. A linker without this option warns and continues. Frame
-# pointers save a third of a megabyte on x86-64, because the unwind tables then need no entry for each push and pop.
-STATIC_FLAGS = -C target-feature=+crt-static -C force-frame-pointers=yes -C link-arg=-Wl,-z,pack-relative-relocs $(FOLD)
-# Keeps identical functions only once, if the linker supports it (lld, rustc's own on x86-64).
-FOLD = $(shell mkdir -p target/fold && echo 'fn main() {}' | rustc -C link-arg=-Wl,--icf=all -o target/fold/tried - 2>/dev/null && echo -C link-arg=-Wl,--icf=all)
 
-.PHONY: build static static-flags quick test tests lint format clippy library unit doctests docs real-runtimes slow fuzz bench completions install clean
+.PHONY: build static quick test tests lint format clippy library unit doctests docs real-runtimes slow fuzz bench completions install clean
 
 build:
 	$(CARGO) build --release --locked
 
 # Builds one file without shared libraries: $(STATIC_DIR)/plegctl
 static:
-	RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(HOST)
-
-# Prints the flags for packaging/release.sh.
-static-flags:
-	@echo $(STATIC_FLAGS)
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --target $(HOST)
 
 # Run this before each commit: format, lints, and the unit and command tests that are not LONG.
 quick: format clippy

@@ -79,11 +79,8 @@ if [ -z "$binary" ]; then
     else
         echo "release.sh: cargo-auditable is not installed: the binary does not contain the list of its crates" >&2
     fi
-    # `make static-flags` tests this machine's linker. A cross-linker gets only the flags that every linker accepts.
-    flags='-C target-feature=+crt-static -C force-frame-pointers=yes -C link-arg=-Wl,-z,pack-relative-relocs'
-    [ "$target" != "$host" ] || flags=$(make --silent static-flags)
     # Keeps the paths of the sources and the registry out of the binary.
-    RUSTFLAGS="$flags --remap-path-prefix=$top=/plegctl --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
+    RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$top=/plegctl --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
         cargo $auditable build --release --locked --target "$target"
     binary=${CARGO_TARGET_DIR:-$top/target}/$target/release/plegctl
 fi

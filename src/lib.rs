@@ -48,7 +48,6 @@ pub mod kubelet;
 pub mod manifests;
 #[cfg(feature = "cli")]
 mod optional_future;
-mod ordered;
 mod panics;
 pub mod pleg;
 pub mod report;

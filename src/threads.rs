@@ -6,7 +6,6 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::pin::Pin;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,18 +13,14 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Runs blocking work in its own thread.
+/// Runs blocking work in its own thread. Work that panics is an error.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    let (result, work) = with_result(work);
-    let (sender, ended) = oneshot::channel::<()>();
-    let notify = move || {
-        work();
-        drop(sender);
-    };
-    spawn("blocking", notify)?;
-    // The channel closes when the work ends.
-    let _ = ended.await;
-    result_of(&result)
+    let (sender, result) = oneshot::channel();
+    spawn("blocking", move || {
+        // The receiver may be gone.
+        let _ = sender.send(work());
+    })?;
+    result.await.map_err(|_| io::Error::other("plegctl itself failed"))
 }
 
 /// Runs blocking work in its own thread and waits at most `limit`. After that, the thread is abandoned and the error
@@ -42,66 +37,32 @@ pub fn start<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<StartedWork<T>> {
-    let (result, work) = with_result(work);
-    Ok(StartedWork { result, end: start_boxed(name, work)? })
+    let (sender, result) = mpsc::sync_channel(1);
+    spawn(name, move || {
+        // The receiver may be gone.
+        let _ = sender.send(work());
+    })?;
+    Ok(StartedWork { result })
 }
 
 /// Blocking work that a thread does.
 pub struct StartedWork<T> {
-    result: SharedResult<T>,
-    /// Gets a message when the work ends, and is closed if the work panics.
-    end: mpsc::Receiver<()>,
+    /// Gets the result when the work ends, and is closed if the work panics.
+    result: mpsc::Receiver<T>,
 }
 
 impl<T> StartedWork<T> {
     /// Waits at most `limit` for the result. After that, the thread is abandoned and the error is
     /// [`io::ErrorKind::TimedOut`].
     pub fn wait(self, limit: Duration) -> io::Result<T> {
-        wait_for_end(&self.end, limit)?;
-        result_of(&self.result)
+        self.result.recv_timeout(limit).map_err(|why| match why {
+            RecvTimeoutError::Timeout => {
+                let why = format!("it did not answer within {}", humantime::format_duration(limit));
+                io::Error::new(io::ErrorKind::TimedOut, why)
+            }
+            RecvTimeoutError::Disconnected => io::Error::other("plegctl itself failed"),
+        })
     }
-}
-
-/// The place to which a thread writes its result.
-type SharedResult<T> = Arc<Mutex<Option<T>>>;
-
-/// Returns a job that does the work, and the place to which it writes the result. The functions that start the job are
-/// compiled only once, and not for each type of result.
-fn with_result<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> (SharedResult<T>, Box<dyn FnOnce() + Send>) {
-    let result = Arc::new(Mutex::new(None));
-    let threads_result = Arc::clone(&result);
-    let job = move || {
-        let done = work();
-        *locked(&threads_result) = Some(done);
-    };
-    (result, Box::new(job))
-}
-
-/// Returns the result of a job that has ended. A job that panicked has none.
-fn result_of<T>(result: &Mutex<Option<T>>) -> io::Result<T> {
-    locked(result).take().ok_or_else(|| io::Error::other("plegctl itself failed"))
-}
-
-fn start_boxed(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<mpsc::Receiver<()>> {
-    let (sender, end) = mpsc::sync_channel(1);
-    spawn(name, move || {
-        work();
-        // The receiver may be gone.
-        let _ = sender.send(());
-    })?;
-    Ok(end)
-}
-
-fn wait_for_end(end: &mpsc::Receiver<()>, limit: Duration) -> io::Result<()> {
-    end.recv_timeout(limit).map_err(|why| match why {
-        RecvTimeoutError::Timeout => {
-            let why = format!("it did not answer within {}", humantime::format_duration(limit));
-            io::Error::new(io::ErrorKind::TimedOut, why)
-        }
-        RecvTimeoutError::Disconnected => io::Error::other("plegctl itself failed"),
-    })
 }
 
 /// Does the same as [`with_time_limit`]. If no thread can be started, runs the work in this thread without a time
@@ -123,33 +84,23 @@ pub fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Starts a thread and does not wait for it.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    spawn_boxed(name, Box::new(work))
-}
-
-/// Is compiled only once, unlike [`thread::Builder::spawn`], which is compiled for each type of work.
-fn spawn_boxed(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     let refused = |why: io::Error| io::Error::new(why.kind(), format!("no thread can be started: {why}"));
     thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(refused)
 }
 
 /// Runs `work` on its own thread with its own event loop.
 pub fn run_event_loop(name: &str, work: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-    run_boxed(name, Box::pin(work))
-}
-
-fn run_boxed(name: &str, work: Pin<Box<dyn Future<Output = ()> + Send>>) -> io::Result<()> {
     let event_loop = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let slot = Arc::new(Mutex::new(Some(event_loop)));
     let threads_slot = Arc::clone(&slot);
-    let take = |shared: &Mutex<Option<_>>| shared.lock().unwrap_or_else(PoisonError::into_inner).take();
     let started = spawn(name, move || {
-        let event_loop: Option<tokio::runtime::Runtime> = take(&threads_slot);
+        let event_loop = locked(&threads_slot).take();
         if let Some(event_loop) = event_loop {
             event_loop.block_on(work);
         }
     });
     if started.is_err()
-        && let Some(event_loop) = take(&slot)
+        && let Some(event_loop) = locked(&slot).take()
     {
         // This waits for nothing, so it is allowed inside another event loop.
         event_loop.shutdown_background();

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::entry::{Incident, nanos};
 use crate::clock::{Mono, Wall};
 use crate::cri::Outcome;
-use crate::ordered::IntoOrdered;
 use crate::pleg::stream::Relist;
 use crate::pleg::{CallRecord, Seconds};
 
@@ -367,7 +366,7 @@ impl CurrentIncident {
         let call = seen.call.clone().filter(|_| seen.waited >= rules.slow);
         let version = seen.version.filter(|waited| *waited >= rules.slow).map(|_| "Version".to_owned());
         let kubelet = seen.kubelet.clone();
-        [call, version, kubelet, self.failing.clone()].into_iter().flatten().into_set()
+        [call, version, kubelet, self.failing.clone()].into_iter().flatten().collect()
     }
 
     /// Whether the faults differ from those at the last diagnosis, and the pause after that diagnosis is over.

@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::entry::Incident;
 use super::read::{Capture, MessageId};
 use crate::clock::Wall;
-use crate::report::json;
 use crate::report::{Seconds, fits_in_memory};
 
 /// The content of a capture.
@@ -165,7 +164,7 @@ fn listed_incident(capture: &Capture, incident: &Incident) -> ListedIncident {
         verdict: non_empty(&incident.verdict),
         summary: non_empty(&incident.summary),
         primary: fits_in_memory(incident.primary.as_bytes())
-            .then(|| json::parse(&incident.primary).ok())
+            .then(|| serde_json::from_str(&incident.primary).ok())
             .flatten(),
         pinned: spans.into_iter().any(|(first, last)| first <= from && from <= last),
     }

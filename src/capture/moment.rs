@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::Error;
 use super::read::{Capture, CaptureMoment};
 use crate::clock::Wall;
-use crate::ordered;
 
 /// A day in nanoseconds.
 const DAY: i64 = 86_400 * 1_000_000_000;
@@ -96,7 +95,7 @@ impl Capture {
         let relists = self.relists.iter().map(|relist| (relist.ended, relist.wall));
         let documents = self.documents.iter().map(|document| (document.at, document.wall));
         let mut marks: Vec<_> = calls.chain(relists).chain(documents).collect();
-        ordered::sort(&mut marks);
+        marks.sort();
         marks
     }
 

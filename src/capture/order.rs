@@ -9,8 +9,6 @@
 use prost::bytes::Buf;
 use prost::encoding::decode_varint;
 
-use crate::ordered;
-
 /// The protobuf key of each item of a list: field 1, length-delimited.
 const ITEM: u64 = 0x0A;
 
@@ -158,8 +156,14 @@ impl BitReader<'_> {
 /// Sorts the elements with the indices below `count` by `key`. Returns their indices in canonical order, and the position of
 /// each element in that order.
 fn canonical_order<K: Ord>(count: usize, key: impl Fn(usize) -> K) -> (Vec<usize>, Vec<usize>) {
-    let order = ordered::order(count, &|one, other| key(one).cmp(&key(other)));
-    let places = ordered::places(&order);
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by_key(|item| key(*item));
+    let mut places = vec![0; count];
+    for (place, item) in order.iter().enumerate() {
+        if let Some(place_of_item) = places.get_mut(*item) {
+            *place_of_item = place;
+        }
+    }
     (order, places)
 }
 

@@ -5,7 +5,6 @@
 //! text, to which the same rules apply again.
 
 use crate::cri::{Code, Rpc};
-use crate::report::packed::PackedText;
 
 /// The keys in the documents that a recorder writes. A field with any other key is removed.
 #[rustfmt::skip]
@@ -107,7 +106,7 @@ const OPERATIONS: &[&str] = &[
 
 /// The known messages of the recorder, of a diagnosis, of runtimes and of gRPC, of this release and of earlier ones: one on
 /// each line that does not begin with `//`.
-static PHRASES: PackedText = PackedText::new("capture/phrases.txt");
+const PHRASES: &str = include_str!("phrases.txt");
 
 /// Returns the known phrases.
 fn phrases() -> impl Iterator<Item = &'static str> {

@@ -7,7 +7,6 @@ use super::not_recorded;
 use super::read::{Capture, CaptureMoment, MessageId};
 use crate::clock::Wall;
 use crate::cri::{Error, EventFeed, EventStream, ReceivedEvent, Rpc};
-use crate::ordered;
 use crate::threads::locked;
 
 /// The capacity of the queue of events. A small queue is enough, because the replay waits until each event is processed.
@@ -68,7 +67,7 @@ impl StreamReplay {
             let why = format!("the recorder lost {} {entries}: {}", lost.entries, lost.why);
             (*at, *wall, StreamChange::Gap(why))
         }));
-        ordered::sort_by_key(&mut items, |(at, ..)| *at);
+        items.sort_by_key(|(at, ..)| *at);
         let next = items.partition_point(|(at, ..)| *at < from);
         let before = items.iter().take(next).rev();
         let open = before

@@ -23,7 +23,6 @@ use super::segment::{self, Entries, HeaderError};
 use super::{Error, delta, entry, order, store};
 use crate::clock::Wall;
 use crate::cri::Rpc;
-use crate::ordered;
 use crate::report::fits_in_memory;
 use crate::threads::locked;
 
@@ -427,7 +426,7 @@ impl Capture {
             });
         }
         // The sort is stable, so an added relist comes after the relists that ended at the same moment.
-        ordered::sort_by_key(&mut self.relists, |relist| relist.ended);
+        self.relists.sort_by_key(|relist| relist.ended);
     }
 
     /// Marks the calls without a recorded end that may have ended in a gap.

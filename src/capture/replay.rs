@@ -30,7 +30,6 @@ use crate::cri::server::{
     Answer, Bytes, CallRequest, ExtraRequest, InProcess, RequestSubject, Service, ServiceError, message,
 };
 use crate::cri::{Client, Code, Error, OutcomeOverride, Rpc, Version};
-use crate::ordered;
 #[cfg(feature = "cli")]
 use crate::pleg::guarded_stream::RecordedStream;
 use crate::stacks::report::StackReport;
@@ -551,9 +550,7 @@ impl Playback {
                 found.extend(all.map(|waited| Unanswered { rpc, id: id.clone(), waited }));
             }
         }
-        ordered::sort_by(&mut found, |one, other| {
-            other.waited.cmp(&one.waited).then_with(|| one.id.cmp(&other.id))
-        });
+        found.sort_by(|one, other| other.waited.cmp(&one.waited).then_with(|| one.id.cmp(&other.id)));
         found
     }
 

@@ -17,7 +17,6 @@ use crate::cri;
 use crate::cri::rename::ListedOwner;
 use crate::cri::server::RequestSubject;
 use crate::kubelet::Metrics;
-use crate::ordered;
 use crate::report::{ContainerRef, PodRef, RuntimeRef, Seconds, memory_bound, optional_pod};
 
 /// The maximum number of calls in the report. If there are more, the slowest are shown.
@@ -433,9 +432,9 @@ fn call_bars(capture: &Capture, range: Range, slow: Duration) -> (Vec<CallBar>, 
         .filter_map(|call| call_bar(capture, call, slow, &owners))
         .collect();
     let left_out = bars.len().saturating_sub(MAX_CALLS);
-    ordered::sort_by_key(&mut bars, |bar| std::cmp::Reverse(bar.duration_seconds));
+    bars.sort_by_key(|bar| std::cmp::Reverse(bar.duration_seconds));
     bars.truncate(MAX_CALLS);
-    ordered::sort_by_key(&mut bars, |bar| bar.time);
+    bars.sort_by_key(|bar| bar.time);
     (bars, left_out)
 }
 

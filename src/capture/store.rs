@@ -24,7 +24,6 @@ use super::segment::{self, Entries, HeaderError, Segment, framed};
 use super::timeline::{RunTime, RunTimeline};
 use super::{Error, frame};
 use crate::cri::Rpc;
-use crate::ordered;
 use crate::report::bytes::bytes as size_text;
 use crate::report::load::open_nonblocking;
 
@@ -327,7 +326,7 @@ impl Store {
         let known = Arc::make_mut(&mut self.known_incidents);
         known.retain(|known| known.number != incident.number);
         known.push(incident.clone());
-        ordered::sort_by_key(known, |known| known.number);
+        known.sort_by_key(|known| known.number);
         let surplus = known.len().saturating_sub(self.limits.incidents.min(MAX_KNOWN_INCIDENTS));
         known.drain(..surplus);
     }
@@ -374,7 +373,7 @@ impl Store {
         // The closing entry of an earlier incident may be lost, so all earlier pins end now.
         self.close_open_pins();
         self.pins.push(IncidentPin { number: incident.number, from, to, after });
-        ordered::sort_by_key(&mut self.pins, |pin| pin.number);
+        self.pins.sort_by_key(|pin| pin.number);
         let surplus = self.pins.len().saturating_sub(self.limits.incidents);
         self.pins.drain(..surplus);
     }
@@ -565,7 +564,7 @@ impl Store {
         let candidates =
             self.sealed.iter().map(|sealed| (self.is_pinned(sealed), sealed.number, sealed.size));
         let mut order: Vec<_> = candidates.filter(|(pinned, ..)| pinned_too || !pinned).collect();
-        ordered::sort(&mut order);
+        order.sort_unstable();
         let mut refusal = None;
         for (_, number, size) in order {
             match self.delete_segment(number) {
@@ -592,7 +591,7 @@ impl Store {
         let number = segment.number;
         let size = segment.seal();
         self.sealed.push(SealedSegment { number, size, span: Some(span) });
-        ordered::sort_by_key(&mut self.sealed, |sealed| sealed.number);
+        self.sealed.sort_by_key(|sealed| sealed.number);
     }
 
     /// Drops the store without sealing the current segment, as if the recorder were killed.
@@ -650,7 +649,7 @@ pub fn segments_in(directory: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
             segments.push((number, entry.path()));
         }
     }
-    ordered::sort(&mut segments);
+    segments.sort();
     Ok(segments)
 }
 
@@ -658,7 +657,7 @@ pub fn segments_in(directory: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
 fn numbers(directory: &PrivateDirectory) -> io::Result<Vec<u64>> {
     let names = directory.names()?;
     let mut numbers: Vec<_> = names.iter().filter_map(|name| segment::number(name.to_str()?)).collect();
-    ordered::sort(&mut numbers);
+    numbers.sort_unstable();
     Ok(numbers)
 }
 

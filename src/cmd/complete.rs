@@ -21,7 +21,6 @@ use super::plugin::{self, StartedAs};
 use super::{Cli, catalogue, schema};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
-use crate::ordered::IntoOrdered;
 use crate::sim;
 use crate::threads::with_time_limit;
 
@@ -191,8 +190,8 @@ pub fn ids(current: &OsStr) -> Vec<CompletionCandidate> {
 /// Completes the kinds that `schema` knows, in any case.
 pub fn kinds(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy().to_lowercase();
-    let matches = |kind: &String| kind.to_lowercase().starts_with(&current);
-    schema::kinds().into_iter().filter(matches).map(CompletionCandidate::new).collect()
+    let matches = |kind: &&str| kind.to_lowercase().starts_with(&current);
+    schema::kinds().filter(matches).map(CompletionCandidate::new).collect()
 }
 
 /// Completes the ids of `static-pods lint`, also after a comma.
@@ -217,7 +216,7 @@ fn listed_ids(current: &OsStr, prefix: &str) -> Vec<CompletionCandidate> {
 /// Completes the node's namespaces.
 pub fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
     let namespaces: BTreeSet<String> =
-        pods_of_the_node().into_iter().map(|(namespace, _)| namespace).into_set();
+        pods_of_the_node().into_iter().map(|(namespace, _)| namespace).collect();
     matching(current, namespaces)
 }
 
@@ -234,9 +233,9 @@ pub fn pods(current: &OsStr) -> Vec<CompletionCandidate> {
     let pods = pods_of_the_node().into_iter();
     let pods = pods.filter(|(namespace, _)| wanted.as_ref().is_none_or(|wanted| wanted == namespace));
     let names: BTreeSet<String> = if current.to_string_lossy().contains('/') {
-        pods.map(|(namespace, name)| format!("{namespace}/{name}")).into_set()
+        pods.map(|(namespace, name)| format!("{namespace}/{name}")).collect()
     } else {
-        pods.map(|(_, name)| name).into_set()
+        pods.map(|(_, name)| name).collect()
     };
     matching(current, names)
 }

@@ -7,7 +7,6 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -465,7 +464,8 @@ impl Context {
 
 /// Runs `work` on an event loop in this thread.
 pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Error> {
-    let (event_loop, answer) = run_to_end(work)?;
+    let event_loop = new_event_loop()?;
+    let answer = event_loop.block_on(work);
     // A pending call must not delay the exit.
     event_loop.shutdown_background();
     Ok(answer)
@@ -474,23 +474,10 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Error> {
 /// Like [`block_on`], for the last work of a process. Pending calls are not dropped, because freeing a list of
 /// many entries may take longer than the process may still run.
 pub fn block_on_to_the_end<T>(work: impl Future<Output = T>) -> Result<T, Error> {
-    let (event_loop, answer) = run_to_end(work)?;
+    let event_loop = new_event_loop()?;
+    let answer = event_loop.block_on(work);
     std::mem::forget(event_loop);
     Ok(answer)
-}
-
-/// Runs `work` to its end, and returns the event loop and the answer.
-fn run_to_end<T>(work: impl Future<Output = T>) -> Result<(Runtime, T), Error> {
-    let event_loop = new_event_loop()?;
-    let mut answer = None;
-    block_on_boxed(&event_loop, Box::pin(async { answer = Some(work.await) }));
-    let ended = answer.ok_or_else(|| Error::Start(io::Error::other("the work has no result")))?;
-    Ok((event_loop, ended))
-}
-
-/// Is compiled only once, unlike [`Runtime::block_on`], which is compiled for each type of work.
-fn block_on_boxed(event_loop: &Runtime, work: Pin<Box<dyn Future<Output = ()> + '_>>) {
-    event_loop.block_on(work);
 }
 
 /// Creates the event loop of this thread.

@@ -5,10 +5,8 @@
 
 use clap::Command;
 
-use crate::report::packed::PackedText;
-
 /// A section for each command: a heading `== name: options`, then the examples.
-static HELP: PackedText = PackedText::new("cmd/help.txt");
+const HELP: &str = include_str!("help.txt");
 
 /// Adds the examples to the help of a command, and hides the global options that the command does not use. Does the same
 /// for its sub-commands when clap builds them.

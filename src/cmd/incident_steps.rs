@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::capture::entry::Incident;
 use crate::capture::recording::IncidentSnapshot;
 use crate::clock::Wall;
-use crate::ordered::IntoOrdered;
 
 /// How often the incidents are looked at.
 pub const PERIOD: Duration = Duration::from_secs(2);
@@ -64,7 +63,7 @@ impl IncidentSteps {
                 reported.insert(incident.from, IncidentStep::Ended);
             }
         }
-        let listed: BTreeSet<i64> = known.incidents.iter().map(|incident| incident.from).into_set();
+        let listed: BTreeSet<i64> = known.incidents.iter().map(|incident| incident.from).collect();
         reported.retain(|from, _| listed.contains(from));
         due
     }

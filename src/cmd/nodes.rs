@@ -57,7 +57,6 @@ use crate::fleet::{
 };
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
-use crate::ordered;
 use crate::report::escape::escaped;
 use crate::report::{NotChecked, document};
 
@@ -211,7 +210,7 @@ impl NodesArgs {
             SortKey::Verdict => {}
             SortKey::Age => sort_by_figure(nodes, |node| node.pleg_age_seconds),
             SortKey::P99 => sort_by_figure(nodes, |node| Some(node.relist_seconds.as_ref()?.p99)),
-            SortKey::Name => ordered::sort_by(nodes, |one, other| one.name.cmp(&other.name)),
+            SortKey::Name => nodes.sort_by(|one, other| one.name.cmp(&other.name)),
         }
         let limit = self.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
         let beyond = nodes.len().saturating_sub(limit);
@@ -231,7 +230,7 @@ impl NodesArgs {
 /// Sorts the largest figure first, and nodes without the figure last.
 fn sort_by_figure(nodes: &mut [NodeReport], figure: fn(&NodeReport) -> Option<f64>) {
     let of = |node: &NodeReport| figure(node).unwrap_or(-1.0);
-    ordered::sort_by(nodes, |one, other| of(other).total_cmp(&of(one)));
+    nodes.sort_by(|one, other| of(other).total_cmp(&of(one)));
 }
 
 /// Judges the settings of all kubelets for another release.

@@ -20,7 +20,7 @@ use crate::capture::recording::{IncidentSnapshot, RecordingView};
 use crate::capture::{self, Error, Pseudonyms, Range, open_part};
 use crate::clock::Wall;
 use crate::diagnosis::input_file::InputFile;
-use crate::report::{document, json};
+use crate::report::document;
 
 /// The largest answer, in bytes.
 pub const LARGEST: usize = 64 << 20;
@@ -181,7 +181,7 @@ impl Exports {
 
 /// Returns a JSON document with the time at which it was made.
 fn timed(time: Wall, text: &str) -> Option<Vec<u8>> {
-    let mut document: Value = json::parse(text).ok()?;
+    let mut document: Value = serde_json::from_str(text).ok()?;
     document.as_object_mut()?.insert("time".to_owned(), time.to_string().into());
     pretty(&document).ok()
 }

@@ -246,7 +246,7 @@ impl IncidentList {
             verdict: filled(&incident.verdict),
             summary: filled(&incident.summary),
             primary: fits_in_memory(incident.primary.as_bytes())
-                .then(|| json::parse(&incident.primary).ok())
+                .then(|| serde_json::from_str(&incident.primary).ok())
                 .flatten(),
         });
         Self { taken_at: known.taken_at, node: node.to_owned(), from, incidents: incidents.collect() }
@@ -269,7 +269,7 @@ impl RecorderVerdict {
     /// Judges the node from what the recorder knows.
     pub fn of(snapshot: &RecordingSnapshot, node: &str, endpoint: &str) -> Self {
         let shown = snapshot.diagnosis.as_ref();
-        let shown: Option<ShownDiagnosis> = shown.and_then(|(_, text)| json::parse(text).ok());
+        let shown: Option<ShownDiagnosis> = shown.and_then(|(_, text)| serde_json::from_str(text).ok());
         let (verdict, summary) = judge(snapshot, shown.as_ref());
         let diagnosis_age = snapshot.diagnosis.as_ref().filter(|_| shown.is_some()).map(|(age, _)| *age);
         let shown = shown.unwrap_or_else(|| ShownDiagnosis {

@@ -33,7 +33,6 @@ use super::select::{Candidate, Selection};
 use super::stop_signals::StopSignals;
 use super::{Error, Exit, at_least_one, positive_duration};
 use crate::cri::{self, Client, Endpoint, Outcome, Runtime};
-use crate::ordered;
 use crate::pleg::report::{RelistReport, ReportedPod};
 use crate::pleg::single_relist::{Inspect, RelistRequest, relist_with_progress};
 use crate::pleg::{CallFailure, KubeletState, KubeletVersion, document};
@@ -302,21 +301,21 @@ impl RelistArgs {
     fn sort(&self, rows: &mut [Row<'_>], took: &Durations) {
         match self.sort_by {
             None => {}
-            Some(Column::Name) => ordered::sort_by_key(rows, |(pod, container)| {
+            Some(Column::Name) => rows.sort_by_key(|(pod, container)| {
                 (&pod.namespace, &pod.name, container.map(|container| &container.name))
             }),
-            Some(Column::Age) => ordered::sort_by_key(rows, |(pod, container)| {
+            Some(Column::Age) => rows.sort_by_key(|(pod, container)| {
                 std::cmp::Reverse(container.map_or(pod.created_at, |container| container.created_at))
             }),
             Some(Column::Attempt) => {
-                ordered::sort_by_key(rows, |(_, container)| {
+                rows.sort_by_key(|(_, container)| {
                     std::cmp::Reverse(container.map(|container| container.attempt))
                 });
             }
             Some(Column::State) => {
-                ordered::sort_by_key(rows, |(_, container)| container.map(|container| container.state));
+                rows.sort_by_key(|(_, container)| container.map(|container| container.state));
             }
-            Some(Column::Duration) => ordered::sort_by_key(rows, |row| std::cmp::Reverse(took.of(row))),
+            Some(Column::Duration) => rows.sort_by_key(|row| std::cmp::Reverse(took.of(row))),
         }
     }
 }

@@ -22,7 +22,6 @@ use crate::capture::Capture;
 use crate::fleet::{self, RecorderPod};
 use crate::kubelet::KubeletApi;
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
-use crate::report::json;
 
 /// The default time limit for one request. A kubelet whose list call hangs is silent for minutes, so a longer limit
 /// would bring no more answers.
@@ -97,7 +96,7 @@ pub fn remark_if_insecure(cluster: &Cluster, context: &Context) {
 /// Parses a document of a recorder. Any program may answer, so the answer is checked first.
 pub fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, String> {
     fleet::check_document(text, kind)?;
-    json::parse(text).map_err(|why| why.to_string())
+    serde_json::from_str(text).map_err(|why| why.to_string())
 }
 
 /// Asks the recorders of a node, one after another, until one gives a usable answer. Returns the answer and the name of

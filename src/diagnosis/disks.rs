@@ -12,7 +12,6 @@ use super::report::NotChecked;
 use super::{HealthRun, offload};
 use crate::host::disks::{Disk, DiskError, disk, resolve};
 use crate::host::{self, Arguments, kernel_text};
-use crate::ordered;
 
 /// The time limit for all disks together.
 const TIME_LIMIT: Duration = Duration::from_millis(500);
@@ -205,7 +204,7 @@ fn files_in(root: &Path, mounts: &[NodeMount], dir: &Path) -> Vec<PathBuf> {
     };
     let mut files: Vec<PathBuf> =
         entries.flatten().take(MAX_DROP_INS).map(|entry| dir.join(entry.file_name())).collect();
-    ordered::sort(&mut files);
+    files.sort();
     files
 }
 

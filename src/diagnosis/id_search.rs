@@ -21,8 +21,6 @@ use super::proc::cgroup::container_id;
 use super::proc::{ProcessTrust, Role, command_line, conmon_container, is_conmon, waits_uninterruptibly};
 use super::report::PodRef;
 use crate::host::{Arguments, KernelDir, kernel_text};
-use crate::ordered::IntoOrdered;
-use crate::report::json;
 
 /// The directories, below the host root, in which runtimes keep one directory for each container.
 const STATE_DIRS: [&str; 4] = [
@@ -45,7 +43,7 @@ pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &RunB
         send(from_logs(&host_root));
         let (ids, working_dirs) = proc.as_deref().map(from_processes).unwrap_or_default();
         send(ids);
-        let mut dirs: BTreeSet<PathBuf> = STATE_DIRS.iter().map(|dir| host_root.join(dir)).into_set();
+        let mut dirs: BTreeSet<PathBuf> = STATE_DIRS.iter().map(|dir| host_root.join(dir)).collect();
         dirs.extend(working_dirs.iter().map(|dir| under_root(&host_root, dir)));
         for dir in dirs {
             send(from_state_dir(&dir));
@@ -64,7 +62,7 @@ pub(super) async fn namespaces(host_root: &Path, budget: &RunBudget) -> Vec<Stri
             .iter()
             .filter_map(|name| name.split_once('_').map(|(namespace, _)| namespace.to_owned()))
             .take(super::limits::MAX_SHARDS)
-            .into_set();
+            .collect();
         namespaces
     })
     .await;
@@ -93,7 +91,7 @@ fn merge(found: impl Iterator<Item = OutsideId>) -> Vec<OutsideId> {
         known.container = known.container.take().or(new.container);
         known.sandbox_id = known.sandbox_id.take().or(new.sandbox_id);
     }
-    let sandboxes: BTreeSet<String> = by_id.values().filter_map(|found| found.sandbox_id.clone()).into_set();
+    let sandboxes: BTreeSet<String> = by_id.values().filter_map(|found| found.sandbox_id.clone()).collect();
     for sandbox in sandboxes {
         if let Some(found) = by_id.get_mut(&sandbox) {
             found.kind = Some(ItemKind::Sandbox);
@@ -197,7 +195,7 @@ fn bundle_annotations(dir: &Path) -> Option<BTreeMap<String, String>> {
         .find_map(|name| fs::File::open(dir.join(name)).ok())?;
     let mut text = String::new();
     file.take(MAX_CONFIG).read_to_string(&mut text).ok()?;
-    json::parse::<BundleConfig>(&text).ok().map(|config| config.annotations)
+    serde_json::from_str::<BundleConfig>(&text).ok().map(|config| config.annotations)
 }
 
 fn from_annotations(id: &str, annotations: &BTreeMap<String, String>) -> OutsideId {

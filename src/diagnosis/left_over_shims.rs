@@ -15,7 +15,6 @@ use super::report::PodRef;
 use super::{HealthRun, limits, offload, overdue_processes};
 use crate::cri::{ContainerState, SandboxState};
 use crate::host::KernelDir;
-use crate::ordered::IntoOrdered;
 
 /// The namespace of containerd in which the CRI plugin keeps all its containers.
 const CRI_NAMESPACE: &str = "k8s.io";
@@ -81,7 +80,7 @@ impl<'a> ListedIds<'a> {
             .flat_map(|container| [container.id.as_str(), container.sandbox_id.as_str()]);
         let is_running = |state: ContainerState| state == ContainerState::Running;
         Some(Self {
-            ids: of_sandboxes.chain(of_containers).into_set(),
+            ids: of_sandboxes.chain(of_containers).collect(),
             ready_sandboxes: sandboxes.iter().filter(|one| one.state == SandboxState::Ready).count(),
             running_containers: containers.iter().filter(|one| is_running(one.state)).count(),
         })

@@ -14,7 +14,6 @@ use super::input_file::{InputFile, MAX_BYTES};
 use super::proc::{Process, Role};
 use super::{Inputs, offload};
 use crate::host::{HostRoot, kernel_text};
-use crate::ordered::IntoOrdered;
 use crate::report::load::load;
 use crate::report::redaction::{without_secret_values, without_secrets, without_secrets_of_mounts};
 
@@ -60,7 +59,7 @@ pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &Evidence) -> (Vec<
 fn processes_concerned(evidence: &Evidence) -> Vec<Process> {
     let Some(host) = evidence.node() else { return Vec::new() };
     let sample = host.latest();
-    let mut pids: BTreeSet<u32> = evidence.daemon().map(|daemon| daemon.pid).into_iter().into_set();
+    let mut pids: BTreeSet<u32> = evidence.daemon().map(|daemon| daemon.pid).into_iter().collect();
     pids.extend(evidence.kubelet.pid);
     for id in
         evidence.runtime.status_calls.iter().filter(|record| is_late(record)).map(|record| &record.target.id)

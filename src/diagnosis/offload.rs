@@ -34,24 +34,19 @@ pub(super) async fn collect<T: Send + 'static>(
 ) -> (Vec<T>, bool) {
     let parts = Arc::new(Mutex::new(Vec::new()));
     let threads_parts = Arc::clone(&parts);
-    let job = move || work(&|part| locked(&threads_parts).push(part));
-    let ended = run(limit, Box::new(job)).await;
-    let parts = mem::take(&mut *locked(&parts));
-    (parts, ended)
-}
-
-/// Runs `job` in a separate thread and returns whether it ended in time. Is compiled only once, unlike its callers.
-async fn run(limit: Duration, job: Box<dyn FnOnce() + Send>) -> bool {
     let (sender, ended) = oneshot::channel::<()>();
-    let notify = move || {
-        job();
+    let job = move || {
+        work(&|part| locked(&threads_parts).push(part));
         drop(sender);
     };
-    if !launch(Box::new(notify)) {
+    let ended = if launch(job) {
+        tokio::time::timeout(limit, ended).await.is_ok()
+    } else {
         REFUSED.store(true, Ordering::Relaxed);
-        return false;
-    }
-    tokio::time::timeout(limit, ended).await.is_ok()
+        false
+    };
+    let parts = mem::take(&mut *locked(&parts));
+    (parts, ended)
 }
 
 /// Runs `work` in a separate thread and returns its result, or `None` if the result does not come in time.
@@ -65,13 +60,13 @@ pub(super) async fn value<T: Send + 'static>(
 
 /// Starts a thread that runs the job; returns false if there is no thread for it.
 #[cfg(not(test))]
-fn launch(job: Box<dyn FnOnce() + Send>) -> bool {
+fn launch(job: impl FnOnce() + Send + 'static) -> bool {
     crate::threads::spawn("look", job).is_ok()
 }
 
 /// Starts the job in a test. Uses a thread of tokio, because tokio's paused clock waits only for its own threads.
 #[cfg(test)]
-fn launch(job: Box<dyn FnOnce() + Send>) -> bool {
+fn launch(job: impl FnOnce() + Send + 'static) -> bool {
     drop(tokio::task::spawn_blocking(job));
     true
 }

@@ -20,7 +20,7 @@ impl ShimSizes {
         let shims: Vec<&Process> = comparable(sample).collect();
         let median = |size: fn(&Process) -> u64| {
             let mut sizes: Vec<u64> = shims.iter().map(|shim| size(shim)).collect();
-            crate::ordered::sort(&mut sizes);
+            sizes.sort_unstable();
             sizes.get(sizes.len() / 2).copied()
         };
         (shims.len() >= limits::COMPARED_SHIMS).then_some(())?;

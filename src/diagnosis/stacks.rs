@@ -12,7 +12,6 @@ use super::proc::Ownership;
 use super::report::NotChecked;
 use super::{HealthRun, Inputs};
 use crate::host::{self, HostRoot};
-use crate::ordered::IntoOrdered;
 use crate::report::load::{LARGEST_REPORT, load};
 use crate::stacks::judge::{DumpSource, KnownHangs, judge, rebuild_summary};
 use crate::stacks::live;
@@ -99,7 +98,7 @@ fn silent_calls(evidence: &Evidence) -> BTreeSet<String> {
     let lists = lists.into_iter().flatten().map(|(rpc, _)| rpc);
     let status_calls =
         runtime.status_calls.iter().filter(|record| record.is_silent()).map(|record| record.rpc);
-    lists.chain(status_calls).map(|rpc| rpc.name().to_owned()).into_set()
+    lists.chain(status_calls).map(|rpc| rpc.name().to_owned()).collect()
 }
 
 /// Fetches and judges the dump, and adds the names of pods to the report. `runtime` is the daemon's process and, for

@@ -14,7 +14,6 @@ use super::recorder::RecorderPod;
 use super::recorders::corrected;
 use crate::clock::Wall;
 use crate::kubelet::kubeconfig::Cluster;
-use crate::ordered;
 
 /// What a capture is called in [`FetchedFile::what`].
 pub const CAPTURE: &str = "capture";
@@ -112,7 +111,7 @@ pub fn worst_incidents(readings: &IncidentReadings) -> (Vec<WorstIncident>, usiz
             (rank, incident)
         }));
     }
-    ordered::sort_by(&mut found, |one, other| (one.0, &one.1.node).cmp(&(other.0, &other.1.node)));
+    found.sort_by(|one, other| (one.0, &one.1.node).cmp(&(other.0, &other.1.node)));
     (found.into_iter().map(|(_, worst)| worst).collect(), not_known)
 }
 

@@ -1,8 +1,6 @@
 //! Computes quantiles of a kubelet's histogram as Prometheus does. A quantile in the last bucket, which has no upper
 //! bound, is marked.
 
-use crate::ordered;
-
 /// Cumulative counts by upper bound. The last bound is infinite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BucketHistogram {
@@ -22,7 +20,7 @@ impl BucketHistogram {
     /// Creates a histogram from buckets in any order.
     pub fn new(mut buckets: Vec<(f64, f64)>) -> Self {
         buckets.retain(|(bound, count)| !bound.is_nan() && count.is_finite());
-        ordered::sort_by(&mut buckets, |one, other| one.0.total_cmp(&other.0));
+        buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
         Self { buckets }
     }
 

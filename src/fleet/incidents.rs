@@ -15,8 +15,6 @@ use super::{FleetRequest, ListedNode, RecorderPods, read_each};
 use crate::clock::Wall;
 use crate::kubelet::http::{HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
-use crate::ordered::{self, IntoOrdered};
-use crate::report::json;
 use crate::report::{PodRef, fits_in_memory};
 
 /// The maximum number of incidents of one recorder. A recorder keeps twenty.
@@ -195,7 +193,7 @@ pub struct RecordedIncident {
 impl RecorderIncidents {
     fn parse(text: &str, date: Option<f64>) -> Result<Self, String> {
         check_document(text, "IncidentList")?;
-        let mut list: Self = json::parse(text).map_err(|why| why.to_string())?;
+        let mut list: Self = serde_json::from_str(text).map_err(|why| why.to_string())?;
         list.clock_ahead = clock_ahead(list.taken_at, date);
         list.incidents.truncate(MAX_INCIDENTS);
         for incident in &mut list.incidents {
@@ -236,10 +234,10 @@ async fn images_of(
     let url = format!("{server}/api/v1/namespaces/{namespace}/pods/{name}");
     let answer = session.get_at_most(&url, MAX_POD, timeout).await;
     let text = answer.and_then(|answer| answer.document(&url)).ok()?;
-    let read: Pod = fits_in_memory(text.as_bytes()).then(|| json::parse(&text).ok()).flatten()?;
+    let read: Pod = fits_in_memory(text.as_bytes()).then(|| serde_json::from_str(&text).ok()).flatten()?;
     let containers = read.spec.containers.into_iter();
     let images = containers.map(|container| (container.name, shortened(container.image)));
-    Some((pod, images.filter(|(_, image)| !image.is_empty()).into_map()))
+    Some((pod, images.filter(|(_, image)| !image.is_empty()).collect()))
 }
 
 /// The incidents of all nodes, and the images of their culprits.
@@ -284,7 +282,7 @@ pub async fn read_images(cluster: &Arc<Cluster>, readings: &mut IncidentReadings
         let PodRef { namespace, name, .. } = incident.primary.as_ref()?.pod.clone()?;
         (!namespace.is_empty() && !name.is_empty()).then_some((namespace, name))
     });
-    let pods: Vec<PodKey> = pods.into_set().into_iter().take(MAX_PODS).collect();
+    let pods: Vec<PodKey> = pods.collect::<BTreeSet<_>>().into_iter().take(MAX_PODS).collect();
     let images = read_each(
         cluster,
         pods,
@@ -293,7 +291,7 @@ pub async fn read_images(cluster: &Arc<Cluster>, readings: &mut IncidentReadings
         async move |session, server, pod| images_of(session, server, pod, timeout).await,
     )
     .await;
-    readings.images = images.into_iter().flatten().into_map();
+    readings.images = images.into_iter().flatten().collect();
 }
 
 /// Joins the incidents of all nodes.
@@ -334,7 +332,7 @@ pub fn join(
     let groups = groups.into_iter();
     let mut groups: Vec<IncidentGroup> =
         groups.map(|((id, _), nodes)| group(id, nodes.into_values().collect(), &listed)).collect();
-    ordered::sort_by(&mut groups, |one, other| {
+    groups.sort_by(|one, other| {
         other
             .nodes
             .len()
@@ -342,7 +340,7 @@ pub fn join(
             .then(other.open.cmp(&one.open))
             .then(one.from.cmp(&other.from))
     });
-    ordered::sort_by(&mut not_answered, |one, other| one.node.cmp(&other.node));
+    not_answered.sort_by(|one, other| one.node.cmp(&other.node));
     FleetIncidents {
         taken_at,
         server: server.to_owned(),
@@ -445,7 +443,7 @@ fn group(id: Option<String>, nodes: Vec<IncidentNode>, listed: &[&ListedNode]) -
         let other_nodes = Some(number(all.saturating_sub(nodes.len())));
         shared.push(SharedFact { what, value, other_nodes });
     }
-    let titles: BTreeSet<&String> = nodes.iter().flat_map(|node| &node.titles).into_set();
+    let titles: BTreeSet<&String> = nodes.iter().flat_map(|node| &node.titles).collect();
     let title = titles.first().filter(|_| titles.len() == 1).map(|title| (*title).clone());
     IncidentGroup {
         id,
@@ -462,7 +460,7 @@ impl FleetIncidents {
     /// Returns the names of the nodes with incidents, each once.
     pub fn node_names(&self) -> BTreeSet<&str> {
         let nodes = self.groups.iter().flat_map(|group| &group.nodes);
-        nodes.map(|node| node.name.as_str()).into_set()
+        nodes.map(|node| node.name.as_str()).collect()
     }
 }
 

@@ -33,7 +33,6 @@ use tokio::task::LocalSet;
 use crate::clock::Clock;
 use crate::kubelet::http::{self, HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
-use crate::report::json;
 
 pub use self::captures::{CAPTURE, FetchedFile, FleetCaptures, WorstIncident, worst_incidents};
 pub use self::incidents::{
@@ -223,7 +222,8 @@ pub async fn list(cluster: &Cluster, request: &FleetRequest) -> Result<Vec<Liste
             url.extend(["&continue=", &encoded(&next)]);
         }
         let text = session.get(&url, request.timeout).await?.document(&url)?;
-        let page: NodePage = json::parse(&text).map_err(|why| Error::NoList { url, why: why.to_string() })?;
+        let page: NodePage =
+            serde_json::from_str(&text).map_err(|why| Error::NoList { url, why: why.to_string() })?;
         nodes.extend(page.items.into_iter().map(ListedNode::from));
         next = page.metadata.next;
         if next.is_empty() {
@@ -238,7 +238,8 @@ pub async fn node(cluster: &Cluster, name: &str, timeout: Duration) -> Result<Li
     let url = format!("{}/api/v1/nodes/{}", cluster.server, encoded(name));
     let answer = cluster.client.get(&url, timeout).await.and_then(|answer| answer.document(&url));
     let text = answer.map_err(|why| Error::Node { name: name.to_owned(), why })?;
-    let item: NodeItem = json::parse(&text).map_err(|why| Error::NoNode { url, why: why.to_string() })?;
+    let item: NodeItem =
+        serde_json::from_str(&text).map_err(|why| Error::NoNode { url, why: why.to_string() })?;
     Ok(item.into())
 }
 

@@ -20,8 +20,6 @@ use crate::manifests::preflight::{
     Builder, StartFinding, TargetKubelet, configz_findings, restarts_every_static_pod,
     unlisted_gates_and_flags,
 };
-use crate::ordered;
-use crate::report::json;
 use crate::report::{NotChecked, PodRef, Severity, plural, word_enum};
 
 /// The number of pods in one page of the list. A node has a few hundred at most.
@@ -124,14 +122,14 @@ async fn mirrors(
         let answer = session.get_as(&url, METADATA, timeout).await;
         let text = answer.and_then(|answer| answer.document(&url)).map_err(|why| error_text(&why))?;
         let page: PodPage =
-            json::parse(&text).map_err(|why| format!("the answer is not a list of pods: {why}"))?;
+            serde_json::from_str(&text).map_err(|why| format!("the answer is not a list of pods: {why}"))?;
         found.extend(page.items.into_iter().filter_map(PodMetadataItem::mirrored));
         next = page.metadata.next;
         if next.is_empty() {
             break;
         }
     }
-    ordered::sort_by(&mut found, |one, other| one.pod.cmp(&other.pod));
+    found.sort_by(|one, other| one.pod.cmp(&other.pod));
     Ok(found)
 }
 
@@ -269,9 +267,7 @@ pub fn judge(
     context: &str,
 ) -> FleetPreflight {
     let mut nodes: Vec<NodePreflight> = readings.into_iter().map(|reading| node(reading, target)).collect();
-    ordered::sort_by(&mut nodes, |one, other| {
-        other.verdict.cmp(&one.verdict).then_with(|| one.name.cmp(&other.name))
-    });
+    nodes.sort_by(|one, other| other.verdict.cmp(&one.verdict).then_with(|| one.name.cmp(&other.name)));
     let mut counts = StartCounts::default();
     for node in &nodes {
         counts.nodes += 1;

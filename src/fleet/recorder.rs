@@ -10,7 +10,6 @@ use serde::Deserialize;
 
 use crate::kubelet::http::{self, encoded};
 use crate::kubelet::kubeconfig::Cluster;
-use crate::report::json;
 
 /// The label of the recorder's pods (deploy/base/kustomization.yaml).
 pub(super) const SELECTOR: &str = "app.kubernetes.io/name=plegctl";
@@ -151,7 +150,8 @@ pub async fn recorder_pods(
         }
         answer => answer?,
     };
-    let list: RecorderPodList = json::parse(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
+    let list: RecorderPodList =
+        serde_json::from_str(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
     Ok(list.items.into_iter().filter_map(|item| item.recorder_on(node)).take(MAX_TRIED).collect())
 }
 

@@ -17,7 +17,6 @@ use super::{MAX_PAGES, NodeVerdict, PAGE};
 use crate::clock::Wall;
 use crate::kubelet::http::{self, HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
-use crate::report::json;
 use crate::report::{API_VERSION, Confidence, ContainerRef, PodRef, fits_in_memory, optional_pod, word_enum};
 
 /// The maximum number of culprits of one recorder.
@@ -218,7 +217,7 @@ async fn list(cluster: &Cluster, pods: &str, timeout: Duration) -> Result<Record
         }
         let text = session.get_at_most(&url, MAX_POD_LIST, timeout).await?.document(&url)?;
         let page: RecorderPodList =
-            json::parse(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
+            serde_json::from_str(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
         for (node, pod) in page.items.into_iter().filter_map(super::recorder::RecorderPodItem::recorder) {
             let of_node = found.by_node.entry(node).or_default();
             if of_node.len() < MAX_TRIED {
@@ -295,7 +294,7 @@ pub fn check_document(text: &str, kind: &str) -> Result<(), String> {
     if !fits_in_memory(text.as_bytes()) {
         return Err("it is too large".to_owned());
     }
-    let heading: Heading = json::parse(text).map_err(|why| why.to_string())?;
+    let heading: Heading = serde_json::from_str(text).map_err(|why| why.to_string())?;
     if (heading.kind.as_str(), heading.api_version.as_str()) != (kind, API_VERSION) {
         let (kind, version) = (shortened(heading.kind), shortened(heading.api_version));
         return Err(format!("it is `{kind}` of `{version}`"));
@@ -347,7 +346,7 @@ impl RecorderState {
     /// Parses the answer to `/verdict`. `date` is the API server's time.
     fn parse(text: &str, date: Option<f64>) -> Result<Self, String> {
         check_document(text, "RecorderVerdict")?;
-        let mut state: Self = json::parse(text).map_err(|why| why.to_string())?;
+        let mut state: Self = serde_json::from_str(text).map_err(|why| why.to_string())?;
         state.clock_ahead = clock_ahead(state.taken_at, date);
         state.summary = shortened(state.summary);
         state.primary = state.primary.map(RecorderFinding::shortened);

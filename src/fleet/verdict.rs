@@ -8,7 +8,6 @@ use super::recorders::{RecorderReading, RecorderWord};
 use super::report::{NodeCounts, NodeReport, NodeVerdict, NodesReport, RelistSeconds};
 use crate::kubelet::http;
 use crate::kubelet::timing::{EVENTED_THRESHOLD, THRESHOLD};
-use crate::ordered;
 
 /// The share of the threshold at which a node is degraded. A relist that takes so long rarely ends by itself.
 const DEGRADED_SHARE: f64 = 0.5;
@@ -36,7 +35,7 @@ pub fn judge(
             node_report(reading, earlier.find_map(|earlier| earlier.metrics.as_ref().ok()))
         })
         .collect();
-    ordered::sort_by(&mut nodes, |one, other| {
+    nodes.sort_by(|one, other| {
         let age = |node: &NodeReport| node.pleg_age_seconds.unwrap_or_default();
         let p99 = |node: &NodeReport| node.relist_seconds.as_ref().map_or(0.0, |seconds| seconds.p99);
         (other.verdict.cmp(&one.verdict))

@@ -16,7 +16,6 @@ use toml::de::{DeTable, DeValue};
 
 use super::HostRoot;
 use super::proc::ProcSample;
-use crate::ordered::IntoOrdered;
 use crate::report::load::load;
 
 /// The configuration file of a containerd whose command line names no other.
@@ -264,7 +263,7 @@ fn imported(document: &DeTable<'_>, main: &Path, host: &HostRoot) -> (Vec<PathBu
             .filter(|own| {
                 own.len() >= start.len() + end.len() && own.starts_with(start) && own.ends_with(end)
             })
-            .into_set();
+            .collect();
         paths.extend(names.into_iter().map(|name| folder.join(name)));
     }
     all_known &= paths.len() <= MAX_IMPORTS;

@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::{Config, KubeletSettings};
 use crate::host::Arguments;
-use crate::report::json;
 
 /// The name of this source in reports.
 pub const SOURCE: &str = "the kubelet's configz";
@@ -25,7 +24,7 @@ struct ConfigzDocument {
 impl Configz {
     /// Parses the document; `None` if it is not a configz document.
     pub fn parse(text: &str) -> Option<Self> {
-        let document: ConfigzDocument = json::parse(text).ok()?;
+        let document: ConfigzDocument = serde_json::from_str(text).ok()?;
         // `kubeletconfig` has the format of the configuration file.
         let settings =
             KubeletSettings::of(Arguments::default(), document.kubeletconfig.to_string().as_bytes());

@@ -26,7 +26,6 @@ use tokio_rustls::TlsConnector;
 use self::metered::{LimitedReader, PreAnswerLimit};
 pub use self::tls::{CertificateProblem, ClientIdentity, PemError, ServerTrust, certificates};
 use crate::clock::MONTHS;
-use crate::report::json;
 use crate::threads;
 
 /// The largest answer, unless the caller sets another limit.
@@ -211,7 +210,7 @@ fn epoch_seconds(date: &str) -> Option<f64> {
 
 /// Returns the message of an error answer. The API server sends the message in a Status object.
 fn error_message(body: &str) -> String {
-    let message = json::parse::<serde_json::Value>(body)
+    let message = serde_json::from_str::<serde_json::Value>(body)
         .ok()
         .and_then(|status| status.get("message")?.as_str().map(str::to_owned));
     message.unwrap_or_else(|| body.trim().to_owned()).chars().take(MAX_MESSAGE).collect()

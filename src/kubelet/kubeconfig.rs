@@ -140,7 +140,7 @@ impl File {
         }
         // Without the position, which is that in the JSON text.
         let wrong = |why: serde_json::Error| shape(json::without_position(&why));
-        let mut file: Self = json::parse(&value.to_string()).map_err(wrong)?;
+        let mut file: Self = serde_json::from_str(&value.to_string()).map_err(wrong)?;
         let base = path.parent().unwrap_or(Path::new("."));
         let of_clusters = file.clusters.iter_mut().map(|named| &mut named.base);
         // A context contains no file names.

@@ -12,7 +12,6 @@ use crate::host::proc::{
     cgroup, is_service, waits_uninterruptibly,
 };
 use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_text};
-use crate::ordered;
 use crate::report::load::load;
 
 /// The largest certificate file that is read.
@@ -127,7 +126,7 @@ fn choose(
 ) -> (KubeletChoice, Vec<QualifiedProcess>) {
     let Ok(table) = KernelDir::open(proc) else { return (KubeletChoice::Nobody, Vec::new()) };
     let mut pids = table.numbered();
-    ordered::sort(&mut pids);
+    pids.sort_unstable();
     let mut qualified: Vec<QualifiedProcess> = Vec::new();
     for pid in pids {
         match QualifiedProcess::check(pid, proc, &table, trust) {

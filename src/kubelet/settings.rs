@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::host::{Arguments, HostRoot, ScalarsError, file_scalars, scalars};
-use crate::ordered::{self, IntoOrdered};
 use crate::report::load::load;
 
 /// The maximum number of drop-in files that are read.
@@ -209,7 +208,7 @@ fn absolute_paths(arguments: &Arguments, cwd: Option<&Path>) -> BTreeMap<&'stati
         let path = arguments.flag(flag).filter(|path| is_relative(path))?;
         Some((flag, absolute(cwd, path)))
     };
-    PATH_FLAGS.into_iter().filter_map(relative).into_map()
+    PATH_FLAGS.into_iter().filter_map(relative).collect()
 }
 
 fn is_relative(path: &str) -> bool {
@@ -234,7 +233,7 @@ fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         return;
     };
     let mut entries: Vec<_> = entries.flatten().take(MAX_DROP_INS).collect();
-    ordered::sort_by_key(&mut entries, fs::DirEntry::file_name);
+    entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

@@ -38,10 +38,8 @@ macro_rules! check_table {
             /// Returns the row of the table.
             pub fn row(self) -> $crate::manifests::catalogue::CheckRow {
                 use $crate::report::{Rule, Severity};
-                use $crate::report::packed::PackedText;
-                static TEXTS: PackedText = PackedText::new($texts);
                 static RULES: std::sync::LazyLock<Vec<Rule>> =
-                    std::sync::LazyLock::new(|| Rule::table(TEXTS.get()));
+                    std::sync::LazyLock::new(|| Rule::table(include_str!($texts)));
                 let rule = RULES.iter().find(|rule| rule.id == self.id()).unwrap_or(Rule::MISSING);
                 let (section, severity) = match self {
                     $($(Self::$name => ($section, Severity::$severity),)*)*
@@ -95,7 +93,7 @@ pub(super) use check_table;
 check_table! {
     /// A check of a manifest, printed as `SP053`. Some numbers are not used: they are reserved, or plegctl does not
     /// have the check because the check would have to guess.
-    Check "manifests/checks.txt"
+    Check "checks.txt"
     "Path and directory" {
         PathMissing "SP001" Error;
         PathOfOtherKind "SP002" Error;

@@ -12,7 +12,6 @@ use super::upgrade::Upgrade;
 use super::{
     Check, FileReport, FileVerdict, Kubelet, LintFinding, PathKind, PodIdentity, Severity, SourceReport,
 };
-use crate::ordered;
 use crate::report::NotChecked;
 use crate::report::plural;
 
@@ -280,7 +279,7 @@ fn linted_file(file: FileReport, in_directory: bool) -> LintedFile {
         None => (None, None),
     };
     let mut findings = file.findings;
-    ordered::sort_by_key(&mut findings, |finding| (finding.line, finding.column, finding.id));
+    findings.sort_by_key(|finding| (finding.line, finding.column, finding.id));
     let consequence = (file.verdict == FileVerdict::Rejected).then(|| {
         if in_directory {
             "if a pod runs from this file, the kubelet stops it within 20 s and starts no new one"

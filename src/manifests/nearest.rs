@@ -2,8 +2,6 @@
 
 use super::schema::{FieldType, GoStruct, pod};
 
-use crate::ordered;
-
 /// Returns the name of a field of `object` that is similar to `name`.
 pub fn field(object: &GoStruct, name: &str) -> Option<String> {
     let keys = object.decoded_fields().into_iter().filter_map(|field| field.key);
@@ -29,7 +27,7 @@ pub fn home(name: &str) -> Option<String> {
                 return Some(path);
             }
             // Many fields of a container are also fields of a volume. They are more often meant for a container.
-            ordered::sort_by_key(&mut fields, |field| field.key != Some("containers"));
+            fields.sort_by_key(|field| field.key != Some("containers"));
             for field in fields {
                 let Some(key) = field.key.filter(|key| !NEVER_SUGGESTED.contains(key)) else { continue };
                 let (ty, suffix) = match &field.ty {

@@ -16,7 +16,6 @@ use super::tree::{ManifestNode, Map, Value};
 use super::uid::{UidUnknown, uid};
 use super::{Kubelet, defaults, references, validate};
 use crate::manifests::Check;
-use crate::ordered;
 
 /// The size at which the kubelet rejects a file without reading it (maxConfigLength in
 /// pkg/kubelet/config/file.go).
@@ -299,7 +298,7 @@ fn type_field<'a>(
     let entries = root.as_map().map(Map::entries).unwrap_or_default();
     let mut matching: Vec<_> = entries.iter().filter(|entry| same_letters(&entry.key, name)).collect();
     if !notes.json {
-        ordered::sort_by(&mut matching, |left, right| left.key.cmp(&right.key));
+        matching.sort_by(|left, right| left.key.cmp(&right.key));
     }
     let mut last = None;
     for entry in matching {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::PodIdentity;
 use crate::cri::{Container, ContainerStatus, Sandbox, SandboxState, label};
-use crate::ordered::{self, IntoOrdered};
 use crate::report::word_enum;
 
 word_enum! {
@@ -95,7 +94,7 @@ impl PodSource {
 
 /// Returns the newest container of each name.
 fn newest_by_name(mut containers: Vec<Container>) -> BTreeMap<String, NewestContainer> {
-    ordered::sort_by_key(&mut containers, |container| container.created_at);
+    containers.sort_by_key(|container| container.created_at);
     containers
         .into_iter()
         .filter_map(|container| {
@@ -104,5 +103,5 @@ fn newest_by_name(mut containers: Vec<Container>) -> BTreeMap<String, NewestCont
             let restarts = annotated.unwrap_or(metadata.attempt).max(metadata.attempt);
             Some((metadata.name.clone(), NewestContainer { container, restarts, ended: None }))
         })
-        .into_map()
+        .collect()
 }

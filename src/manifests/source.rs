@@ -18,7 +18,6 @@ use super::report::{
     FileReport, FileVerdict, ManifestEntryKind, ManifestEntryMeta, PathKind, PodIdentity, SourceReport,
 };
 use crate::manifests::Check;
-use crate::ordered;
 use crate::report::load::open_nonblocking;
 
 /// Returns the kubelet's verdicts on `path` and on each entry.
@@ -110,7 +109,7 @@ fn inspect_directory(report: &mut SourceReport, kubelet: &Kubelet, take_file: &m
             )),
         }
     }
-    ordered::sort_by(&mut paths, |left, right| left.as_os_str().as_bytes().cmp(right.as_os_str().as_bytes()));
+    paths.sort_by(|left, right| left.as_os_str().as_bytes().cmp(right.as_os_str().as_bytes()));
     for path in paths {
         take_file(inspect_file(&path, kubelet));
     }

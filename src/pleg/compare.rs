@@ -15,7 +15,6 @@ use super::stream::{
 use crate::clock::Wall;
 use crate::cri::{ContainerEventType, Outcome, ReceivedEvent};
 use crate::kubelet::timing::EVENTED_PERIOD;
-use crate::ordered;
 use crate::report::plural;
 use crate::report::{PodRef, Seconds};
 
@@ -341,7 +340,7 @@ impl Comparison {
             }
         }
         // The sort gives the divergences of one moment the same order in every run.
-        ordered::sort_by(&mut overdue, |one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
+        overdue.sort_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
         for (id, event_type, pod, (only, why)) in overdue {
             let counted = match (only, &why) {
                 (EventSource::Evented, Some(_)) => &mut self.summary.missed_by_relisting,

@@ -10,7 +10,6 @@ use super::status::{ContainerDetail, MemberStatus, PodStatus, sort_newest_first}
 use crate::clock::Wall;
 use crate::cri::{Container, ContainerStatus, Filter, Rpc, Runtime, Sandbox, SandboxStatusAnswer};
 use crate::kubelet::Era;
-use crate::ordered;
 use crate::report::PodRef;
 
 /// The source of the ids of a pod's containers.
@@ -69,7 +68,7 @@ impl StatusFetch<'_> {
         let call = rt.list_sandboxes(&filter);
         let mut sandboxes: Vec<Sandbox> =
             caller.make(Rpc::ListPodSandbox, None, Some(self.pod), call, Ok).await?;
-        ordered::sort_by_key(&mut sandboxes, |sandbox| std::cmp::Reverse(sandbox.created_at));
+        sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at));
         let ids: Vec<&str> = sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
         self.fetch_members(caller, &ids, ContainerIds::ListAgain, status).await
     }

@@ -15,7 +15,6 @@ use super::stream::{Event, EventSource, EventSubject, EventType, Relist};
 use crate::clock::{Clock, Wall};
 use crate::cri::Runtime;
 use crate::kubelet::Era;
-use crate::ordered;
 use crate::report::PodRef;
 
 /// The settings of a [`GenericPleg`].
@@ -216,7 +215,7 @@ impl GenericPleg {
         let listed: HashSet<&str> = pods.iter().map(|pod| pod.uid).collect();
         let mut vanished: Vec<String> =
             self.records.keys().filter(|uid| !listed.contains(uid.as_str())).cloned().collect();
-        ordered::sort(&mut vanished);
+        vanished.sort();
         let work = vanished
             .iter()
             .map(|uid| (uid.as_str(), None))

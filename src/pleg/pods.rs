@@ -8,7 +8,6 @@ use std::collections::HashMap;
 
 use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
 use crate::kubelet::Era;
-use crate::ordered;
 use crate::report::{PodRef, word_enum};
 
 word_enum! {
@@ -137,7 +136,7 @@ pub fn listed_pods<'a>(
     let mut pods: Vec<ListedPod<'a>> =
         pods.into_iter().map(|(uid, pod)| ListedPod { uid, ..pod }.completed(order)).collect();
     // The kubelet compares the time as an unsigned number, so a time before 1970 counts as the newest.
-    ordered::sort_by_key(&mut pods, |pod| (Reverse(pod.created_at.cast_unsigned()), pod.uid));
+    pods.sort_by_key(|pod| (Reverse(pod.created_at.cast_unsigned()), pod.uid));
     pods
 }
 
@@ -145,8 +144,8 @@ impl ListedPod<'_> {
     /// Sorts the members, names the pod, and removes the members that the kubelet cannot convert.
     fn completed(mut self, order: MemberOrder) -> Self {
         if order == MemberOrder::NewestFirst {
-            ordered::sort_by(&mut self.sandboxes, |one, other| newest_sandbox_first(one, other));
-            ordered::sort_by(&mut self.containers, |one, other| newest_container_first(one, other));
+            self.sandboxes.sort_by(|one, other| newest_sandbox_first(one, other));
+            self.containers.sort_by(|one, other| newest_container_first(one, other));
         }
         // The kubelet creates the pod before it converts the first member, even if the conversion fails.
         if let Some(metadata) = self.sandboxes.first().and_then(|first| first.metadata.as_ref()) {

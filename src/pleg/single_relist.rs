@@ -15,7 +15,6 @@ use super::stream::Event;
 use crate::clock::{Clock, Wall};
 use crate::cri::Runtime;
 use crate::kubelet::Era;
-use crate::ordered;
 use crate::report::{PodRef, RuntimeRef};
 
 /// The pods whose status a relist fetches.
@@ -168,7 +167,7 @@ async fn run_concurrently<F: Future>(futures: impl Iterator<Item = F>, concurren
         }
     })
     .await;
-    ordered::sort_by_key(&mut done, |(number, _)| *number);
+    done.sort_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, output)| output).collect()
 }
 

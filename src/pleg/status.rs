@@ -4,7 +4,6 @@
 use super::pods::KubeletState;
 use crate::clock::Wall;
 use crate::cri::ContainerStatus;
-use crate::ordered;
 use crate::report::PodRef;
 
 /// The status of a pod in the kubelet's cache.
@@ -98,5 +97,5 @@ impl From<ContainerStatus> for ContainerDetail {
 }
 
 pub(super) fn sort_newest_first(containers: &mut [ContainerDetail]) {
-    ordered::sort_by_key(containers, |container| std::cmp::Reverse(container.created_at));
+    containers.sort_by_key(|container| std::cmp::Reverse(container.created_at));
 }

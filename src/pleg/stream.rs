@@ -9,7 +9,6 @@ use super::calls::CallRecord;
 use super::pods::PlegState;
 use crate::clock::Wall;
 use crate::cri::Outcome;
-use crate::ordered;
 use crate::report::{PodRef, RuntimeRef, Seconds, word_enum};
 
 word_enum! {
@@ -325,7 +324,7 @@ impl Quantiles {
     /// Computes the quantiles of these samples by nearest rank; `None` without samples.
     pub fn of(samples: impl IntoIterator<Item = Seconds>) -> Option<Self> {
         let mut sorted: Vec<Seconds> = samples.into_iter().collect();
-        ordered::sort(&mut sorted);
+        sorted.sort();
         let rank = |percent: usize| {
             let nearest = (sorted.len() * percent).div_ceil(100);
             sorted.get(nearest.saturating_sub(1)).copied()

@@ -1,24 +1,10 @@
-//! Writes documents as JSON on one line, and parses JSON.
-//!
-//! `indented` uses the same serde serializer, and adds line breaks and blanks to its output. A second serializer would
-//! be compiled for each type of report and make the program a tenth larger.
-
-#[cfg(feature = "cli")]
-mod indented;
+//! Writes documents as JSON, on one line or indented.
 
 use std::io::{self, Write};
 
-use serde::{Deserialize, Serialize};
-
-#[cfg(feature = "cli")]
-pub use indented::pretty;
+use serde::Serialize;
 
 use super::escape::is_hostile;
-
-/// Parses JSON from text. `serde_json::from_str` would compile a second parser for each type that is also read from bytes.
-pub fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
-    serde_json::from_slice(text.as_bytes())
-}
 
 /// Returns what is wrong with JSON text, without the position.
 pub fn without_position(why: &serde_json::Error) -> String {
@@ -30,6 +16,13 @@ pub fn without_position(why: &serde_json::Error) -> String {
 /// Writes a document on one line.
 pub fn line(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(EscapingWriter { out: &mut *out, pending: Vec::new() }, document)?;
+    writeln!(out)
+}
+
+/// Writes an indented document.
+#[cfg(feature = "cli")]
+pub fn pretty(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(EscapingWriter { out: &mut *out, pending: Vec::new() }, document)?;
     writeln!(out)
 }
 
@@ -130,20 +123,6 @@ pub mod tests {
                     .prop_map(|entries| Value::Object(entries.into_iter().collect())),
             ]
         })
-    }
-
-    fn text() -> impl Strategy<Value = Value> {
-        "[a-z\\[\\]{},:\"\\\\ \n]{0,9}".prop_map(Into::into)
-    }
-
-    proptest! {
-        #[test]
-        fn indented_json_equals_serdes_pretty_json(document in documents(text(), "[a-z\"{]{0,3}")) {
-            let mut out = Vec::new();
-            pretty(&document, &mut out).unwrap();
-            let expected = format!("{}\n", serde_json::to_string_pretty(&document).unwrap());
-            prop_assert_eq!(String::from_utf8(out).unwrap(), expected);
-        }
     }
 
     #[test]

@@ -23,7 +23,6 @@ pub(crate) mod duration;
 pub(crate) mod escape;
 pub(crate) mod json;
 pub(crate) mod load;
-pub(crate) mod packed;
 mod private_directory;
 pub(crate) mod redaction;
 mod reference;

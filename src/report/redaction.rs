@@ -2,7 +2,6 @@
 //! bundles and files. A value is secret if its name contains a word such as `token` or `password`. In a log, the text
 //! around such a name is removed too, and so are private keys and other texts that look like a credential.
 
-use crate::report::json;
 use serde_json::Value;
 
 /// Parts of a name that mark its value as secret.
@@ -178,7 +177,7 @@ pub(crate) fn without_secrets<'a>(words: impl Iterator<Item = &'a str>) -> Vec<S
 
 /// Removes the values of keys with secret names from YAML or JSON.
 pub(crate) fn without_secret_values(text: &str) -> String {
-    match json::parse(text) {
+    match serde_json::from_str(text) {
         Ok(mut document) => {
             leave_out_secrets(&mut document);
             format!("{document:#}\n")

@@ -4,53 +4,59 @@ use std::path::Path;
 
 use super::format::read;
 use super::{Error, Malformed, Scenario};
-use crate::report::packed::unpacked;
 use crate::report::{load, most_similar};
 
 /// The largest scenario file that is read, in bytes. A scenario is about a page of text.
 const MAX_FILE_BYTES: usize = 1024 * 1024;
 
-/// The name of each built-in scenario, in the order of the documentation.
-const BUILT_IN: [&str; 23] = [
-    "quiet",
-    "busy-deploy",
-    "crash-loop",
-    "hung-container",
-    "hung-two-pods",
-    "hung-list",
-    "stopped-shim",
-    "security-agent",
-    "lost-gpu",
-    "leftover-shims",
-    "terminating-pod",
-    "slow-disk",
-    "slow-status",
-    "too-many-dead",
-    "list-too-large",
-    "runtime-down",
-    "stale-kubelet",
-    "dead-kubelet",
-    "deaf-kubelet",
-    "flapping",
-    "missed-events",
-    "stale-static-pod",
-    "big-node",
+/// Defines the table of the built-in scenarios, each with its name and the text of its file.
+macro_rules! built_in {
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("scenarios/", $name, ".yaml")))),*]
+    };
+}
+
+/// The name and the text of each built-in scenario, in the order of the documentation.
+const BUILT_IN: &[(&str, &str)] = built_in![
+    "quiet"
+    "busy-deploy"
+    "crash-loop"
+    "hung-container"
+    "hung-two-pods"
+    "hung-list"
+    "stopped-shim"
+    "security-agent"
+    "lost-gpu"
+    "leftover-shims"
+    "terminating-pod"
+    "slow-disk"
+    "slow-status"
+    "too-many-dead"
+    "list-too-large"
+    "runtime-down"
+    "stale-kubelet"
+    "dead-kubelet"
+    "deaf-kubelet"
+    "flapping"
+    "missed-events"
+    "stale-static-pod"
+    "big-node"
 ];
 
 /// Returns the names of the built-in scenarios.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    BUILT_IN.into_iter()
+    BUILT_IN.iter().map(|(name, _)| *name)
 }
 
 /// Parses every built-in scenario.
 pub fn built_in() -> Result<Vec<Scenario>, Malformed> {
-    names().map(read_built_in).collect()
+    BUILT_IN.iter().map(|(name, text)| read(name, text.as_bytes())).collect()
 }
 
 /// Loads the scenario `name_or_path`: a built-in one by its name, a file by a path with a slash or an extension.
 pub fn load(name_or_path: &str) -> Result<Scenario, Error> {
-    if let Some(name) = names().find(|name| *name == name_or_path) {
-        return Ok(read_built_in(name)?);
+    if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
+        return Ok(read(name, text.as_bytes())?);
     }
     let path = Path::new(name_or_path);
     if name_or_path.contains('/') || path.extension().is_some() {
@@ -63,10 +69,4 @@ pub fn load(name_or_path: &str) -> Result<Scenario, Error> {
         nearest: most_similar(name_or_path, names()).map(str::to_owned),
         known: names().map(str::to_owned).collect(),
     })
-}
-
-/// Parses the built-in scenario with this name.
-fn read_built_in(name: &str) -> Result<Scenario, Malformed> {
-    let text = unpacked(&format!("sim/scenarios/{name}.yaml")).unwrap_or_default();
-    read(name, text.as_bytes())
 }

@@ -7,8 +7,6 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ordered;
-
 use super::scenario::{PodGroup, Successor};
 use super::seed::Seed;
 
@@ -222,7 +220,7 @@ impl Slot {
             let with_pod = removed.map(|removed| before_sandbox(removed, container.position));
             container.removed = [container.removed, with_pod].into_iter().flatten().min();
         }
-        ordered::sort_by_key(&mut containers, |container| (container.created, container.position));
+        containers.sort_by_key(|container| (container.created, container.position));
         let identity = match group.successor {
             Successor::Pod => seed,
             Successor::Sandbox => self.seed,
@@ -352,7 +350,7 @@ impl PodLife {
         }
         changes.extend(self.stopped.map(|at| of_sandbox(at, LifeEvent::Stopped)));
         changes.extend(self.removed.map(|at| of_sandbox(at, LifeEvent::Deleted)));
-        ordered::sort_by_key(&mut changes, |change| change.at);
+        changes.sort_by_key(|change| change.at);
         changes
     }
 }

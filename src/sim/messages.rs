@@ -10,7 +10,6 @@ use crate::cri::{
     Container, ContainerEvent, ContainerEventType, ContainerMetadata, ContainerState, ContainerStatus, Image,
     Labels, Mount, Network, Sandbox, SandboxMetadata, SandboxState, SandboxStatus, label,
 };
-use crate::ordered::IntoOrdered;
 
 /// The annotation that enlarges objects to the size in the scenario.
 const PADDING: &str = "example.com/rendered-config";
@@ -205,7 +204,7 @@ fn image_called(name: &str) -> (Image, String) {
 
 /// Returns every image that the containers of a scenario use.
 pub fn images_of(scenario: &Scenario) -> Vec<StoredImage> {
-    let names: BTreeSet<&String> = scenario.groups.iter().flat_map(|group| &group.containers).into_set();
+    let names: BTreeSet<&String> = scenario.groups.iter().flat_map(|group| &group.containers).collect();
     let stored = names.into_iter().map(|name| {
         let (image, digest) = image_called(name);
         let size = 1024 * 1024 * (2 + Seed::new(0).of("size").of(name).below(400));

@@ -13,7 +13,6 @@ use super::scenario::{EventDelivery, Scenario};
 use super::seed::Seed;
 use crate::cri::server::{Bytes, BytesMut, message};
 use crate::cri::{Container, ContainerEvent, Sandbox};
-use crate::ordered;
 
 /// The length of a complete id.
 const WHOLE_ID: usize = 64;
@@ -204,7 +203,7 @@ impl SimulatedNode {
                 events.extend(sent);
             }
         }
-        ordered::sort_by_key(&mut events, |event| event.at);
+        events.sort_by_key(|event| event.at);
         events
     }
 
@@ -308,7 +307,7 @@ mod tests {
         let ids = |node: &SimulatedNode, at: Nanos| {
             let mut ids: Vec<String> = node.sandboxes(at, |_| true).into_iter().map(|one| one.id).collect();
             ids.extend(node.containers(at, |_| true).into_iter().map(|one| one.id));
-            ordered::sort(&mut ids);
+            ids.sort();
             ids
         };
         // Finished pods of `done` stay, so they stop changing one after the other.

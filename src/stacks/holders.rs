@@ -8,8 +8,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::ordered::{self, IntoOrdered};
-
 use super::dump::{ArgumentToken, Dump, Frame, Goroutine, Name};
 use super::wait::{self, Lock, LockKind};
 
@@ -124,7 +122,7 @@ pub fn contentions(dump: &Dump, is_normal: &dyn Fn(&Goroutine) -> bool) -> Vec<C
             })
         })
         .collect();
-    ordered::sort_by_key(&mut contentions, |contention| contention.waiters.first().copied());
+    contentions.sort_by_key(|contention| contention.waiters.first().copied());
     contentions
 }
 
@@ -322,7 +320,7 @@ fn drop_fellow_waiters(
     for (nth, candidates) in found.iter_mut() {
         let Some(clue) = clues.get(*nth) else { continue };
         let innermost: BTreeSet<u64> =
-            clue.objects.iter().filter(|(_, _, out)| *out == 0).map(|(_, address, _)| *address).into_set();
+            clue.objects.iter().filter(|(_, _, out)| *out == 0).map(|(_, address, _)| *address).collect();
         candidates.retain(|at, _| {
             let Some(lock) = locks.get(at) else { return true };
             let Some(frame) = dump.goroutines.get(*at).and_then(|goroutine| goroutine.frames.get(lock.owner))
@@ -456,7 +454,7 @@ impl Starts {
         if creators().any(|(_, creator)| creator.goroutine.is_some()) {
             return starts;
         }
-        let wanted: BTreeSet<&str> = creators().map(|(_, creator)| &*creator.function).into_set();
+        let wanted: BTreeSet<&str> = creators().map(|(_, creator)| &*creator.function).collect();
         let mut inside: HashMap<&str, Vec<(usize, &Frame)>> = HashMap::new();
         for (at, goroutine) in dump.goroutines.iter().enumerate() {
             for frame in goroutine.frames.iter().filter(|frame| wanted.contains(&*frame.function)) {
@@ -494,7 +492,7 @@ impl Starts {
 
 /// Returns the only candidate that has a context of `goroutine`, which is at index `at`, as an argument.
 fn starter_by_context(goroutine: &Goroutine, at: usize, candidates: &[(usize, &Frame)]) -> Option<usize> {
-    let own: BTreeSet<(u64, u64)> = goroutine.frames.iter().flat_map(contexts).into_set();
+    let own: BTreeSet<(u64, u64)> = goroutine.frames.iter().flat_map(contexts).collect();
     let mut sharing: Vec<usize> = candidates
         .iter()
         .filter(|(candidate, frame)| {

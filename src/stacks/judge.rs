@@ -21,7 +21,6 @@ use super::signatures::{
 };
 use super::wait::{self, ExternalWait, LockKind};
 use super::words;
-use crate::ordered::{self, IntoOrdered};
 use crate::report::plural;
 use crate::report::{Confidence, Seconds, Severity};
 
@@ -123,9 +122,7 @@ pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &Kno
         groups.extend(judged.groups);
         limits.extend(limits_of(&source.dump, compared));
     }
-    ordered::sort_by(&mut groups, |one, other| {
-        other.count.cmp(&one.count).then_with(|| one.frames.cmp(&other.frames))
-    });
+    groups.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.frames.cmp(&other.frames)));
     for (what, length) in [("groups", groups.len()), ("waits", waiting)] {
         if length > MAX_LISTED {
             limits.insert(format!("the report leaves out {} more {what}", length - MAX_LISTED));
@@ -148,7 +145,7 @@ pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &Kno
 /// Sorts the findings, and sets the summary and the primary finding again after names were added. The order is:
 /// confidence, findings with a holder first, severity, number of waiters.
 pub fn rebuild_summary(report: &mut StackReport) {
-    ordered::sort_by_key(&mut report.findings, |finding| {
+    report.findings.sort_by_key(|finding| {
         let has_no_holder = finding.holder.is_none();
         (finding.confidence, has_no_holder, Reverse(finding.severity), Reverse(finding.waiters))
     });
@@ -327,7 +324,7 @@ fn stuck_goroutines(earlier: &Dump, later: &Dump) -> BTreeSet<usize> {
                 && goroutine.id.and_then(|id| before.get(&id)).is_some_and(|earlier| same(earlier, goroutine))
         })
         .map(|(at, _)| at)
-        .into_set()
+        .collect()
 }
 
 /// The role of a goroutine according to the signatures. The number is the index of the signature.
@@ -406,7 +403,7 @@ impl<'a> Judge<'a> {
         findings.extend(self.unexplained(signatures, &explained_by, known_hangs));
         findings.extend(self.cycles());
         let explained: BTreeSet<usize> =
-            explained_by.iter().enumerate().filter(|(_, by)| by.is_some()).map(|(at, _)| at).into_set();
+            explained_by.iter().enumerate().filter(|(_, by)| by.is_some()).map(|(at, _)| at).collect();
         let waiting = self.contentions.iter().map(|contention| contention.waiters.len()).sum();
         Judged { findings, waits: self.waits(&explained), waiting, groups: stacks.groups(self.dump) }
     }
@@ -464,7 +461,7 @@ impl<'a> Judge<'a> {
         let (Some(oci), Some(stop)) = (position("ST06"), position(conmon::SIGNATURE)) else { return };
         let container_of = |at: usize| self.dump.goroutines.get(at).and_then(conmon::container_address);
         let containers: BTreeSet<u64> =
-            self.with_role(GoroutineRole::Root(oci)).into_iter().filter_map(container_of).into_set();
+            self.with_role(GoroutineRole::Root(oci)).into_iter().filter_map(container_of).collect();
         let joined: Vec<usize> = self
             .with_role(GoroutineRole::Root(stop))
             .into_iter()
@@ -630,12 +627,12 @@ impl<'a> Judge<'a> {
                 }
             }
         }
-        ordered::sort_by_key(&mut roots, |root| {
+        roots.sort_by_key(|root| {
             let weight = weight_of_holder.get(root);
             (Reverse(weight), Reverse(self.is_overdue(*root)), Reverse(self.minutes(*root)))
         });
         let mut waiters: BTreeSet<usize> =
-            explained.iter().flat_map(|contention| contention.waiters.iter().copied()).into_set();
+            explained.iter().flat_map(|contention| contention.waiters.iter().copied()).collect();
         let by_address = explained.iter().any(|contention| !contention.holders.is_empty());
         waiters.extend(
             self.roles
@@ -750,7 +747,7 @@ impl<'a> Judge<'a> {
             return (kind, name);
         }
         let shims: BTreeSet<u64> =
-            roots.iter().filter_map(|at| wait::shim_client(self.goroutine(*at)?)).into_set();
+            roots.iter().filter_map(|at| wait::shim_client(self.goroutine(*at)?)).collect();
         let name = match shims.len() {
             1 => "one shim".to_owned(),
             several => plural(several, "shim"),
@@ -844,7 +841,7 @@ impl<'a> Judge<'a> {
             }
         }
         let mut calls: Vec<(&str, u64)> = by_call.into_iter().collect();
-        ordered::sort_by(&mut calls, |one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
+        calls.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
         calls.into_iter().map(|(call, _)| call.to_owned()).collect()
     }
 
@@ -866,7 +863,7 @@ impl<'a> Judge<'a> {
                 at: at.to_owned(),
             })
             .collect();
-        ordered::sort_by(&mut behind, |one, other| {
+        behind.sort_by(|one, other| {
             other.count.cmp(&one.count).then_with(|| (&one.call, &one.at).cmp(&(&other.call, &other.at)))
         });
         behind
@@ -902,7 +899,7 @@ impl<'a> Judge<'a> {
             if by.is_some() || waiting < 2 {
                 continue;
             }
-            let waiters = contention.waiters.iter().copied().into_set();
+            let waiters = contention.waiters.iter().copied().collect();
             let lock_name = words::lock_name(&contention.at);
             let mut finding = self.assemble(
                 &lock,
@@ -924,7 +921,7 @@ impl<'a> Judge<'a> {
                 .extend(contention.reason.map(|reason| format!("candidate: {}", reason.description())));
             found.push(finding);
         }
-        ordered::sort_by_key(&mut found, |finding| Reverse(finding.waiters));
+        found.sort_by_key(|finding| Reverse(finding.waiters));
         found
     }
 
@@ -933,7 +930,7 @@ impl<'a> Judge<'a> {
         let Some(lock) = unexplained_lock() else { return Vec::new() };
         let mut found = Vec::new();
         for cycle in holders::cycles(&self.contentions) {
-            let waiters: BTreeSet<usize> = cycle.iter().copied().into_set();
+            let waiters: BTreeSet<usize> = cycle.iter().copied().collect();
             let mut finding = self.assemble(&lock, &cycle, &waiters, None, false, &KnownHangs::default());
             let ids: Vec<String> =
                 cycle.iter().filter_map(|at| self.goroutine(*at)?.id).map(|id| id.to_string()).collect();

@@ -24,7 +24,6 @@ use crate::host::proc::{
     Disqualification, ProcessStat, ProcessTrust, Role, cgroup, command_line, is_conmon, waits_uninterruptibly,
 };
 use crate::host::{CriName, KernelDir, kernel_bytes, kernel_text};
-use crate::ordered::IntoOrdered;
 use crate::report::{Confidence, ContainerRef, PodRef};
 
 /// The longest string that is read from the memory of a process.
@@ -163,7 +162,7 @@ impl ProcessTable {
     fn network_plugin(&self, parent: u32) -> Option<u32> {
         let children = self.parents.iter().filter(|(_, other)| **other == parent).map(|(pid, _)| *pid);
         let plugins: BTreeMap<u32, String> =
-            children.filter_map(|pid| Some((pid, self.sandbox_of_plugin(pid)?.id))).into_map();
+            children.filter_map(|pid| Some((pid, self.sandbox_of_plugin(pid)?.id))).collect();
         let (first, sandbox) = plugins.iter().next()?;
         plugins.values().all(|other| other == sandbox).then_some(*first)
     }

@@ -9,11 +9,10 @@ use std::sync::LazyLock;
 use super::daemon::Daemon;
 use super::dump::Goroutine;
 use super::{own, wait};
-use crate::report::packed::PackedText;
 use crate::report::{Rule, Severity};
 
 /// The catalogue.
-static TABLE: PackedText = PackedText::new("stacks/signatures.txt");
+const TABLE: &str = include_str!("signatures.txt");
 
 /// Frames from the caller to the innermost.
 type Frames = &'static [&'static str];
@@ -117,7 +116,7 @@ static CATALOGUE: LazyLock<Vec<Signature>> = LazyLock::new(|| {
 
 /// Returns the rules that `explain` shows.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| Rule::table(TABLE.get()));
+    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| Rule::table(TABLE));
     RULES.iter()
 }
 

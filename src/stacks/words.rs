@@ -5,7 +5,6 @@
 
 use std::fmt::Write;
 
-use crate::ordered;
 use crate::report::plural;
 
 use super::report::{Finding, WaitKind, WaitsFor};
@@ -182,7 +181,7 @@ fn waiters_calls(finding: &Finding) -> Vec<String> {
             None => by_call.push((behind.count, call)),
         }
     }
-    ordered::sort_by(&mut by_call, |one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
+    by_call.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
     match by_call.first() {
         Some((count, call)) if *count > 1 => vec![format!("{count} {call}")],
         _ => by_call.into_iter().take(3).map(|(_, call)| call.to_owned()).collect(),

@@ -10,7 +10,6 @@ use crate::capture::node::{NodeSample, PressureSample, ProcessSample, SampledKub
 use crate::host::proc::{ProcessStat, ProcessTrust, Psi, Role, command_line};
 use crate::host::{KernelDir, kernel_text};
 use crate::kubelet::kubelet_pid;
-use crate::ordered::IntoOrdered;
 
 /// The number of samples between two searches for new daemons, and the number of checks between two searches for a kubelet
 /// while none was ever found. A search reads the whole process table.
@@ -79,7 +78,7 @@ impl NodeSampler {
             let stat = ProcessStat::read(&proc.join(shim.pid.to_string()));
             stat.is_some_and(|stat| stat.comm == shim.name && stat.is_stopped())
         };
-        let stopped: BTreeSet<u32> = self.shims.iter().filter(is_stopped).map(|shim| shim.pid).into_set();
+        let stopped: BTreeSet<u32> = self.shims.iter().filter(is_stopped).map(|shim| shim.pid).collect();
         let before = std::mem::replace(&mut self.stopped, stopped);
         before != self.stopped
     }

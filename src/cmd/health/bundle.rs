@@ -20,7 +20,6 @@ use crate::cri::{
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::report::HealthReport;
-use crate::ordered::IntoOrdered;
 use crate::pleg::single_relist::{Inspect, RelistRequest, relist};
 use crate::pleg::{KubeletVersion, document};
 use crate::report::load::LARGEST_REPORT;
@@ -263,13 +262,13 @@ impl<'a> ReceivedAnswers<'a> {
         let containers = runtime.containers.items().into_iter().flatten();
         Self {
             evidence,
-            sandboxes: sandboxes.map(|sandbox| (sandbox.id.as_str(), sandbox)).into_map(),
-            containers: containers.map(|container| (container.id.as_str(), container)).into_map(),
+            sandboxes: sandboxes.map(|sandbox| (sandbox.id.as_str(), sandbox)).collect(),
+            containers: containers.map(|container| (container.id.as_str(), container)).collect(),
             status_calls: runtime
                 .status_calls
                 .iter()
                 .map(|record| (record.target.id.as_str(), record))
-                .into_map(),
+                .collect(),
         }
     }
 

@@ -23,7 +23,6 @@ use crate::manifests::podconfig::{
     ApiPods, ApiServer, FileSource, PodConfig, PodListDocument, PodListError, PodSource, ReadTimes,
     SourceState, UrlAnswer, UrlSource, WantedPod,
 };
-use crate::report::json;
 use crate::report::load::open_with_timeout;
 use crate::threads;
 
@@ -310,7 +309,7 @@ pub fn each_pod_list(
     let bytes_left = Rc::new(Cell::new(MAX_POD_LIST_SIZE));
     let reader = io::BufReader::new(SizeLimited { input, bytes_left: Rc::clone(&bytes_left) });
     for document in serde_json::Deserializer::from_reader(reader).into_iter::<Box<RawValue>>() {
-        let list = document.and_then(|document| json::parse::<PodListDocument>(document.get()));
+        let list = document.and_then(|document| serde_json::from_str::<PodListDocument>(document.get()));
         let pods = match list {
             _ if bytes_left.get() == 0 => {
                 Err(format!("{name}: a list of more than {} MiB", MAX_POD_LIST_SIZE >> 20))

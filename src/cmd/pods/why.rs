@@ -28,7 +28,6 @@ use crate::diagnosis::pod_holders::{self, Deletion, PodFacts, SpecVolume};
 use crate::diagnosis::{gather, judge};
 use crate::manifests::podconfig::{PodSource, WantedPod};
 use crate::manifests::{Kubelet, PodIdentity};
-use crate::ordered;
 use crate::report::{PodRef, document, most_similar};
 use crate::sim;
 
@@ -135,7 +134,7 @@ impl KnownPods {
         }
         let mut found: Vec<&Arc<WantedPod>> = self.all().filter(|pod| is_it(&pod)).collect();
         // A pod that is being deleted precedes another one of the same name.
-        ordered::sort_by_key(&mut found, |pod| !pod.is_terminating());
+        found.sort_by_key(|pod| !pod.is_terminating());
         let best = found.first();
         let in_runtime = running(identity, evidence);
         let other = in_runtime.iter().find(|(pod, is_alive, _)| {
@@ -188,7 +187,7 @@ fn is_named(pod: &PodRef, identity: &PodIdentity) -> bool {
 /// Returns the runtime's pods with this name, the newest first: whether the sandbox is ready, and the kubelet's source.
 fn running(identity: &PodIdentity, evidence: &Evidence) -> Vec<(PodRef, bool, Option<PodSource>)> {
     let mut sandboxes: Vec<_> = evidence.runtime.sandboxes.latest().into_iter().flatten().collect();
-    ordered::sort_by_key(&mut sandboxes, |sandbox| Reverse(sandbox.created_at));
+    sandboxes.sort_by_key(|sandbox| Reverse(sandbox.created_at));
     let pod = |sandbox: &&Sandbox| {
         let metadata = sandbox.metadata.as_ref()?;
         let (uid, namespace) = (metadata.uid.clone(), metadata.namespace.clone());

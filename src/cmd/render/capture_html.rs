@@ -11,10 +11,8 @@ use super::capture::{brief, text_at};
 use crate::capture::list::ListedIncident;
 use crate::capture::report::{CallBar, CaptureReport};
 use crate::clock::Wall;
-use crate::ordered;
 use crate::pleg::latency::LatencyHistogram;
 use crate::report::escape::is_hostile;
-use crate::report::packed::PackedText;
 use crate::report::plural;
 
 /// The width of the drawing, in units of the SVG.
@@ -35,8 +33,8 @@ const STEPS: [f64; 18] = [
     21_600.0, 43_200.0, 86_400.0,
 ];
 
-static STYLE: PackedText = PackedText::new("cmd/render/capture.css");
-static SCRIPT: PackedText = PackedText::new("cmd/render/capture.js");
+const STYLE: &str = include_str!("capture.css");
+const SCRIPT: &str = include_str!("capture.js");
 
 /// Writes the page.
 pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
@@ -51,7 +49,7 @@ pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
          script-src 'unsafe-inline'\"><title>{}</title>\n<style>{}</style></head><body>",
         escape_html(&title),
-        STYLE.get()
+        STYLE
     )?;
     writeln!(
         out,
@@ -69,7 +67,7 @@ pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     notes(report, out)?;
     calls(report, out)?;
     events(report, out)?;
-    writeln!(out, "<script>{}</script></body></html>", SCRIPT.get())
+    writeln!(out, "<script>{SCRIPT}</script></body></html>")
 }
 
 /// Escapes text from the capture.
@@ -438,7 +436,7 @@ impl Drawing<'_> {
         }
         let longest =
             |own: &[&CallBar]| own.iter().map(|call| call.duration_seconds).max().unwrap_or_default();
-        ordered::sort_by_key(&mut groups, |(_, own)| std::cmp::Reverse(longest(own)));
+        groups.sort_by_key(|(_, own)| std::cmp::Reverse(longest(own)));
         let left_out = groups.len().saturating_sub(MAX_LANES);
         let mut y = top;
         for (whose, own) in groups.iter().take(MAX_LANES) {

@@ -15,7 +15,6 @@ use crate::fleet::{
     FleetPreflight, NodePreflight, NodeReport, NodeVerdict, NodesReport, RecorderReport, RecorderWord,
     RelistSeconds, StartVerdict,
 };
-use crate::ordered;
 use crate::report::escape::escaped;
 
 /// The number of characters of a reason in the normal table; `-o wide` shows the whole reason.
@@ -68,7 +67,7 @@ fn versions(all: Vec<String>) -> String {
         *counts.entry(version).or_default() += 1;
     }
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
-    ordered::sort_by_key(&mut counts, |(_, count)| Reverse(*count));
+    counts.sort_by_key(|(_, count)| Reverse(*count));
     let others = counts.len().saturating_sub(MAX_VERSIONS);
     let named = counts.iter().take(MAX_VERSIONS);
     let mut words: Vec<String> =

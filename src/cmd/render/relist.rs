@@ -11,7 +11,6 @@ use super::watch::{about, pod};
 use super::words::{NONE, SHORT_ID, age, or_none, percent, short_id, took};
 use crate::clock::Wall;
 use crate::cri::{KUBELET_RECEIVE_LIMIT, Outcome};
-use crate::ordered;
 use crate::pleg::CallRecord;
 use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
 use crate::report::bytes::bytes;
@@ -146,7 +145,7 @@ fn exit(container: &ReportedContainer) -> String {
 
 fn slowest(calls: &[CallRecord], style: Style, out: &mut dyn Write) -> io::Result<()> {
     let mut slowest: Vec<&CallRecord> = calls.iter().collect();
-    ordered::sort_by_key(&mut slowest, |call| std::cmp::Reverse(call.duration_seconds));
+    slowest.sort_by_key(|call| std::cmp::Reverse(call.duration_seconds));
     slowest.truncate(SLOWEST);
     let rows = slowest.iter().map(|call| {
         vec![

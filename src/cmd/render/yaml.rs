@@ -86,7 +86,7 @@ impl Yaml<'_> {
                 if empty { self.scalar(if token == "}" { "{}" } else { "[]" }) } else { Ok(()) }
             }
             _ => {
-                let text = || crate::report::json::parse::<String>(token).map(|text| plain_or_quoted(&text));
+                let text = || serde_json::from_str::<String>(token).map(|text| plain_or_quoted(&text));
                 let scalar = if token.starts_with('"') { text()? } else { token.to_owned() };
                 if std::mem::take(&mut self.key_is_next) {
                     self.item()?;

@@ -7,27 +7,65 @@
 //! …
 //! ```
 //!
-//! The unit tests generate the schemas from the types of the documents and write them to `docs/schema/`, and compressed
-//! to `schemas.deflate`. The command reads no file and calls no runtime.
+//! The unit tests generate the schemas from the types of the documents and write them to `docs/schema/`; the program
+//! contains these files. The command reads no file and calls no runtime.
 
 #[cfg(test)]
 mod page;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use flate2::read::DeflateDecoder;
 use serde_json::Value;
 
 use super::{Error, Exit, complete};
 use crate::report::escape::escaped;
-use crate::report::{json, most_similar};
+use crate::report::most_similar;
 
-/// The texts of all schemas, with a zero byte between two of them.
-const COMPRESSED: &[u8] = include_bytes!("schemas.deflate");
+/// Defines the table of all schemas, each with its kind and the text of its file.
+macro_rules! schemas {
+    ($($kind:ident)*) => {
+        &[$((stringify!($kind), include_str!(concat!("../../../docs/schema/", stringify!($kind), ".json")))),*]
+    };
+}
+
+/// The kind and the text of each schema.
+const SCHEMAS: &[(&str, &str)] = schemas![
+    CaptureList
+    CaptureReport
+    CheckReport
+    DiffReport
+    Divergence
+    Event
+    FleetCaptures
+    FleetIncidents
+    FleetPreflight
+    Health
+    HealthBundle
+    HealthReport
+    IncidentList
+    LintReport
+    NodesReport
+    PodFollow
+    PodSourceError
+    PodUpdate
+    PodWhy
+    PodsReport
+    PreflightReport
+    RecorderVerdict
+    Relist
+    RelistReport
+    RuleList
+    ScenarioList
+    Silence
+    StackReport
+    Stream
+    WatchStarted
+    WatchSummary
+];
 
 #[derive(Debug, Args)]
 pub struct SchemaArgs {
@@ -38,45 +76,35 @@ pub struct SchemaArgs {
 
 /// Runs the command.
 pub fn run(arguments: &SchemaArgs) -> Result<Exit, Error> {
-    let texts = texts()?;
-    let kinds: Vec<(String, &str)> = texts.split('\0').map(|text| (text_of(text, "title"), text)).collect();
     let mut out = io::BufWriter::new(io::stdout().lock());
     let Some(wanted) = arguments.kind.as_deref() else {
-        let width = kinds.iter().map(|(kind, _)| kind.len()).max().unwrap_or_default();
-        for (kind, text) in &kinds {
+        let width = kinds().map(str::len).max().unwrap_or_default();
+        for (kind, text) in SCHEMAS {
             writeln!(out, "{kind:width$}  {}", text_of(text, "description"))?;
         }
         out.flush()?;
         return Ok(Exit::Good);
     };
-    match kinds.iter().find(|(kind, _)| kind.eq_ignore_ascii_case(wanted)) {
+    match SCHEMAS.iter().find(|(kind, _)| kind.eq_ignore_ascii_case(wanted)) {
         Some((_, text)) => {
             out.write_all(text.as_bytes())?;
             out.flush()?;
             Ok(Exit::Good)
         }
-        None => Err(Error::NoSuchKind {
-            kind: escaped(wanted).into_owned(),
-            nearest: nearest(wanted, kinds.iter().map(|(kind, _)| kind.as_str())),
-        }),
+        None => {
+            Err(Error::NoSuchKind { kind: escaped(wanted).into_owned(), nearest: nearest(wanted, kinds()) })
+        }
     }
 }
 
 /// Returns the names of all kinds.
-pub fn kinds() -> Vec<String> {
-    texts().unwrap_or_default().split('\0').map(|text| text_of(text, "title")).collect()
-}
-
-/// Decompresses the texts of all schemas.
-fn texts() -> io::Result<String> {
-    let mut texts = String::new();
-    DeflateDecoder::new(COMPRESSED).read_to_string(&mut texts)?;
-    Ok(texts)
+pub fn kinds() -> impl Iterator<Item = &'static str> + Clone {
+    SCHEMAS.iter().map(|(kind, _)| *kind)
 }
 
 /// Returns the text of a top-level key of a schema; empty if the schema has no such text.
 fn text_of(schema: &str, key: &str) -> String {
-    let schema: Value = json::parse(schema).unwrap_or_default();
+    let schema: Value = serde_json::from_str(schema).unwrap_or_default();
     schema.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 

@@ -8,7 +8,6 @@ use crate::cri::Outcome;
 use crate::diagnosis::report::Verdict;
 use crate::diagnosis::silence::SilenceLimits;
 use crate::kubelet::Metrics;
-use crate::ordered;
 use crate::pleg::stream::{Event, EventSubject, EventType, Relist};
 use crate::pleg::{CallRecord, OpenCall, PlegState, PodRef};
 use crate::report::duration::{elapsed, took};
@@ -420,9 +419,7 @@ impl Model {
                 })
             })
             .collect();
-        ordered::sort_by(&mut pods, |one, other| {
-            other.took.cmp(&one.took).then_with(|| one.pod.uid.cmp(&other.pod.uid))
-        });
+        pods.sort_by(|one, other| other.took.cmp(&one.took).then_with(|| one.pod.uid.cmp(&other.pod.uid)));
         pods
     }
 
@@ -430,7 +427,7 @@ impl Model {
     pub fn latency(&self, now: Mono) -> Option<Latency> {
         let in_window = self.relists.iter().filter(|sample| now.since(sample.ended) <= WINDOW);
         let mut sorted: Vec<Duration> = in_window.map(|sample| sample.took).collect();
-        ordered::sort(&mut sorted);
+        sorted.sort();
         let rank = |percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).max(1) - 1).copied();
         Some(Latency {
             last: self.relists.back()?.took,

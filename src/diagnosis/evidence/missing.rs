@@ -4,7 +4,6 @@
 use super::{Evidence, RuntimeEvidence};
 use crate::cri::{Call, Error, Rpc};
 use crate::diagnosis::report::NotChecked;
-use crate::ordered;
 use crate::report::plural;
 
 fn note(what: impl Into<String>, why: impl Into<String>) -> NotChecked {
@@ -17,7 +16,7 @@ pub fn own_failures(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
     let mut failed = remove_calls(runtime, is_own);
     failed.extend(remove_call(&mut runtime.version, is_own));
     // One line for each RPC, not for each id.
-    ordered::sort(&mut failed);
+    failed.sort();
     failed.dedup_by_key(|(rpc, _)| *rpc);
     failed.into_iter().map(|(rpc, why)| note(rpc.name(), why)).collect()
 }

@@ -8,7 +8,6 @@ use crate::clock::Wall;
 use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
 use crate::diagnosis::limits;
 use crate::diagnosis::report::Confidence;
-use crate::ordered::{self, IntoOrdered};
 
 /// A contradiction, and the ids of the sandboxes or containers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +84,7 @@ pub fn oddities<'a>(
     let mut found = BTreeSet::new();
     let mut odd = |kind, ids: &[&'a str]| {
         let mut others = ids.to_vec();
-        ordered::sort(&mut others);
+        others.sort_unstable();
         if !others.is_empty() {
             let id = others.remove(0);
             found.insert(Oddity { kind, id, others });
@@ -107,7 +106,7 @@ pub fn oddities<'a>(
         odd(OddKind::TwiceReady, ids);
     }
     let known: Option<BTreeSet<&str>> =
-        sandboxes.map(|sandboxes| sandboxes.iter().map(|sandbox| sandbox.id.as_str()).into_set());
+        sandboxes.map(|sandboxes| sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect());
     let mut running: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for container in containers.into_iter().flatten() {
         if container.created_at <= 0 {

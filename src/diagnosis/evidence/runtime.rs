@@ -10,7 +10,6 @@ use crate::cri::{
 use crate::diagnosis::limits;
 use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::silence::SilenceLimits;
-use crate::ordered::{self, IntoOrdered};
 
 /// The outcomes of all calls to the runtime.
 #[derive(Debug, Default)]
@@ -50,9 +49,7 @@ impl RuntimeEvidence {
     pub fn slow_calls(&self) -> Vec<&StatusRecord> {
         let late = |record: &&StatusRecord| !record.is_silent() && record.duration >= limits::STATUS_SLOW;
         let mut slow: Vec<&StatusRecord> = self.status_calls.iter().filter(late).collect();
-        ordered::sort_by(&mut slow, |one, other| {
-            (other.duration, &one.target.id).cmp(&(one.duration, &other.target.id))
-        });
+        slow.sort_by(|one, other| (other.duration, &one.target.id).cmp(&(one.duration, &other.target.id)));
         slow
     }
 
@@ -79,7 +76,7 @@ impl RuntimeEvidence {
             .chain(records.map(|record| (record.rpc, Some(&record.target), record.duration)))
             .filter(|(_, _, waited)| *waited >= limits::SILENT_AT_LEAST && !self.silence.hangs(*waited))
             .collect();
-        ordered::sort_by(&mut silent, |one, other| (other.2, one.0, one.1).cmp(&(one.2, other.0, other.1)));
+        silent.sort_by(|one, other| (other.2, one.0, one.1).cmp(&(one.2, other.0, other.1)));
         silent
     }
 
@@ -185,7 +182,7 @@ impl RuntimeEvidence {
             .flatten()
             .filter_map(|sandbox| sandbox.metadata.as_ref())
             .map(|metadata| metadata.uid.as_str())
-            .into_set()
+            .collect()
     }
 
     /// Counts sandboxes and containers by state.

@@ -5,7 +5,6 @@ use crate::cri::Error;
 use crate::diagnosis::evidence::StatusRecord;
 use crate::diagnosis::report::{Confidence, CulpritOutcome, CulpritReport};
 use crate::diagnosis::rules::Case;
-use crate::ordered;
 
 /// The maximum number of entries, because there may be many slow and failing calls.
 const MAX_ENTRIES: usize = 100;
@@ -51,7 +50,7 @@ pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
     let failing =
         runtime.status_calls.iter().filter(|record| record.result.as_ref().is_err_and(Error::is_failure));
     all.extend(failing.map(|record| entry(record, CulpritOutcome::Error, Confidence::Certain)));
-    ordered::sort_by(&mut all, |one, other| {
+    all.sort_by(|one, other| {
         (one.outcome, one.confidence)
             .cmp(&(other.outcome, other.confidence))
             .then(other.waited_seconds.total_cmp(&one.waited_seconds))

@@ -18,14 +18,13 @@ use crate::diagnosis::report::{
 };
 use crate::diagnosis::rules::{self, Case};
 use crate::diagnosis::words::seconds;
-use crate::ordered;
 use crate::report::RuntimeRef;
 
 /// Judges the evidence and returns the report.
 pub fn judge(evidence: &Evidence) -> HealthReport {
     let case = Case::new(evidence);
     let (mut findings, failed) = rules::apply(&case);
-    ordered::sort_by_key(&mut findings, order);
+    findings.sort_by_key(order);
     let verdict = verdict(&case, &findings);
     limit_severity(verdict, &mut findings);
     if verdict == Verdict::Healthy {

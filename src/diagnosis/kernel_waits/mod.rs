@@ -16,7 +16,6 @@ use super::report::KernelReason;
 use super::{HealthRun, offload, overdue_processes};
 use crate::clock::Mono;
 use crate::host::proc::NodeMount;
-use crate::ordered::IntoOrdered;
 use owner::OwnerSearch;
 pub use reason::KernelWaitReason;
 
@@ -188,7 +187,7 @@ pub(super) async fn second_look<R>(
     evidence: &Evidence,
     first: FirstLook,
 ) -> Vec<KernelWait> {
-    let pids: BTreeSet<u32> = first.look.tasks.iter().map(|task| task.pid).into_set();
+    let pids: BTreeSet<u32> = first.look.tasks.iter().map(|task| task.pid).collect();
     if pids.is_empty() {
         return Vec::new();
     }
@@ -223,5 +222,5 @@ fn stalled_disks(
             before.in_flight > 0 && now.in_flight > 0 && before.completed == now.completed
         })
     };
-    second.iter().filter(is_stalled).map(|(device, disk)| (device.clone(), disk.clone())).into_map()
+    second.iter().filter(is_stalled).map(|(device, disk)| (device.clone(), disk.clone())).collect()
 }

@@ -8,7 +8,6 @@ use super::reason::KernelWaitReason;
 use crate::diagnosis::limits;
 use crate::host::proc::waits::{self, DiskCounters, TaskLook};
 use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process, Psi};
-use crate::ordered::IntoOrdered;
 
 /// Programs that freeze file systems for backups and snapshots.
 const FREEZERS: [&str; 6] = ["fsfreeze", "xfs_freeze", "qemu-ga", "vmtoolsd", "lvcreate", "dmsetup"];
@@ -170,7 +169,7 @@ impl OwnerSearch {
         let own = mounts.iter().copied().filter(|mount| uid.is_some() && mount.pod_uid() == uid);
         let own: Vec<_> = own.collect();
         let candidates = if own.is_empty() { mounts } else { own };
-        let devices: BTreeSet<&str> = candidates.iter().map(|mount| mount.device.as_str()).into_set();
+        let devices: BTreeSet<&str> = candidates.iter().map(|mount| mount.device.as_str()).collect();
         let Some(&mount) = candidates.first().filter(|_| devices.len() == 1) else {
             let facts = candidates.iter().take(3).map(|mount| format!("{} ({})", mount.source, mount.kind));
             return FoundOwner { facts: facts.collect(), ..FoundOwner::default() };

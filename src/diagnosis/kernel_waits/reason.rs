@@ -4,10 +4,9 @@ use std::sync::LazyLock;
 
 use crate::host::proc::waits::TaskLook;
 use crate::report::Rule;
-use crate::report::packed::PackedText;
 
 /// The rows of the table of reasons.
-static TABLE: PackedText = PackedText::new("diagnosis/rules/reasons.txt");
+const TABLE: &str = include_str!("../rules/reasons.txt");
 
 /// One row of the table of reasons: a kind of wait, and the kernel functions by which plegctl recognises it.
 #[derive(Debug)]
@@ -28,7 +27,7 @@ impl KernelWaitReason {
     /// Returns all rows.
     pub fn all() -> &'static [Self] {
         static ROWS: LazyLock<Vec<KernelWaitReason>> = LazyLock::new(|| {
-            let rules: &'static [Rule] = Rule::table(TABLE.get()).leak();
+            let rules: &'static [Rule] = Rule::table(TABLE).leak();
             let row = |rule: &'static Rule| {
                 let block = TABLE.split("\n\n").find(|block| block.get(1..5) == Some(rule.id))?;
                 let value = |key: &str| {

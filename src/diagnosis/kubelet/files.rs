@@ -13,7 +13,6 @@ use crate::host::HostRoot;
 use crate::kubelet::{
     Config, KubeletSettings, KubeletVersion, Sourced, doubt, kubeadm_settings, kubelet_of, timing,
 };
-use crate::ordered::IntoOrdered;
 
 /// What the node's files and process table show of the kubelet.
 #[derive(Default)]
@@ -76,7 +75,7 @@ fn network_plugins(root: &Path) -> BTreeSet<String> {
         .filter_map(|dir| std::fs::read_dir(root.join(dir)).ok())
         .flat_map(Iterator::flatten)
         .filter_map(|entry| Some(entry.file_name().to_str()?.chars().take(15).collect()))
-        .into_set()
+        .collect()
 }
 
 fn has_entry(dir: &Path, name: &str) -> bool {

@@ -16,7 +16,6 @@ use crate::diagnosis::words::seconds;
 use crate::diagnosis::{limits, offload};
 use crate::kubelet::{Configz, Metrics, http};
 use crate::report::NotChecked;
-use crate::report::json;
 use crate::report::load::{self, LARGEST_REPORT, load};
 use crate::report::redaction::without_secret_values;
 
@@ -284,7 +283,7 @@ async fn configz(
     let text = answer.document(&url)?;
     let parsed = Configz::parse(&text);
     let wrong = || FetchError::Failed(format!("the answer of `{url}` is not a kubelet configuration"));
-    let indented = json::parse::<serde_json::Value>(&text).map(|value| format!("{value:#}\n"));
+    let indented = serde_json::from_str::<serde_json::Value>(&text).map(|value| format!("{value:#}\n"));
     Ok((parsed.ok_or_else(wrong)?, indented.unwrap_or_default()))
 }
 

@@ -17,7 +17,6 @@ use crate::diagnosis::proc::Process;
 use crate::diagnosis::report::{HealthFinding, HealthReport, RuleId, Severity};
 use crate::host::proc::NodeMount;
 use crate::host::proc::usage::{OnTerm, PathUser, SignalSets};
-use crate::ordered;
 use crate::report::duration::elapsed;
 use crate::report::{Confidence, NotChecked, PodRef, plural};
 
@@ -117,7 +116,7 @@ impl<'a> HolderCase<'a> {
         if self.is_over() && !found.iter().any(is_likely_or_certain) {
             found.extend(self.finalizers());
         }
-        ordered::sort_by_key(&mut found, |holder| (holder.confidence, holder.kind));
+        found.sort_by_key(|holder| (holder.confidence, holder.kind));
         found
     }
 

@@ -23,7 +23,6 @@ use crate::host::disks::resolve;
 use crate::host::kernel_text;
 use crate::host::proc::usage::{PathUser, SignalSets, command_line_if_safe, runs_as_root, users_below};
 use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process, Role, command_line};
-use crate::ordered::{self, IntoOrdered};
 
 /// The time limit for reading mounts, their users and signals.
 const READ_TIME_LIMIT: Duration = Duration::from_secs(3);
@@ -177,7 +176,7 @@ fn in_sample(evidence: &Evidence, sample: &ProcSample, uid: &str) -> PodLook {
         .runtime
         .listed_ids()
         .filter(|id| evidence.names.pod(id).is_some_and(|pod| pod.uid == uid))
-        .into_set();
+        .collect();
     let parts = ids.iter().flat_map(|id| {
         let parts = parts_of(evidence, id);
         parts.shim.into_iter().chain(parts.oci).map(|process| process.pid).collect::<Vec<_>>()
@@ -258,7 +257,7 @@ fn watched(sample: &ProcSample, found: &PodLook) -> Vec<u32> {
     pids.extend(found.members.iter().map(|member| member.pid));
     pids.extend(found.umounts.iter().map(|umount| umount.pid));
     pids.extend(&found.parts);
-    ordered::sort(&mut pids);
+    pids.sort_unstable();
     pids.dedup();
     pids
 }

@@ -27,7 +27,6 @@ pub use crate::cri::WaitEnd as CallEnd;
 use crate::cri::{
     Call, Container, ContainerState, Error, Filter, Rpc, Runtime, Sandbox, SandboxState, Version,
 };
-use crate::ordered::IntoOrdered;
 use crate::panics::catch_panic_async;
 
 /// Waits for `call` no longer than `limit` and then gives it up as silent. Use it only for a call whose silence no rule
@@ -414,7 +413,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         let mut add = |kind, id: &str| {
             targets.insert(StatusTarget { kind, id: id.to_owned() });
         };
-        let listed: BTreeSet<&str> = sandboxes.iter().flatten().map(|sandbox| sandbox.id.as_str()).into_set();
+        let listed: BTreeSet<&str> = sandboxes.iter().flatten().map(|sandbox| sandbox.id.as_str()).collect();
         if containers.is_none() {
             for found in outside.iter().filter(|found| found.kind != Some(ItemKind::Sandbox)) {
                 if !listed.contains(found.id.as_str()) {

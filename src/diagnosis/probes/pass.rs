@@ -12,7 +12,6 @@ use crate::cri::{Container, ContainerState, Rpc, Runtime, Sandbox, SandboxState,
 use crate::diagnosis::evidence::{ListEvidence, RuntimeEvidence, StatusFacts, StatusRecord, StatusTarget};
 use crate::diagnosis::limits;
 use crate::diagnosis::names::ItemKind;
-use crate::ordered::{self, IntoOrdered};
 
 /// The kind of call to make for each id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +26,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     /// Makes the kubelet's status calls for every pod: first some calls one at a time, then the others in parallel.
     pub(super) async fn status_pass(&self, evidence: &mut RuntimeEvidence, pending: &mut PendingCalls) {
         let known: BTreeSet<&StatusTarget> =
-            evidence.status_calls.iter().map(|record| &record.target).into_set();
+            evidence.status_calls.iter().map(|record| &record.target).collect();
         let mut targets = targets_of(&evidence.sandboxes, &evidence.containers);
         targets.retain(|target| !known.contains(target) && !pending.status_calls.is_pending(target));
         if targets.is_empty() {
@@ -179,7 +178,7 @@ fn targets_of(sandboxes: &ListEvidence<Sandbox>, containers: &ListEvidence<Conta
             target,
         ));
     }
-    ordered::sort(&mut ranked);
+    ranked.sort();
     ranked.dedup();
     ranked.into_iter().map(|(_, _, target)| target).collect()
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::diagnosis::report::{HealthFinding, Phase, RuleId};
 #[cfg(feature = "cli")]
-use crate::report::{Rule, packed::PackedText};
+use crate::report::Rule;
 
 /// One entry of the catalogue.
 pub struct HealthRule {
@@ -28,8 +28,8 @@ pub struct HealthRule {
 impl HealthRule {
     /// Returns the rule's texts.
     pub fn rule(&self) -> &'static Rule {
-        static TEXTS: PackedText = PackedText::new("diagnosis/rules/rules.txt");
-        static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| Rule::table(TEXTS.get()));
+        const TEXTS: &str = include_str!("rules.txt");
+        static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| Rule::table(TEXTS));
         let id = self.id.to_string();
         RULES.iter().find(|rule| rule.id == id).unwrap_or(Rule::MISSING)
     }

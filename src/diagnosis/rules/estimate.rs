@@ -15,7 +15,6 @@ use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::report::{Basis, EstimateReport};
 use crate::diagnosis::words::seconds;
 use crate::kubelet::{Era, timing};
-use crate::ordered::{self, IntoOrdered};
 
 /// The estimate, before it becomes part of the report.
 #[derive(Clone, Debug, Default)]
@@ -165,7 +164,7 @@ impl Evidence {
 
 /// Returns the keys of the pods with a hung status call.
 fn hung_pods(evidence: &Evidence) -> BTreeSet<Cow<'_, str>> {
-    evidence.runtime.hung().map(|record| pod_key(evidence, &record.target.id)).into_set()
+    evidence.runtime.hung().map(|record| pod_key(evidence, &record.target.id)).collect()
 }
 
 /// Returns a key for the pod of an id: the pod's UID, otherwise its name. An id without a known pod counts as a pod.
@@ -196,7 +195,7 @@ fn changed_pods<'a>(evidence: &'a Evidence, hung: &BTreeSet<Cow<'_, str>>) -> BT
         .filter(|(_, at)| recent(*at))
         .map(|(id, _)| pod_key(evidence, id))
         .filter(|pod| !hung.contains(pod))
-        .into_set()
+        .collect()
 }
 
 /// Returns the number of sandboxes and containers of each pod.
@@ -273,7 +272,7 @@ impl CallCost {
 /// Returns the median. Unlike the mean, it does not depend on a single late answer.
 fn median(durations: impl Iterator<Item = Duration>) -> Option<Duration> {
     let mut all: Vec<Duration> = durations.collect();
-    ordered::sort(&mut all);
+    all.sort();
     all.get(all.len() / 2).copied()
 }
 
@@ -281,7 +280,7 @@ fn median(durations: impl Iterator<Item = Duration>) -> Option<Duration> {
 fn p99(calls: &[StatusRecord]) -> Option<Duration> {
     let mut answered: Vec<Duration> =
         calls.iter().filter(|record| !record.is_silent()).map(|record| record.duration).collect();
-    ordered::sort(&mut answered);
+    answered.sort();
     let at = (answered.len() * 99).div_ceil(100).saturating_sub(1);
     answered.get(at).copied()
 }

@@ -8,7 +8,6 @@ use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
-use crate::ordered;
 use crate::report::plural;
 
 /// Returns the ids that may be named as culprits. No single container is the cause, and no id is returned, if the runtime
@@ -31,9 +30,7 @@ pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
         })
         .collect();
     // Answers arrive in any order. The sort makes the report the same in every run.
-    ordered::sort_by(&mut culprits, |one, other| {
-        (one.confidence, &one.id).cmp(&(other.confidence, &other.id))
-    });
+    culprits.sort_by(|one, other| (one.confidence, &one.id).cmp(&(other.confidence, &other.id)));
     culprits
 }
 
@@ -254,9 +251,8 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     let confidence =
         |record: &StatusRecord| case.evidence.hang_confidence(&record.target.id, record.duration);
     let mut silent: Vec<&StatusRecord> = runtime.hung().collect();
-    ordered::sort_by(&mut silent, |one, other| {
-        (confidence(one), &one.target.id).cmp(&(confidence(other), &other.target.id))
-    });
+    silent
+        .sort_by(|one, other| (confidence(one), &one.target.id).cmp(&(confidence(other), &other.target.id)));
     let first = silent.first()?;
     let answered = runtime.status_calls.iter().filter(|record| !record.is_silent()).count();
     let estimate = &case.estimate;

@@ -9,7 +9,6 @@ use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::ordered;
 use crate::report::duration::elapsed;
 use crate::report::plural;
 
@@ -35,9 +34,7 @@ pub(super) fn reasons(case: &Case<'_>) -> Vec<HealthFinding> {
         .filter_map(|wait| Some((wait, host.latest().processes.get(&wait.pid)?)))
         .collect();
     // A wait that explains the hang represents the others with the same reason and owner.
-    ordered::sort_by_key(&mut waits, |(wait, process)| {
-        (!explains_hang(case, process), wait.reason.rule.id, wait.pid)
-    });
+    waits.sort_by_key(|(wait, process)| (!explains_hang(case, process), wait.reason.rule.id, wait.pid));
     let mut found: Vec<HealthFinding> = Vec::new();
     let mut seen: Vec<(&str, &Option<String>)> = Vec::new();
     for (wait, process) in &waits {

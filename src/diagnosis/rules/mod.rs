@@ -39,7 +39,6 @@ use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use super::words::{seconds, short};
 use crate::clock::Wall;
 use crate::cri::{Rpc, Sandbox, SandboxState};
-use crate::ordered;
 use crate::panics::catch_panic;
 use crate::report::duration::elapsed;
 use crate::report::plural;
@@ -306,7 +305,7 @@ impl<'a> SameName<'a> {
             .filter(|sandbox| sandbox.state == SandboxState::Ready)
             .filter_map(|sandbox| Some((sandbox.metadata.as_ref()?, sandbox)))
             .collect();
-        ordered::sort_by_key(&mut ready, |(pod, sandbox)| (&pod.namespace, &pod.name, sandbox.created_at));
+        ready.sort_by_key(|(pod, sandbox)| (&pod.namespace, &pod.name, sandbox.created_at));
         let pairs = ready.iter().zip(ready.iter().skip(1));
         let found = pairs.into_iter().find(|((one, _), (other, _))| {
             one.namespace == other.namespace && one.name == other.name && one.uid != other.uid

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use crate::cri::{ContainerState, SandboxState, label};
 use crate::diagnosis::evidence::RuntimeEvidence;
-use crate::ordered;
 
 /// The letters and digits of which Kubernetes generates the end of a pod's name (apimachinery, `rand.SafeEncodeString`).
 const GENERATED: &str = "bcdfghjklmnpqrstvwxz2456789";
@@ -47,7 +46,7 @@ pub(super) fn owners(runtime: &RuntimeEvidence, dead_only: bool) -> Vec<OwnedPod
         name: format!("{namespace}/{name}{}", if is_cut { "-*" } else { "" }),
     };
     let mut all: Vec<OwnedPods> = counts.into_iter().map(owned).collect();
-    ordered::sort_by(&mut all, |one, other| other.count.cmp(&one.count));
+    all.sort_by_key(|owner| std::cmp::Reverse(owner.count));
     all
 }
 

@@ -8,7 +8,6 @@ use crate::cri::{ContainerState, Labels, label};
 use crate::diagnosis::kubelet::StuckPod;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::ordered::{self, IntoOrdered};
 use crate::report::duration::elapsed;
 
 /// The most pods that the evidence names.
@@ -30,13 +29,13 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
         .filter_map(|sandbox| {
             uid_of(&sandbox.labels).or_else(|| Some(sandbox.metadata.as_ref()?.uid.clone()))
         })
-        .into_set();
+        .collect();
     let is_running = |state: ContainerState| state == ContainerState::Running;
     let running: BTreeSet<String> = containers
         .iter()
         .filter(|container| is_running(container.state))
         .filter_map(|container| uid_of(&container.labels))
-        .into_set();
+        .collect();
     let births =
         sandboxes.iter().map(|one| one.created_at).chain(containers.iter().map(|one| one.created_at));
     let newest = births.max().unwrap_or_default();
@@ -123,11 +122,11 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
 /// Sorts pods, the oldest first.
 fn by_age<'a>(pods: impl Iterator<Item = &'a StuckPod>) -> Vec<&'a StuckPod> {
     let mut pods: Vec<&StuckPod> = pods.collect();
-    ordered::sort_by(&mut pods, |one, other| (one.since, &one.pod.uid).cmp(&(other.since, &other.pod.uid)));
+    pods.sort_by(|one, other| (one.since, &one.pod.uid).cmp(&(other.since, &other.pod.uid)));
     pods
 }
 
 /// Counts the owners of pods.
 fn owners(pods: &[&StuckPod]) -> usize {
-    pods.iter().map(|pod| pod.owner.as_str()).into_set().len()
+    pods.iter().map(|pod| pod.owner.as_str()).collect::<BTreeSet<_>>().len()
 }

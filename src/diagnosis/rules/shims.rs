@@ -6,7 +6,6 @@ use crate::diagnosis::limits;
 use crate::diagnosis::proc::{ProcSample, Process, is_conmon};
 use crate::diagnosis::report::{Confidence, HealthFinding, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
-use crate::ordered;
 use crate::report::duration::elapsed;
 use crate::report::plural;
 
@@ -23,7 +22,7 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
         .filter_map(|shim| Some((shim, shim.process(case.evidence, sample)?)))
         .collect();
     // The oldest come first, because the oldest one shows when the problem began.
-    ordered::sort_by(&mut shims, |one, other| (other.1.age, one.1.pid).cmp(&(one.1.age, other.1.pid)));
+    shims.sort_by(|one, other| (other.1.age, one.1.pid).cmp(&(one.1.age, other.1.pid)));
     let (first, process) = shims.first()?;
     let is_likely =
         |shim: &LeftOverShim| (host.second.is_some() || shim.is_simulated) && shim.bundle != Bundle::Unknown;

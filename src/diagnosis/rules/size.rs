@@ -11,7 +11,6 @@ use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
 use crate::kubelet::timing;
-use crate::ordered;
 use crate::report::bytes::bytes;
 use crate::report::plural;
 
@@ -204,7 +203,7 @@ fn against_dead_pods(case: &Case<'_>) -> Vec<String> {
 /// Describes a list that was fetched in parts, with the namespaces that have the most items.
 fn shard_line(rpc: Rpc, shards: &Shards) -> String {
     let mut top: Vec<_> = shards.by_namespace.iter().collect();
-    ordered::sort_by(&mut top, |one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
+    top.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
     let top: Vec<String> =
         top.iter().take(3).map(|(namespace, count)| format!("{namespace} {count}")).collect();
     let mut parts = vec![format!(

@@ -13,7 +13,6 @@ use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
-use crate::ordered::{self, IntoOrdered};
 use crate::report::plural;
 
 fn condition_text(condition: &RuntimeCondition) -> String {
@@ -241,7 +240,7 @@ pub fn lost_exits(evidence: &Evidence) -> Vec<&StatusRecord> {
             && record.result.as_ref().is_ok_and(|facts| facts.exit_code == Some(-1))
     };
     let mut found: Vec<&StatusRecord> = runtime.status_calls.iter().filter(lost).collect();
-    ordered::sort_by(&mut found, |one, other| one.target.id.cmp(&other.target.id));
+    found.sort_by(|one, other| one.target.id.cmp(&other.target.id));
     found
 }
 
@@ -314,7 +313,7 @@ fn remove(id: &str) -> String {
 /// each container for such a call.
 pub fn slow_pods_of<'a>(evidence: &'a Evidence, lost: &[&StatusRecord]) -> Vec<&'a StatusRecord> {
     let pods: BTreeSet<&str> =
-        lost.iter().filter_map(|record| evidence.names.sandbox_of(&record.target.id)).into_set();
+        lost.iter().filter_map(|record| evidence.names.sandbox_of(&record.target.id)).collect();
     let slow = |record: &&StatusRecord| {
         record.rpc == Rpc::PodSandboxStatus
             && record.duration >= limits::LOST_EXIT_WAIT

@@ -13,7 +13,6 @@ use rustix::net::{
 };
 
 use super::{Process, same_socket};
-use crate::ordered::IntoOrdered;
 
 /// The most bytes of the kernel's answer that are read: about 100 bytes for each unix socket of the node.
 const MAX_BYTES: usize = 4 << 20;
@@ -63,21 +62,19 @@ pub fn read(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) -> O
     let is_server = |found: &&UnixSocket| same_socket(&found.path, socket);
     let servers: Vec<&UnixSocket> = sockets.iter().filter(is_server).collect();
     let accepted = servers.iter().filter(|found| !found.is_listening);
-    let peers: BTreeSet<u32> = accepted.clone().map(|found| found.peer).filter(|peer| *peer != 0).into_set();
+    let peers: BTreeSet<u32> = accepted.clone().map(|found| found.peer).filter(|peer| *peer != 0).collect();
     let waiting = servers.iter().filter(|found| found.is_listening).map(|found| found.queue).sum();
     let unread: BTreeMap<u32, u32> = sockets
         .iter()
         .filter(|found| peers.contains(&found.inode))
         .map(|found| (found.inode, found.queue))
-        .into_map();
+        .collect();
     let mut clients: Vec<SocketClient> = processes
         .values()
         .filter(|process| !process.is_kernel_thread && process.state != 'D' && !process.is_zombie())
         .filter_map(|process| client(proc, process, &unread))
         .collect();
-    crate::ordered::sort_by(&mut clients, |one, other| {
-        (other.connections, one.pid).cmp(&(one.connections, other.pid))
-    });
+    clients.sort_by(|one, other| (other.connections, one.pid).cmp(&(one.connections, other.pid)));
     Some(SocketClients { connections: accepted.count(), waiting, clients })
 }
 

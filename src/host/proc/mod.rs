@@ -37,7 +37,6 @@ pub(crate) use trust::tests as copies;
 pub use trust::{Disqualification, KubeletCandidate, KubeletChoice, ProcessTrust, is_service};
 
 use crate::host::{KernelDir, kernel_text};
-use crate::ordered::IntoOrdered;
 
 /// Whether a process table belongs to the runtime that was called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,7 +114,7 @@ impl ProcSample {
             .values()
             .filter(|process| !process.is_zombie())
             .filter_map(|process| process.container_id.as_deref())
-            .into_set()
+            .collect()
     }
 
     /// Whether `ancestor` is an ancestor of `pid`.
@@ -140,7 +139,7 @@ impl ProcSample {
             return Ownership::OfRuntime { daemon: Some(owner) };
         }
         let living = self.living_containers();
-        let shims: BTreeSet<&str> = self.with_role(Role::Shim).filter_map(|shim| shim.flag("id")).into_set();
+        let shims: BTreeSet<&str> = self.with_role(Role::Shim).filter_map(|shim| shim.flag("id")).collect();
         if listed.any(|id| living.contains(id) || shims.contains(id)) {
             let mut daemons = self.with_role(Role::Daemon);
             let daemon = daemons.next().filter(|_| daemons.next().is_none());
@@ -254,7 +253,7 @@ fn read_each(paths: &ProcPaths, pids: Vec<u32>, uptime: Duration, shims: Shims) 
     };
     let trust = ProcessTrust::of_table(&paths.proc);
     let table = process::OpenedTable { path: &paths.proc, dir, uptime, trust };
-    pids.into_iter().filter_map(|pid| Some((pid, process::read(&table, pid, shims)?))).into_map()
+    pids.into_iter().filter_map(|pid| Some((pid, process::read(&table, pid, shims)?))).collect()
 }
 
 /// Reads some processes again, with all details.
@@ -325,7 +324,7 @@ fn listens(dir: &Path, socket: &Path) -> bool {
             let (inode, path) = (fields.next()?, fields.next()?);
             (without_var_run(Path::new(path)) == wanted).then(|| format!("socket:[{inode}]"))
         })
-        .into_set();
+        .collect();
     if inodes.is_empty() {
         return false;
     }

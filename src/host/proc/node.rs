@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::{Process, Role, cgroup};
 use crate::host::{kernel_record, kernel_text};
-use crate::ordered::IntoOrdered;
 
 /// File system types whose server may be unreachable.
 const REMOTE: [&str; 12] =
@@ -292,7 +291,7 @@ fn parse_vmstat(text: &str) -> BTreeMap<String, u64> {
             VMSTAT.contains(&name).then_some(())?;
             Some((name.to_owned(), value.trim().parse().ok()?))
         })
-        .into_map()
+        .collect()
 }
 
 /// Parses the number of tasks from `loadavg`, whose fourth field is `running/existing`.
@@ -333,9 +332,9 @@ pub(super) fn read_cgroups(
         .values()
         .filter(|process| process.container_id.is_some() || process.pod_uid.is_some())
         .map(|process| process.cgroup.as_str())
-        .into_set();
+        .collect();
     let daemons = processes.values().filter(|process| matches!(process.role, Role::Kubelet | Role::Daemon));
-    let services: BTreeSet<&str> = daemons.map(|process| process.cgroup.as_str()).into_set();
+    let services: BTreeSet<&str> = daemons.map(|process| process.cgroup.as_str()).collect();
     section.frozen = frozen(root, &pods);
     let limits = hierarchy(root, "pids");
     section.pids = pods.iter().chain(&services).filter_map(|path| pids(&limits, path)).collect();

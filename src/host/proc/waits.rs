@@ -12,7 +12,6 @@ use super::node::{Freeze, frozen};
 use super::process::{Blocked, waits_uninterruptibly};
 use super::stat::state_of;
 use crate::host::{KernelDir, kernel_text};
-use crate::ordered::IntoOrdered;
 
 /// The bits of fanotify's classes that may delay an access (`FAN_CLASS_CONTENT`, `FAN_CLASS_PRE_CONTENT` in
 /// `linux/fanotify.h`).
@@ -135,7 +134,7 @@ fn disks(text: &str) -> BTreeMap<String, DiskCounters> {
         let counters = DiskCounters { name: (*name).to_owned(), completed, in_flight: number(11) };
         Some((format!("{major}:{minor}"), counters))
     };
-    text.lines().filter_map(disk).into_map()
+    text.lines().filter_map(disk).collect()
 }
 
 /// Returns the processes whose fanotify group may delay accesses to files. Groups that only report accesses are left

@@ -22,7 +22,6 @@ use crate::kubelet::http::{self, encoded};
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigError, KubeconfigSources};
 use crate::kubelet::pod_status::moment;
 use crate::manifests::PodIdentity;
-use crate::ordered::IntoOrdered;
 use crate::threads;
 
 /// The time limit of a credential plugin, which may have to call a cloud API.
@@ -121,7 +120,7 @@ struct PodStore {
 
 impl PodStore {
     fn new(list: ApiPods) -> Self {
-        let pods = list.pods.into_iter().map(|pod| (pod.identity.clone(), pod)).into_map();
+        let pods = list.pods.into_iter().map(|pod| (pod.identity.clone(), pod)).collect();
         Self { pods, version: list.version }
     }
 

@@ -1,7 +1,6 @@
 //! Stores a JSON value as compact text instead of a tree, because text needs less memory: trees of ten thousand pods
 //! would need more memory than the kubelet itself.
 
-use crate::report::json;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -25,7 +24,7 @@ impl CompactJson {
 
     /// Parses the text as a type. Fails if the text has another form.
     pub fn parsed<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
-        json::parse(&self.0)
+        serde_json::from_str(&self.0)
     }
 }
 

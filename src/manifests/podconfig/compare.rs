@@ -18,7 +18,6 @@ use super::{GRACE, PodSource, WantedPod};
 use crate::clock::Wall;
 use crate::cri::ContainerState;
 use crate::kubelet::pod_status::{container_statuses, entries, moment, transition};
-use crate::ordered::{self, IntoOrdered};
 use crate::report::Seconds;
 use crate::report::duration::elapsed;
 
@@ -154,7 +153,7 @@ pub fn suspects(input: &VerdictInput<'_>, node: &str, kubelet_started: Option<Wa
     let bound = pods.iter().filter(|pod| pod.mirror_of.is_none() && !kubelet.pods.contains_key(&pod.uid));
     let bound = bound.filter(|pod| !pod.is_terminating() && is_old(bound_at(pod)));
     found.deaf.extend(bound.map(|pod| pod.uid.clone()));
-    let known: BTreeSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).into_set();
+    let known: BTreeSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
     for (uid, pod) in &kubelet.pods {
         if pod.source != Some(PodSource::Api) || known.contains(uid.as_str()) {
             continue;
@@ -293,7 +292,7 @@ pub fn add_comparison(
         .collect();
     add_views(&mut more, input);
     rows.append(&mut more);
-    ordered::sort_by(rows, |left, right| {
+    rows.sort_by(|left, right| {
         (&left.namespace, &left.name, left.verdict).cmp(&(&right.namespace, &right.name, right.verdict))
     });
 }

@@ -5,8 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use crate::ordered::{self, IntoOrdered};
-
 use super::{Op, PodSource, Update, WantedPod};
 
 /// The last set of each source.
@@ -39,7 +37,7 @@ impl PodConfig {
     /// Creates a `PodConfig` for the sources that this kubelet has; none of them has sent a set.
     pub fn new(configured: impl IntoIterator<Item = PodSource>) -> Self {
         Self {
-            configured: configured.into_iter().into_set(),
+            configured: configured.into_iter().collect(),
             pods: BTreeMap::new(),
             consumed: BTreeSet::new(),
         }
@@ -82,9 +80,7 @@ impl PodConfig {
                 continue;
             }
             // The kubelet's order within an update is the order of a Go map, which is not defined. Here the order is fixed.
-            ordered::sort_by(&mut pods, |left, right| {
-                (&left.identity, &left.uid).cmp(&(&right.identity, &right.uid))
-            });
+            pods.sort_by(|left, right| (&left.identity, &left.uid).cmp(&(&right.identity, &right.uid)));
             self.consumed.insert(source);
             updates.push(Update { op, source, ready: self.all_ready(), pods });
         }

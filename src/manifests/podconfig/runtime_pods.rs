@@ -8,7 +8,6 @@ use super::{NewestContainer, PodInstance, PodSource, instances};
 use crate::clock::Wall;
 use crate::cri::{Container, ContainerState, Sandbox};
 use crate::manifests::PodIdentity;
-use crate::ordered::IntoOrdered;
 
 /// The state of a pod in the runtime, for a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -83,7 +82,7 @@ impl RuntimePod {
         if instance.sandbox.created_at >= self.newest_created_at {
             self.newest_created_at = instance.sandbox.created_at;
             let labels = instance.sandbox.labels.iter();
-            self.labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into_map();
+            self.labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         }
         for (name, NewestContainer { container, .. }) in instance.containers {
             let Container { id, created_at, state, .. } = container;

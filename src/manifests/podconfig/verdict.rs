@@ -16,7 +16,6 @@ use super::views::{PodViews, ReadTimes, add_views};
 use super::{CompactJson, GRACE, KubeletPods, PodSource, RefusedFile, WantedPod};
 use crate::clock::Wall;
 use crate::manifests::PodIdentity;
-use crate::ordered;
 use crate::report::duration::elapsed;
 use crate::report::word_enum;
 
@@ -147,7 +146,7 @@ pub fn pod_rows(input: &VerdictInput<'_>) -> Vec<PodRow> {
     }
     rows.extend(index.mirrors_without_pod());
     rows.extend(index.unwanted_pods());
-    ordered::sort_by(&mut rows, |left, right| sort_key(left).cmp(&sort_key(right)));
+    rows.sort_by(|left, right| sort_key(left).cmp(&sort_key(right)));
     add_views(&mut rows, input);
     rows
 }

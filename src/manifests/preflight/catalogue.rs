@@ -5,7 +5,7 @@ use crate::manifests::catalogue::check_table;
 
 check_table! {
     /// A check of what a kubelet needs to start, printed as `KP001`. Missing numbers are reserved.
-    StartCheck "manifests/preflight/checks.txt"
+    StartCheck "checks.txt"
     "Command line" {
         UnknownFlag "KP001" Error;
         RemovedFlag "KP002" Error;

@@ -13,7 +13,6 @@ use crate::manifests::quantity::Quantity;
 use crate::manifests::reader::{SyntaxFault, float, read};
 use crate::manifests::report::ReaderNotes;
 use crate::manifests::tree::{ManifestNode, Map, MapEntry, Position, Value};
-use crate::ordered;
 use crate::report::{Confidence, most_similar};
 
 /// The kind of a configuration file.
@@ -193,7 +192,7 @@ impl ConfigDecoder<'_> {
     fn in_order<'m>(&self, map: &'m Map) -> Vec<&'m MapEntry> {
         let mut entries: Vec<&MapEntry> = map.entries().iter().collect();
         if !self.is_json {
-            ordered::sort_by(&mut entries, |left, right| left.key.cmp(&right.key));
+            entries.sort_by(|left, right| left.key.cmp(&right.key));
         }
         entries
     }

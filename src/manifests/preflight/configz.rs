@@ -13,7 +13,6 @@ use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet};
 use super::{ConfigFile, StartSettings, is_of_openshift, settings_findings};
 use crate::kubelet::KubeletVersion;
-use crate::report::json;
 
 /// The section of the catalogue with the checks of feature gates.
 const GATES: &str = "Feature gates";
@@ -24,7 +23,7 @@ pub fn configz_findings(
     running: Option<KubeletVersion>,
     target: TargetKubelet,
 ) -> Option<Vec<StartFinding>> {
-    let mut document: Map<String, Value> = json::parse(text).ok()?;
+    let mut document: Map<String, Value> = serde_json::from_str(text).ok()?;
     let Value::Object(mut settings) = document.remove("kubeletconfig")? else { return None };
     settings.insert("kind".to_owned(), KIND.into());
     settings.insert("apiVersion".to_owned(), API_VERSION.into());

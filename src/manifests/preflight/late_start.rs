@@ -8,7 +8,6 @@ use super::settings::{MergedSettings, Origin, ValueWithOrigin};
 use crate::kubelet::is_address;
 use crate::manifests::quantity::Quantity;
 use crate::manifests::tree::ManifestNode;
-use crate::ordered;
 use crate::report::{Confidence, Severity};
 
 /// The signals of eviction thresholds (`pkg/kubelet/eviction/api/types.go`).
@@ -243,7 +242,7 @@ fn check_node_labels(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
             && !LABEL_PREFIXES.iter().any(|prefix| is_below(prefix))
     };
     let mut refused: Vec<&str> = keys.filter(is_refused).collect();
-    ordered::sort(&mut refused);
+    refused.sort_unstable();
     refused.dedup();
     if !refused.is_empty() {
         let list = refused.join(" ");

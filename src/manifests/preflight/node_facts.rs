@@ -20,7 +20,6 @@ use crate::host::{ContainerdConfig, HostRoot, InotifyUse, containerd_config_path
 use crate::kubelet::{CertificateChain, CertificateFacts, KubeletSettings};
 use crate::manifests::reader::read;
 use crate::manifests::tree::ManifestNode;
-use crate::ordered::IntoOrdered;
 use crate::report::load::load;
 
 /// The maximum size of a certificate or kubeconfig.
@@ -259,7 +258,7 @@ fn kernel(proc: &Path) -> BTreeMap<&'static str, i64> {
         let text = kernel_text(&proc.join("sys").join(name)).ok()?;
         Some((*name, text.trim().parse().ok()?))
     });
-    values.into_map()
+    values.collect()
 }
 
 /// Reads the configuration of the containerd behind `socket`.

@@ -13,7 +13,6 @@ use crate::host::disks::{Disk, disk};
 use crate::host::proc::{NodeMount, hexadecimal_address, waits_uninterruptibly};
 use crate::host::{ContainerdConfig, HostRoot, KernelDir, kernel_text};
 use crate::kubelet::KubeletSettings;
-use crate::ordered::{self, IntoOrdered};
 
 /// A port on which the kubelet listens.
 #[derive(Debug)]
@@ -175,7 +174,7 @@ fn wanted_ports(settings: &KubeletSettings) -> BTreeSet<u16> {
         Ok(None) => Some(port.default),
         Err(_) => None,
     });
-    ports.into_set()
+    ports.collect()
 }
 
 /// Finds the processes, except the kubelet `pid`, that listen on `ports`. A socket whose process is not found may be the
@@ -218,7 +217,7 @@ fn listeners(network: &Path, proc: &Path, pid: Option<u32>, ports: &BTreeSet<u16
             found.push(Listener { address, port, owner: process_name(proc, *owner) });
         }
     }
-    ordered::sort_by_key(&mut found, |listener| (listener.port, listener.address));
+    found.sort_by_key(|listener| (listener.port, listener.address));
     Some(found)
 }
 
@@ -334,7 +333,7 @@ fn cgroups(settings: &KubeletSettings, host: &HostRoot) -> BTreeMap<String, bool
             cgroup_paths(name).into_iter().any(|path| tree.join(path).is_dir())
         })
     };
-    names.map(|setting| (setting.value.clone(), exists(&setting.value))).into_map()
+    names.map(|setting| (setting.value.clone(), exists(&setting.value))).collect()
 }
 
 /// Returns the directories of a cgroup: for the driver cgroupfs the path itself; for the driver systemd nested slices, made

@@ -4,7 +4,6 @@
 //! The texts come from the kubelet's source and from a real kubelet 1.36.2; `docs/preflight.md` describes the checks.
 
 use super::catalogue::StartCheck;
-use crate::report::packed::PackedText;
 
 /// Texts that occur only in the last message of a kubelet that exits.
 const EXIT_TEXTS: [&str; 7] = [
@@ -18,7 +17,7 @@ const EXIT_TEXTS: [&str; 7] = [
 ];
 
 /// The table of messages.
-static TABLE: PackedText = PackedText::new("manifests/preflight/refusals.txt");
+const TABLE: &str = include_str!("refusals.txt");
 
 /// Why a kubelet exited, by its last message: a row of the table of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

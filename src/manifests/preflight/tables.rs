@@ -15,7 +15,6 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use crate::kubelet::KubeletVersion;
-use crate::report::packed::PackedText;
 
 /// The minor releases in the tables.
 pub const RELEASES: RangeInclusive<u8> = 28..=37;
@@ -116,9 +115,9 @@ pub struct Field {
 impl Tables {
     /// Returns the tables, which are parsed at the first call.
     pub fn get() -> &'static Self {
-        static TEXT: PackedText = PackedText::new("manifests/preflight/tables.txt");
+        const TEXT: &str = include_str!("tables.txt");
         static TABLES: OnceLock<Tables> = OnceLock::new();
-        TABLES.get_or_init(|| Self::parse(TEXT.get()))
+        TABLES.get_or_init(|| Self::parse(TEXT))
     }
 
     fn parse(text: &'static str) -> Self {

@@ -15,7 +15,7 @@ use crate::report::json;
 
 /// Reads one JSON value. Anything after the value is an error.
 pub fn read(text: &str, notes: &mut ReaderNotes) -> Result<ManifestNode, SyntaxError> {
-    let whole: &RawValue = json::parse(text).map_err(|why| parser_error(text, &why))?;
+    let whole: &RawValue = serde_json::from_str(text).map_err(|why| parser_error(text, &why))?;
     let extent = JsonExtent::of(text);
     let start = Position::START;
     if extent.depth > MAX_DEPTH {
@@ -152,7 +152,7 @@ impl JsonReader<'_, '_> {
             Some(b'[') if depth > KEPT_DEPTH => Value::List(Arc::default()),
             Some(b'{') => {
                 let mut entries = MapBuilder::default();
-                for (key, value) in json::parse::<ObjectEntries<'_>>(text)?.0 {
+                for (key, value) in serde_json::from_str::<ObjectEntries<'_>>(text)?.0 {
                     let key_position = self.position(key);
                     let value = self.node(value, depth + 1)?;
                     let key = Arc::from(unescaped(key.get()));
@@ -161,7 +161,7 @@ impl JsonReader<'_, '_> {
                 Value::Map(Arc::new(entries.finish()))
             }
             Some(b'[') => {
-                let items: Vec<&RawValue> = json::parse(text)?;
+                let items: Vec<&RawValue> = serde_json::from_str(text)?;
                 let items = items.into_iter().map(|item| self.node(item, depth + 1));
                 Value::List(Arc::new(items.collect::<Result<_, _>>()?))
             }

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use crate::manifests::tree::{ManifestNode, MapEntry, Value};
-use crate::ordered;
 
 /// Returns the JSON text of a tree: sorted keys, no white space, `<`, `>` and `&` escaped.
 pub fn json_text(node: &ManifestNode) -> String {
@@ -32,7 +31,7 @@ fn write(node: &ManifestNode, text: &mut String) {
         }
         Value::Map(map) => {
             let mut entries: Vec<&MapEntry> = map.entries().iter().collect();
-            ordered::sort_by(&mut entries, |left, right| left.key.cmp(&right.key));
+            entries.sort_by(|left, right| left.key.cmp(&right.key));
             text.push('{');
             for (number, entry) in entries.into_iter().enumerate() {
                 if number > 0 {

@@ -10,14 +10,12 @@ use std::sync::{Arc, LazyLock};
 
 use super::report::DropReason;
 use super::tree::Value;
-use crate::report::packed::PackedText;
 
-static TABLE: PackedText = PackedText::new("manifests/schema/pod.txt");
+const TABLE: &str = include_str!("pod.txt");
 
 /// Returns the schema of a whole Pod.
 pub fn pod() -> &'static GoStruct {
-    static POD: LazyLock<Arc<GoStruct>> =
-        LazyLock::new(|| SchemaTable::read(TABLE.get()).go_struct("core.Pod"));
+    static POD: LazyLock<Arc<GoStruct>> = LazyLock::new(|| SchemaTable::read(TABLE).go_struct("core.Pod"));
     &POD
 }
 
@@ -360,9 +358,9 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_is_read() {
-        let table = SchemaTable::read(TABLE.get());
+        let table = SchemaTable::read(TABLE);
         for name in table.rows.keys().copied().collect::<Vec<_>>() {
-            let mut table = SchemaTable::read(TABLE.get());
+            let mut table = SchemaTable::read(TABLE);
             for row in table.rows[name].clone() {
                 assert!(table.field(row).is_some(), "{name}: {row}");
             }

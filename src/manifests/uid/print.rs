@@ -10,7 +10,6 @@ use crate::manifests::quantity::{Amount, Quantity};
 use crate::manifests::reader::json_text;
 use crate::manifests::schema::{FieldType, GoStruct, SchemaField, pod as pod_schema};
 use crate::manifests::tree::{ManifestNode, Map, MapEntry};
-use crate::ordered;
 
 /// Returns the text that release `1.minor` prints for a Pod. `json` means that the file is JSON.
 pub fn print(pod: &ManifestNode, minor: u8, json: bool) -> Result<String, UidUnknown> {
@@ -114,7 +113,7 @@ impl PodPrinter {
     /// Prints a Go map, sorted by key.
     fn map(&mut self, value: &FieldType, map: &Map) -> Result<(), UidUnknown> {
         let mut entries: Vec<&MapEntry> = map.entries().iter().collect();
-        ordered::sort_by(&mut entries, |left, right| left.key.cmp(&right.key));
+        entries.sort_by(|left, right| left.key.cmp(&right.key));
         self.text.push_str("map[");
         for (number, entry) in entries.into_iter().enumerate() {
             if number > 0 {

@@ -23,7 +23,6 @@ use crate::diagnosis::report::{
     Confidence, HealthFinding, HealthReport, NotChecked, Phase, ReportSource, RuleId, SourceKind, Verdict,
 };
 use crate::diagnosis::rules;
-use crate::ordered;
 use crate::report::escape::escaped;
 use crate::report::plural;
 
@@ -93,7 +92,7 @@ impl ScreenStyle {
 pub fn names(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> {
     let mut pods: Vec<String> =
         report.culprits.iter().filter_map(|of| Some(of.pod.as_ref()?.to_string())).collect();
-    ordered::sort(&mut pods);
+    pods.sort();
     pods.dedup();
     pods.iter().try_for_each(|pod| writeln!(out, "{}", escaped(pod)))
 }

@@ -14,7 +14,6 @@ use super::running::{PodInstance, RunningStaticPods, ready, ready_sandbox_ids};
 use super::running_pod;
 use crate::manifests::Check;
 use crate::manifests::{FileReport, FileVerdict, Kubelet, PathKind, PodIdentity, Severity, SourceReport};
-use crate::ordered;
 
 /// The result of the comparison.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +69,7 @@ pub fn compare(
         let pod = PodIdentity { namespace: finding.pod.namespace.clone(), name: finding.pod.name.clone() };
         finding.pod.uid = running.instances_of(&pod).first().map(|newest| newest.uid().to_owned());
     }
-    ordered::sort_by(&mut findings, |left, right| {
+    findings.sort_by(|left, right| {
         (&left.pod.namespace, &left.pod.name, left.id).cmp(&(&right.pod.namespace, &right.pod.name, right.id))
     });
     RuntimeComparison { findings, uids_reproduced: origins.uids_reproduced, made: origins.by_path }

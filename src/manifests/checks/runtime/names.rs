@@ -5,7 +5,6 @@ use std::collections::HashSet;
 
 use super::running::RunningStaticPods;
 use crate::manifests::{FileReport, FileVerdict, Kubelet, PodField, PodIdentity};
-use crate::ordered;
 
 /// Returns the namespace and name under which the pod of a file would run. For a file that does not load, the result is
 /// a guess.
@@ -54,7 +53,7 @@ pub fn node_name(files: &[&FileReport], running: &RunningStaticPods, kubelet: &K
         };
         let mut suffixes: Vec<String> = running.pods().filter_map(|(pod, _)| suffix(pod)).collect();
         // Both `etcd-n1` and `etcd-backup-n1` start with `etcd-`; the shortest suffix (`n1`) is the node name.
-        ordered::sort_by_key(&mut suffixes, String::len);
+        suffixes.sort_by_key(String::len);
         others.extend(suffixes.into_iter().next());
     }
     let mut others = others.into_iter();

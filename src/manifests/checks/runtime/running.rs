@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use crate::cri::{self, Container, ContainerState, Filter, Runtime, Sandbox};
 use crate::manifests::PodIdentity;
 use crate::manifests::pod_instances::{PodSource, instances};
-use crate::ordered;
 
 pub use crate::manifests::pod_instances::{NewestContainer, PodInstance};
 
@@ -31,7 +30,7 @@ impl RunningStaticPods {
             }
         }
         for instances in pods.values_mut() {
-            ordered::sort_by_key(instances, |instance| std::cmp::Reverse(instance.sandbox.created_at));
+            instances.sort_by_key(|instance| std::cmp::Reverse(instance.sandbox.created_at));
         }
         Self { pods }
     }
@@ -77,7 +76,7 @@ pub async fn list_static_pods(runtime: &impl Runtime) -> Result<RunningStaticPod
 fn newest_exited(containers: &[Container]) -> HashMap<(String, String), String> {
     let mut exited: Vec<&Container> =
         containers.iter().filter(|container| container.state == ContainerState::Exited).collect();
-    ordered::sort_by_key(&mut exited, |container| container.created_at);
+    exited.sort_by_key(|container| container.created_at);
     exited
         .into_iter()
         .filter_map(|container| {
