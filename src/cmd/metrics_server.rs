@@ -3,11 +3,13 @@
 //! `/healthz` succeeds while plegctl runs, `/readyz` while the runtime answers. Both succeed while PLEG is unhealthy,
 //! because plegctl's pod has to keep running then; the metrics show the problem. A recorder serves more [`Pages`].
 //!
-//! Only GET is served. A client that is slow, sends too much or does not end its request loses its own answer only.
+//! Only GET is served. A client that is slow, sends too much or does not end its request loses its own answer only. Probes
+//! are answered whatever other clients do.
 //!
 //! An answer that takes longer is a [`Job`]: a thread makes it, and its pieces are sent as they come, in chunks. If the
 //! last chunk is missing, the client knows that the answer is incomplete.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -17,15 +19,23 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::pleg::SharedState;
 use crate::report::json;
 use crate::threads;
 
-/// The number of connections that are served at the same time; the next connection is refused.
-const MAX_CONNECTIONS: usize = 8;
+/// The number of pages that are sent at the same time; the next request for a page is refused. Probes do not count, so that
+/// no client can make the kubelet restart plegctl.
+const MAX_PAGES: usize = 8;
+
+/// The number of requests that are read at the same time. The next connection ends the one whose request is incomplete for
+/// the longest time: the request of a probe arrives whole, and is read before 64 others connect.
+const MAX_UNREAD: usize = 64;
+
+/// The paths of the probes. Their answers fit in the kernel's buffer of a connection, so sending them waits for no client.
+const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
 /// How long a client may take to send its request.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(2);
@@ -62,7 +72,7 @@ const SOCKET_SEND: u32 = 32 * 1024;
 /// The number of connections that wait to be accepted.
 const BACKLOG: u32 = 512;
 
-/// The answer to a connection above the limit.
+/// The answer to a request above the limit.
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// Returns the metrics that are added to the kubelet's.
@@ -255,25 +265,28 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 async fn accept_all(listener: &TcpListener, pages: &ServedPages) {
-    let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let free = Arc::new(Semaphore::new(MAX_PAGES));
+    // Dropping an element ends the reading of a request that is incomplete.
+    let mut unread: VecDeque<oneshot::Sender<()>> = VecDeque::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // Probably the process has no free file descriptor at the moment.
             tokio::time::sleep(PAUSE_AFTER_ERROR).await;
             continue;
         };
-        let Ok(slot) = Arc::clone(&free).try_acquire_owned() else {
-            // A client that does not get even this answer sees a closed connection.
-            let _ = stream.try_write(BUSY);
-            continue;
-        };
-        let pages = pages.clone();
+        unread.retain(|reading| !reading.is_closed());
+        if unread.len() >= MAX_UNREAD {
+            unread.pop_front();
+        }
+        let (reading, evicted) = oneshot::channel();
+        unread.push_back(reading);
+        let (pages, free) = (pages.clone(), Arc::clone(&free));
         tokio::spawn(async move {
             // A client that disconnects or is slow loses only its own answer.
-            if let Ok(Ok(Some((stream, job)))) = timeout(CONNECTION_DEADLINE, answer(stream, &pages)).await {
+            let answered = timeout(CONNECTION_DEADLINE, answer(stream, &pages, free, evicted)).await;
+            if let Ok(Ok(Some((stream, job, _slot)))) = answered {
                 let _ = timeout(JOB_DEADLINE, run_job(stream, job)).await;
             }
-            drop(slot);
         });
     }
 }
@@ -287,6 +300,14 @@ struct RequestHead {
     accept: String,
     /// The value of [`TOKEN_HEADER`].
     token: Option<Secret>,
+}
+
+impl RequestHead {
+    /// Returns the path, and the text after the question mark.
+    fn path_and_query(&self) -> (&str, &str) {
+        let target = self.line.split_ascii_whitespace().nth(1).unwrap_or_default();
+        target.split_once('?').unwrap_or((target, ""))
+    }
 }
 
 /// Reads the head of a request; `None` if the head is too long or ends early.
@@ -308,10 +329,31 @@ async fn read_head(reader: impl tokio::io::AsyncRead + Unpin) -> io::Result<Opti
     Ok(None)
 }
 
-/// Answers a request. If a job has to make the answer, returns it with the connection.
-async fn answer(mut stream: TcpStream, pages: &ServedPages) -> io::Result<Option<(TcpStream, Job)>> {
+/// Answers a request, unless its reading is `evicted`. If a job has to make the answer, returns it with the connection and
+/// its slot.
+async fn answer(
+    mut stream: TcpStream,
+    pages: &ServedPages,
+    free: Arc<Semaphore>,
+    evicted: oneshot::Receiver<()>,
+) -> io::Result<Option<(TcpStream, Job, OwnedSemaphorePermit)>> {
     let (reader, mut writer) = stream.split();
-    let reply = match timeout(REQUEST_DEADLINE, read_head(reader)).await? {
+    let head = tokio::select! {
+        head = timeout(REQUEST_DEADLINE, read_head(reader)) => head?,
+        _ = evicted => return Ok(None),
+    };
+    if let Ok(Some(head)) = &head
+        && PROBES.contains(&head.path_and_query().0)
+        && let PageReply::Ready(reply) = reply(head, pages)
+    {
+        return send(&mut writer, reply).await.map(|()| None);
+    }
+    let Ok(slot) = free.try_acquire_owned() else {
+        // A client that does not get even this answer sees a closed connection.
+        writer.write_all(BUSY).await?;
+        return writer.shutdown().await.map(|()| None);
+    };
+    let reply = match head {
         Ok(Some(head)) => reply(&head, pages),
         Ok(None) => HttpReply::bad_request("the request is too long or incomplete").into(),
         Err(why) if why.kind() == io::ErrorKind::InvalidData => {
@@ -321,7 +363,7 @@ async fn answer(mut stream: TcpStream, pages: &ServedPages) -> io::Result<Option
     };
     match reply {
         PageReply::Ready(reply) => send(&mut writer, reply).await.map(|()| None),
-        PageReply::Job(job) => Ok(Some((stream, job))),
+        PageReply::Job(job) => Ok(Some((stream, job, slot))),
     }
 }
 
@@ -380,12 +422,10 @@ async fn send_piece(stream: &mut TcpStream, piece: Piece) -> io::Result<()> {
 }
 
 fn reply(head: &RequestHead, pages: &ServedPages) -> PageReply {
-    let mut words = head.line.split_ascii_whitespace();
-    if words.next() != Some("GET") {
+    if head.line.split_ascii_whitespace().next() != Some("GET") {
         return HttpReply::error("405 Method Not Allowed", "only GET").into();
     }
-    let target = words.next().unwrap_or_default();
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let (path, query) = head.path_and_query();
     let accepts_json = head.accept.split(',').any(|accepted| accepted.trim().starts_with("application/json"));
     let reply = match path {
         "/metrics" => {
@@ -416,8 +456,6 @@ fn reply(head: &RequestHead, pages: &ServedPages) -> PageReply {
 mod tests {
     use super::*;
 
-    const GET: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n";
-
     /// Pages of a command without a relist so far, and a page that shows its request.
     fn pages() -> ServedPages {
         ServedPages {
@@ -428,6 +466,7 @@ mod tests {
                 let text = format!("{} {parameters:?} {:?}", request.accepts_json, request.token);
                 match request.path {
                     "/more" => Some(HttpReply::text(text).into()),
+                    "/endless" => Some(PageReply::Job(Box::new(endless_job))),
                     "/job" => Some(PageReply::Job(Box::new(job_with_a_limit))),
                     _ => None,
                 }
@@ -446,6 +485,16 @@ mod tests {
             out.flush()
         });
         assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    /// Writes until the client has gone.
+    fn endless_job(output: JobOutput) {
+        let gone = output.stream("application/octet-stream", usize::MAX, |out| {
+            loop {
+                out.write_all(&[b'x'; PIECE])?;
+            }
+        });
+        assert_eq!(gone.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 
     /// Runs a job, and returns what its client reads.
@@ -486,28 +535,46 @@ mod tests {
         String::from_utf8(text).unwrap()
     }
 
+    /// Sends a request and returns the answer.
+    async fn request(address: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: node\r\n\r\n").as_bytes()).await.unwrap();
+        rest(stream).await
+    }
+
     #[tokio::test]
-    async fn connection_above_the_limit_is_refused_at_once_and_a_free_place_is_used_again() {
+    async fn page_above_the_limit_is_refused_while_probes_are_answered_and_a_free_place_is_used_again() {
         let address = server();
-        let mut idle = Vec::new();
-        for _ in 0..MAX_CONNECTIONS {
-            idle.push(TcpStream::connect(address).await.unwrap());
+        let mut waiting = Vec::new();
+        for _ in 0..MAX_PAGES {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"GET /endless HTTP/1.1\r\n\r\n").await.unwrap();
+            stream.read_exact(&mut [0]).await.unwrap();
+            waiting.push(stream);
         }
-        for _ in 0..3 {
-            let refused = rest(TcpStream::connect(address).await.unwrap()).await;
-            assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
-        }
-        let mut served = idle.pop().unwrap();
-        served.write_all(GET).await.unwrap();
-        assert!(rest(served).await.starts_with("HTTP/1.1 200 OK"));
-        // The place of the closed connection is free now or a moment later.
-        loop {
-            let mut next = TcpStream::connect(address).await.unwrap();
-            let _ = next.write_all(GET).await;
-            if rest(next).await.starts_with("HTTP/1.1 200 OK") {
-                break;
+        assert!(request(address, "/metrics").await.starts_with("HTTP/1.1 503 "));
+        assert!(request(address, "/healthz").await.starts_with("HTTP/1.1 200 OK"));
+        assert!(request(address, "/readyz").await.contains("no relist has succeeded yet"));
+        waiting.pop();
+        // The place of the closed connection is free when its thread sends the next piece.
+        while !request(address, "/metrics").await.starts_with("HTTP/1.1 200 OK") {}
+    }
+
+    #[tokio::test]
+    async fn clients_that_do_not_end_their_requests_take_no_place_from_a_probe() {
+        let address = server();
+        let mut unfinished = Vec::new();
+        for _ in 0..5 {
+            for _ in 0..MAX_UNREAD {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                stream.write_all(b"GET /metrics HTTP/1.1\r\n").await.unwrap();
+                unfinished.push(stream);
             }
+            assert!(request(address, "/healthz").await.starts_with("HTTP/1.1 200 OK"));
+            assert!(request(address, "/metrics").await.starts_with("HTTP/1.1 200 OK"));
         }
+        // The oldest were ended without an answer, and nobody waited for their time limit.
+        assert_eq!(rest(unfinished.remove(0)).await, "");
     }
 
     #[tokio::test(start_paused = true)]
