@@ -22,7 +22,7 @@ use clap::{Args, Subcommand, ValueHint};
 
 use super::context::{Context, block_on};
 use super::output::Output;
-use super::remote_node::{RemoteNode, RemoteNodeArgs};
+use super::remote_node::{RemoteNode, RemoteNodeArgs, TokenArgs};
 use super::render::{capture as text, capture_html as html};
 use super::{Error, Exit};
 use crate::capture::list::{CaptureList, CheckReport};
@@ -58,9 +58,8 @@ enum CaptureAction {
         paths: Vec<PathBuf>,
         #[command(flatten)]
         remote: RemoteNodeArgs,
-        /// The file with the recorder's token, for --node
-        #[arg(long, value_name = "FILE", requires = "node", value_hint = ValueHint::FilePath)]
-        token_file: Option<PathBuf>,
+        #[command(flatten)]
+        token: TokenArgs,
         /// Only the part that is pinned for this incident
         #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"])]
         incident: Option<u64>,
@@ -82,9 +81,8 @@ enum CaptureAction {
         capture: Option<PathBuf>,
         #[command(flatten)]
         remote: RemoteNodeArgs,
-        /// The file with the recorder's token, for --node
-        #[arg(long, value_name = "FILE", requires = "node", value_hint = ValueHint::FilePath)]
-        token_file: Option<PathBuf>,
+        #[command(flatten)]
+        token: TokenArgs,
         /// Only the part that is pinned for this incident [default with --node: the last incident]
         #[arg(long, value_name = "N")]
         incident: Option<u64>,
@@ -117,11 +115,11 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             output.print(&document(&list), |out| text::list(&list, context.style(), out))?;
             Ok(Exit::Good)
         }
-        CaptureAction::Export { paths, remote, token_file, incident, from, to, anonymise } => {
+        CaptureAction::Export { paths, remote, token, incident, from, to, anonymise } => {
             match (remote.connect(context)?, paths.as_slice()) {
                 (Some(node), [file]) => {
                     let query = query(*incident, (from.as_deref(), to.as_deref()), *anonymise)?;
-                    let (_, bytes, pod) = block_on(node.capture(&query, token_file.as_deref()))??;
+                    let (_, bytes, pod) = block_on(node.capture(&query, token))??;
                     write_export(file, |out| out.write_all(&bytes))?;
                     context.remark(&text::fetched(&bytes, &pod, &node.name));
                 }
@@ -147,11 +145,9 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             }
             Ok(Exit::Good)
         }
-        CaptureAction::Report { capture, remote, token_file, incident, output } => {
+        CaptureAction::Report { capture, remote, token, incident, output } => {
             let (capture, pinned) = match remote.connect(context)? {
-                Some(node) => {
-                    (block_on(capture_of_incident(&node, *incident, token_file.as_deref()))??, None)
-                }
+                Some(node) => (block_on(capture_of_incident(&node, *incident, token))??, None),
                 None => (open(capture.as_deref())?, *incident),
             };
             let range = pinned.map(|number| pinned_range(&capture, number)).transpose()?.unwrap_or_default();
@@ -206,7 +202,7 @@ fn query(
 async fn capture_of_incident(
     node: &RemoteNode,
     incident: Option<u64>,
-    token_file: Option<&Path>,
+    token: &TokenArgs,
 ) -> Result<Capture, Error> {
     let number = if let Some(number) = incident {
         number
@@ -215,7 +211,7 @@ async fn capture_of_incident(
         let last = known.incidents.last();
         last.ok_or_else(|| node.no_answer(&format!("{pod} knows no incident")))?.number
     };
-    Ok(node.capture(&format!("incident={number}"), token_file).await?.0)
+    Ok(node.capture(&format!("incident={number}"), token).await?.0)
 }
 
 /// Returns the time range that is pinned for an incident.

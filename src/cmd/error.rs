@@ -258,6 +258,12 @@ impl Error {
             Self::Kubeconfig(KubeconfigError::UnsupportedLogin { .. }) => {
                 "give it a token, a client certificate or an exec plugin"
             }
+            Self::Kubeconfig(KubeconfigError::Proxy { variable: "proxy-url", .. }) => {
+                "choose a context without proxy-url with --context, or run plegctl on the node"
+            }
+            Self::Kubeconfig(KubeconfigError::Proxy { .. }) => {
+                "add the server to NO_PROXY if it can be reached without the proxy, or run plegctl on the node"
+            }
             Self::DifferentNodes(_) => "use --force to compare them anyway",
             Self::NoSource => {
                 "give the kubelet's sources: --manifests /etc/kubernetes/manifests, --manifest-url URL, \

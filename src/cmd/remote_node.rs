@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use clap_complete::ArgValueCompleter;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::de::DeserializeOwned;
@@ -50,6 +50,19 @@ pub struct RemoteNodeArgs {
     /// A context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME", requires = "node", add = ArgValueCompleter::new(complete::contexts))]
     context: Option<String>,
+}
+
+// The secret for the recorder of another node.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TokenArgs {
+    /// The file with the recorder's token, for --node
+    // `stacks` also has the token file of a kubelet, so this id differs from the field's name.
+    #[arg(id = "recorder_token", long = "token-file", value_name = "FILE", requires = "node", value_hint = ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
+
+    /// The namespace of the recorder that gets the token [default: plegctl]
+    #[arg(short = 'n', long, value_name = "NAME", requires = "recorder_token")]
+    pub namespace: Option<String>,
 }
 
 impl RemoteNodeArgs {
@@ -134,16 +147,22 @@ impl RemoteNode {
         KubeletApi::through(&self.cluster, &self.name)
     }
 
-    /// Returns the running recorders of the node, at least one.
-    async fn recorders(&self) -> Result<Vec<RecorderPod>, Error> {
-        let pods = fleet::recorder_pods(&self.cluster, &self.name, self.timeout).await;
+    /// Returns the running recorders of the node, at least one: in one namespace, or in any that may be listed.
+    async fn recorders(&self, namespace: Option<&str>) -> Result<Vec<RecorderPod>, Error> {
+        let pods = fleet::recorder_pods(&self.cluster, &self.name, namespace, self.timeout).await;
         let pods = pods.map_err(|why| self.no_answer(&why.to_string()))?;
-        if pods.is_empty() { Err(self.no_answer("no running pod of it was found")) } else { Ok(pods) }
+        match (pods.is_empty(), namespace) {
+            (false, _) => Ok(pods),
+            (true, None) => Err(self.no_answer("no running pod of it was found")),
+            (true, Some(name)) => {
+                Err(self.no_answer(&format!("the namespace {name} has no running pod of it")))
+            }
+        }
     }
 
     /// Returns the incidents that the recorder knows, and the name of its pod.
     pub async fn incidents(&self) -> Result<(IncidentList, String), Error> {
-        let answer = first_answer(self.recorders().await?, async |pod| {
+        let answer = first_answer(self.recorders(None).await?, async |pod| {
             let answer = pod.incidents(&self.cluster, ALL_INCIDENTS, self.timeout).await;
             answer
                 .map_err(|why| why.to_string())
@@ -153,13 +172,17 @@ impl RemoteNode {
         answer.await.map_err(|why| self.no_answer(&why))
     }
 
-    /// Returns the answer for a page that needs the token in `token_file`, and the name of the recorder's pod.
-    pub async fn export(&self, page: &str, token_file: Option<&Path>) -> Result<(Vec<u8>, String), Error> {
-        let Some(token_file) = token_file else { return Err(Error::NoToken { node: self.name.clone() }) };
+    /// Returns the answer for a page that needs a token, and the name of the recorder's pod. Only pods in one namespace get the
+    /// token, because in another namespace anybody may run a pod with the labels of a recorder.
+    pub async fn export(&self, page: &str, token: &TokenArgs) -> Result<(Vec<u8>, String), Error> {
+        let Some(token_file) = &token.token_file else {
+            return Err(Error::NoToken { node: self.name.clone() });
+        };
         let header = RecorderToken::of_client(token_file)
             .map_err(|why| Error::Token { name: token_file.display().to_string(), why })?
             .header();
-        let answer = first_answer(self.recorders().await?, async |pod| {
+        let namespace = token.namespace.as_deref().unwrap_or(fleet::NAMESPACE);
+        let answer = first_answer(self.recorders(Some(namespace)).await?, async |pod| {
             let answer = pod.export(&self.cluster, page, &header, self.export_timeout).await;
             answer.map_err(|why| why.to_string())
         });
@@ -167,12 +190,8 @@ impl RemoteNode {
     }
 
     /// Returns a part of the recorder's capture and its bytes, and the name of the recorder's pod. The capture is in memory.
-    pub async fn capture(
-        &self,
-        query: &str,
-        token_file: Option<&Path>,
-    ) -> Result<(Capture, Vec<u8>, String), Error> {
-        let (bytes, pod) = self.export(&format!("capture?{query}"), token_file).await?;
+    pub async fn capture(&self, query: &str, token: &TokenArgs) -> Result<(Capture, Vec<u8>, String), Error> {
+        let (bytes, pod) = self.export(&format!("capture?{query}"), token).await?;
         let mut file: std::fs::File = memfd_create("plegctl-capture", MemfdFlags::CLOEXEC)
             .map_err(|why| Error::Start(why.into()))?
             .into();

@@ -24,7 +24,7 @@ use super::health::bundle;
 use super::kubelet_access::KubeletAccess;
 use super::output::Output;
 use super::recorder_exports::STACKS;
-use super::remote_node::{RemoteNode, RemoteNodeArgs};
+use super::remote_node::{RemoteNode, RemoteNodeArgs, TokenArgs};
 use super::render::stacks as text;
 use super::render::words::wrapped;
 use super::{Error, Exit};
@@ -58,10 +58,9 @@ pub struct StacksArgs {
     #[command(flatten)]
     remote: RemoteNodeArgs,
 
-    /// The file with the recorder's token: show the last dump of the runtime that the recorder of --node judged, if it has
-    /// one, and not the kubelet
-    #[arg(long = "token-file", value_name = "FILE", requires = "node")]
-    recorder_token: Option<PathBuf>,
+    // With a token, the last dump of the runtime that the recorder of --node judged is shown, if it has one.
+    #[command(flatten)]
+    recorder_token: TokenArgs,
 
     /// Read names, children and files from the process itself, even if the dump does not say that it is from this
     /// node
@@ -121,8 +120,8 @@ fn report(
     let mut taken = TakenDumps::default();
     let remote = arguments.remote.connect(context)?;
     if let Some(node) = &remote {
-        if let Some(token_file) = &arguments.recorder_token {
-            match block_on(recorded_dump(node, token_file))?? {
+        if arguments.recorder_token.token_file.is_some() {
+            match block_on(recorded_dump(node, &arguments.recorder_token))?? {
                 Some(report) => return Ok(report),
                 None => context.remark("the recorder has judged no goroutine dump; this is the kubelet's"),
             }
@@ -368,13 +367,13 @@ fn dumps(
 }
 
 /// Returns the last judged dump of a node's runtime from the bundle of its recorder.
-async fn recorded_dump(node: &RemoteNode, token_file: &Path) -> Result<Option<StackReport>, Error> {
+async fn recorded_dump(node: &RemoteNode, token: &TokenArgs) -> Result<Option<StackReport>, Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Recorded {
         time: Wall,
     }
-    let (bundle, pod) = node.export("bundle", Some(token_file)).await?;
+    let (bundle, pod) = node.export("bundle", token).await?;
     let Ok(document) = bundle::extract(&bundle, STACKS) else { return Ok(None) };
     if !fits_in_memory(&document) {
         return Err(node.no_answer(&format!("the dump in the bundle of {pod} is too large")));

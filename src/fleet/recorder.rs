@@ -133,6 +133,7 @@ struct RecorderPodStatus {
 pub async fn recorder_pods(
     cluster: &Cluster,
     node: &str,
+    namespace: Option<&str>,
     timeout: Duration,
 ) -> Result<Vec<RecorderPod>, RecorderError> {
     let client = cluster.client.clone().with_largest(MAX_POD_LIST);
@@ -142,10 +143,12 @@ pub async fn recorder_pods(
         encoded(SELECTOR),
         encoded(&format!("spec.nodeName={node}"))
     );
-    let url = format!("{}/api/v1/pods?{query}", cluster.server);
+    let in_namespace =
+        |name: &str| format!("{}/api/v1/namespaces/{}/pods?{query}", cluster.server, encoded(name));
+    let url = namespace.map_or_else(|| format!("{}/api/v1/pods?{query}", cluster.server), in_namespace);
     let text = match session.get(&url, timeout).await.and_then(|answer| answer.document(&url)) {
-        Err(http::Error::Forbidden { .. }) => {
-            let url = format!("{}/api/v1/namespaces/{NAMESPACE}/pods?{query}", cluster.server);
+        Err(http::Error::Forbidden { .. }) if namespace.is_none() => {
+            let url = in_namespace(NAMESPACE);
             session.get(&url, timeout).await?.document(&url)?
         }
         answer => answer?,

@@ -4,17 +4,19 @@
 //! The user can authenticate with a token, a token file, a client certificate, or a credential program (`exec`, which
 //! cloud providers use). User name and password and the old `auth-provider` are not supported.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use crate::children::ProcessGroup;
@@ -26,7 +28,8 @@ use crate::threads;
 use crate::yaml::{Documents, YamlError, YamlKind, YamlNode};
 
 pub use super::cluster::Cluster;
-use super::http::{ClientIdentity, HttpClient, PemError, ServerTrust, certificates};
+use super::http::{ClientIdentity, HttpClient, PemError, ServerTrust, certificates, encoded};
+use super::proxy::ProxyVariables;
 
 /// The directory of a pod's service account.
 pub const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -80,6 +83,14 @@ pub enum KubeconfigError {
         user: String,
         /// The way to authenticate.
         way: &'static str,
+    },
+    /// The cluster is behind a proxy; plegctl has no client for proxies.
+    #[error("`{server}` is to be reached through the proxy of {variable}, and plegctl supports no proxy")]
+    Proxy {
+        /// The URL of the API server.
+        server: String,
+        /// What names the proxy: `proxy-url` of the kubeconfig, or an environment variable.
+        variable: &'static str,
     },
     /// The credential program did not print a credential.
     #[error("`{command}`, which the kubeconfig runs for a credential, {why}")]
@@ -168,6 +179,7 @@ struct ClusterEntry {
     insecure_skip_tls_verify: bool,
     certificate_authority: Option<PathBuf>,
     certificate_authority_data: Option<String>,
+    proxy_url: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -190,6 +202,42 @@ struct UserEntry {
     username: Option<String>,
     auth_provider: Option<Value>,
     exec: Option<Exec>,
+    #[serde(rename = "as")]
+    as_user: Option<String>,
+    as_uid: Option<String>,
+    as_groups: Option<Vec<String>>,
+    as_user_extra: Option<BTreeMap<String, Vec<String>>>,
+}
+
+impl UserEntry {
+    /// Returns the headers with which kubectl asks the API server to act as another user.
+    fn impersonation(&self) -> Result<Vec<(String, String)>, String> {
+        let named = |name: &str, values: &[String]| -> Vec<(String, String)> {
+            values.iter().map(|value| (name.to_owned(), value.clone())).collect()
+        };
+        let one = |name, value: &Option<String>| {
+            named(name, value.clone().filter(|text| !text.is_empty()).as_slice())
+        };
+        let mut headers = one("Impersonate-User", &self.as_user);
+        let is_user = !headers.is_empty();
+        headers.extend(one("Impersonate-Uid", &self.as_uid));
+        headers.extend(named("Impersonate-Group", self.as_groups.as_deref().unwrap_or_default()));
+        for (key, values) in self.as_user_extra.iter().flatten() {
+            headers.extend(named(&format!("Impersonate-Extra-{}", encoded(key)), values));
+        }
+        if !is_user && !headers.is_empty() {
+            return Err("it has as-uid, as-groups or as-user-extra without as".to_owned());
+        }
+        match headers.iter().find(|(name, value)| !is_header(name, value)) {
+            Some((name, _)) => Err(format!("its value for {name} cannot be sent as a header")),
+            None => Ok(headers),
+        }
+    }
+}
+
+/// Whether a name and a value can be sent as a header.
+fn is_header(name: &str, value: &str) -> bool {
+    http::HeaderName::try_from(name).is_ok() && http::HeaderValue::from_str(value).is_ok()
 }
 
 impl fmt::Debug for UserEntry {
@@ -240,6 +288,8 @@ pub struct KubeconfigSources {
     pub home: Option<PathBuf>,
     /// `host:port` of the API server and the directory of the service account, if plegctl runs in a pod.
     pub pod: Option<(String, PathBuf)>,
+    /// The proxies of the environment.
+    pub proxies: ProxyVariables,
     /// The root directory of the node, if `flag` is the kubelet's own kubeconfig. File names in the kubeconfig are
     /// then below this root. Credential programs are not run, because the user did not name this kubeconfig.
     pub node: Option<HostRoot>,
@@ -256,7 +306,14 @@ impl KubeconfigSources {
             (format!("{host}:{port}"), PathBuf::from(ACCOUNT))
         });
         let home = variable("HOME").map(PathBuf::from);
-        Self { flag, variable: variable("KUBECONFIG"), home, pod, node: None }
+        Self {
+            flag,
+            variable: variable("KUBECONFIG"),
+            home,
+            pod,
+            node: None,
+            proxies: ProxyVariables::of_environment(),
+        }
     }
 
     /// Returns the source for the kubelet's own kubeconfig, which is at `path` on its node.
@@ -292,10 +349,14 @@ pub fn cluster(
     time_limit: Duration,
 ) -> Result<Cluster, KubeconfigError> {
     let paths = sources.paths();
-    match (paths.is_empty(), &sources.pod) {
-        (false, _) => of_files(&paths, context, time_limit, sources.node.as_ref()),
-        (true, Some((server, account))) => of_pod(server, account),
-        (true, None) => Err(KubeconfigError::Nothing),
+    let cluster = match (paths.is_empty(), &sources.pod) {
+        (false, _) => of_files(&paths, context, time_limit, sources.node.as_ref())?,
+        (true, Some((server, account))) => of_pod(server, account)?,
+        (true, None) => return Err(KubeconfigError::Nothing),
+    };
+    match sources.proxies.variable_for(&cluster.server) {
+        Some(variable) => Err(KubeconfigError::Proxy { server: cluster.server, variable }),
+        None => Ok(cluster),
     }
 }
 
@@ -345,7 +406,12 @@ fn of_files(
     };
 
     let origin = KubeconfigOrigin { name: &name, node };
-    let client = client(cluster, user, &origin, time_limit)?;
+    if cluster.entry.proxy_url.as_ref().is_some_and(|url| !url.is_empty()) {
+        return Err(KubeconfigError::Proxy { server: cluster.entry.server.clone(), variable: "proxy-url" });
+    }
+    let impersonation = user.entry.impersonation();
+    let impersonation = impersonation.map_err(|why| shape(format!("user `{}`: {why}", user.name)))?;
+    let client = client(cluster, user, &origin, time_limit)?.with_headers(&impersonation);
     let cluster = &cluster.entry;
     let server = cluster.server.trim_end_matches('/').to_owned();
     if !server.starts_with("https://") && !server.starts_with("http://") {
@@ -472,19 +538,17 @@ fn run(exec: &Exec, base: &Path, time_limit: Duration) -> Result<ExecStatus, Kub
     let threads_group = Arc::clone(&group);
     let closed = Arc::new(AtomicBool::new(false));
     let has_closed = Arc::clone(&closed);
-    // A thread reads the output and waits for the program's end, so that a program that hangs can be abandoned.
+    // A thread waits for the output and for the program's end, so that a program that hangs can be abandoned.
     let answered = threads::with_time_limit(time_limit, move || {
-        let mut text = Vec::new();
-        let read =
-            stdout.map(|stdout| io::Read::read_to_end(&mut io::Read::take(stdout, 1 << 20), &mut text));
-        has_closed.store(true, Ordering::Relaxed);
-        let ended = threads_group.wait();
-        read.transpose().and(ended).map(|status| (text, status))
+        let (sender, output) = mpsc::channel();
+        threads::spawn("credential", move || send_output(stdout, &sender, &has_closed))?;
+        let status = threads_group.wait()?;
+        whole_output(&output).map(|text| (text, status))
     });
     let answered = answered.map_err(|why| match why.kind() {
         io::ErrorKind::TimedOut => {
             let closed = closed.load(Ordering::Relaxed);
-            let what = if closed { "closed its output and did not end" } else { "printed nothing" };
+            let what = if closed { "closed its output and did not end" } else { "did not end" };
             failed(format!("{what} within {}", humantime::format_duration(time_limit)))
         }
         _ => failed(format!("has an output that cannot be read: {why}")),
@@ -496,13 +560,53 @@ fn run(exec: &Exec, base: &Path, time_limit: Duration) -> Result<ExecStatus, Kub
     if !status.success() {
         return Err(failed(format!("failed: {status}")));
     }
-    let credential: ExecCredential =
-        serde_json::from_slice(&text).map_err(|why| failed(format!("printed no ExecCredential: {why}")))?;
+    // serde's message may contain a value, and a value may be a secret.
+    let credential: ExecCredential = serde_json::from_slice(&text).map_err(|why| {
+        failed(format!("printed no ExecCredential (line {}, column {})", why.line(), why.column()))
+    })?;
     let status = credential.status;
     if status.token.is_none() && status.client_certificate_data.is_none() {
         return Err(failed("printed a credential without token and certificate".to_owned()));
     }
     Ok(status)
+}
+
+/// The largest output of a credential program that is read, in bytes.
+const LARGEST_CREDENTIAL: u64 = 1 << 20;
+
+/// Sends each piece of a program's output, and then what ended the reading.
+fn send_output(
+    stdout: Option<impl io::Read>,
+    pieces: &mpsc::Sender<io::Result<Vec<u8>>>,
+    has_closed: &AtomicBool,
+) {
+    let mut rest = stdout.map(|stdout| stdout.take(LARGEST_CREDENTIAL));
+    let mut buffer = [0; 4096];
+    while let Some(stdout) = &mut rest {
+        let piece = stdout.read(&mut buffer).map(|length| buffer.get(..length).unwrap_or_default().to_vec());
+        let is_end = !piece.as_ref().is_ok_and(|piece| !piece.is_empty());
+        if is_end {
+            has_closed.store(true, Ordering::Relaxed);
+        }
+        // Nobody waits for more if the receiver is gone.
+        if pieces.send(piece).is_err() || is_end {
+            return;
+        }
+    }
+}
+
+/// Returns the output of a program that has ended. A child that the program has left may keep the output open, so a whole JSON
+/// document is enough.
+fn whole_output(pieces: &mpsc::Receiver<io::Result<Vec<u8>>>) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    for piece in pieces {
+        let piece = piece?;
+        text.extend_from_slice(&piece);
+        if piece.is_empty() || serde_json::from_slice::<IgnoredAny>(&text).is_ok() {
+            break;
+        }
+    }
+    Ok(text)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, KubeconfigError> {
@@ -596,13 +700,21 @@ mod tests {
         let why = token_from(&lingers, Duration::from_secs(5)).unwrap_err();
         assert!(why.ends_with("closed its output and did not end within 5s"), "{why}");
         let why = token_from("sleep 600", Duration::from_millis(300)).unwrap_err();
-        assert!(why.ends_with("printed nothing within 300ms"), "{why}");
+        assert!(why.ends_with("did not end within 300ms"), "{why}");
     }
 
     #[test]
     fn credential_counts_even_if_a_child_of_the_program_still_runs() {
-        let script = format!("sleep 600 >&- 2>&- & {CREDENTIAL}");
-        assert_eq!(token_from(&script, Duration::from_secs(30)), Ok(Some("t".to_owned())));
+        for script in [format!("sleep 600 >&- 2>&- & {CREDENTIAL}"), format!("sleep 600 2>&- & {CREDENTIAL}")]
+        {
+            assert_eq!(token_from(&script, Duration::from_secs(30)), Ok(Some("t".to_owned())));
+        }
+    }
+
+    #[test]
+    fn secret_in_a_wrong_place_is_not_repeated() {
+        let why = token_from(r#"echo '{"status":"s3cret"}'"#, Duration::from_secs(30)).unwrap_err();
+        assert!(why.contains("printed no ExecCredential (line 1") && !why.contains("s3cret"), "{why}");
     }
 
     fn file(text: &str) -> File {

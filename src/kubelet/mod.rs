@@ -27,6 +27,8 @@ pub(crate) mod kubeconfig;
 mod metrics;
 pub(crate) mod pod_status;
 mod process;
+#[cfg(feature = "cli")]
+mod proxy;
 mod release;
 mod settings;
 pub(crate) mod timing;

@@ -48,6 +48,8 @@ pub struct Request {
     pub authorization: Option<String>,
     /// The recorder's token.
     pub token: Option<String>,
+    /// The headers that name another user, in the order in which they came.
+    pub impersonation: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
@@ -179,10 +181,14 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     let mut lines = BufReader::new(reader).lines();
     loop {
         let Some(first) = lines.next_line().await? else { return Ok(()) };
-        let mut headers = HashMap::new();
+        let (mut headers, mut impersonation) = (HashMap::new(), Vec::new());
         while let Some(line) = lines.next_line().await?.filter(|line| !line.is_empty()) {
             if let Some((name, value)) = line.split_once(':') {
-                headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+                let (name, value) = (name.to_ascii_lowercase(), value.trim().to_owned());
+                if name.starts_with("impersonate-") {
+                    impersonation.push((name.clone(), value.clone()));
+                }
+                headers.insert(name, value);
             }
         }
         let mut words = first.split(' ').map(str::to_owned);
@@ -191,7 +197,8 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
         let mut body = vec![0; length];
         lines.get_mut().read_exact(&mut body).await?;
-        let request = Request { method, path, authorization, token: headers.remove("x-plegctl-token"), body };
+        let token = headers.remove("x-plegctl-token");
+        let request = Request { method, path, authorization, token, impersonation, body };
         log.lock().unwrap().push(request.clone());
         let head = |status: u16, length: usize| {
             format!(

@@ -27,6 +27,7 @@ fn cluster(recorder: impl Fn(&str, &Request) -> Reply + Send + Sync + 'static) -
     Server::start("server", Clients::Any, move |request| match request.path.as_str() {
         "/api/v1/nodes/n1" => node("True", "ok"),
         path if path.starts_with("/api/v1/pods?") => pods(&["plegctl-x"]),
+        path if path.starts_with("/api/v1/namespaces/plegctl/pods?") => pods(&["plegctl-x"]),
         path => match path.strip_prefix(PROXY) {
             Some(page) => recorder(page, request),
             None => Reply::Answer(404, String::new()),
@@ -139,6 +140,23 @@ fn incidents_and_captures_of_a_running_recorder_reach_the_laptop() {
             request.path.contains("/capture?") || request.path.ends_with("/bundle")
         );
     }
+}
+
+#[test]
+fn pod_that_looks_like_a_recorder_in_another_namespace_gets_no_token() {
+    let place = CaptureDir::make();
+    let (token, copy) = (token_file(&place), place.path("one.plegcap"));
+    let server = Server::start("server", Clients::Any, |request| match request.path.as_str() {
+        "/api/v1/nodes/n1" => node("True", "ok"),
+        path if path.starts_with("/api/v1/pods?") => pods(&["plegctl-x"]),
+        path if path.starts_with("/api/v1/namespaces/monitoring/pods?") => Reply::ok(r#"{"items":[]}"#),
+        _ => Reply::Answer(404, String::new()),
+    });
+    let how = ["capture", "export", argument(&copy), "--incident", "1", "--token-file", argument(&token)];
+    let output = run(&server, &[&how[..], &["-n", "monitoring"]].concat());
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("the namespace monitoring has no running pod of it"), "{output}");
+    assert!(server.requests().iter().all(|request| request.token.is_none()), "{:?}", server.requests());
 }
 
 #[test]

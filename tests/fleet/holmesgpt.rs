@@ -107,7 +107,9 @@ fn every_command_of_the_toolset_runs() {
         "from": "2026-11-20T12:00:00Z", "incidents": []});
     let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
         "/api/v1/nodes/n1" => node("True", "ok"),
-        path if path.starts_with("/api/v1/pods?") => pods(&["plegctl-x"]),
+        path if path.starts_with("/api/v1/pods?") || path.starts_with("/api/v1/namespaces/plegctl/pods?") => {
+            pods(&["plegctl-x"])
+        }
         path if path.contains("/proxy/verdict") => Reply::ok(verdict().to_string()),
         path if path.contains("/proxy/incidents") => Reply::ok(incidents.to_string()),
         _ => unhealthy(request),

@@ -692,6 +692,53 @@ fn api_server_that_rejects_the_list_is_an_error() {
 }
 
 #[test]
+fn user_that_the_kubeconfig_impersonates_is_sent_in_every_request() {
+    let server = without_recorders("server", Clients::Any, healthy);
+    let user = |name: &str| {
+        let more = "as-groups: [viewers, \"a,b\"], as-uid: u-1, as-user-extra: {example.org/why: [x, z]}";
+        let more = more.replace(", as-", "\n    as-");
+        kubeconfig(&server.url(), &authority(), &format!("token: t\n    {name}{more}"))
+    };
+    let output = nodes(&user("as: anna\n    "), &[]);
+    assert_eq!(output.code, Some(0), "{output}");
+    for request in server.requests() {
+        let sent = request.impersonation.iter();
+        let sent: Vec<(&str, &str)> = sent.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let expected = [
+            ("impersonate-user", "anna"),
+            ("impersonate-uid", "u-1"),
+            ("impersonate-group", "viewers"),
+            ("impersonate-group", "a,b"),
+            ("impersonate-extra-example.org%2fwhy", "x"),
+            ("impersonate-extra-example.org%2fwhy", "z"),
+        ];
+        assert_eq!(sent, expected);
+    }
+    let without_user = nodes(&user(""), &[]);
+    assert_eq!(without_user.code, Some(2), "{without_user}");
+    assert!(without_user.stderr.contains("user `u`: it has as-uid, as-groups"), "{without_user}");
+}
+
+#[test]
+fn api_server_behind_a_proxy_gets_no_request() {
+    let server = without_recorders("server", Clients::Any, healthy);
+    let config =
+        kubeconfig(&server.url(), &format!("{}\n    proxy-url: http://127.0.0.1:1", authority()), "token: t");
+    let output = nodes(&config, &[]);
+    assert_eq!((output.code, server.requests().len()), (Some(2), 0), "{output}");
+    assert!(output.stderr.contains("the proxy of proxy-url"), "{output}");
+    let config = kubeconfig("https://kube.example:6443", &authority(), "token: t");
+    let run = |none: &str| {
+        let arguments = ["nodes", "--kubeconfig", config.0.to_str().unwrap()];
+        Invocation::new(&arguments).env("https_proxy", "http://127.0.0.1:1").env("NO_PROXY", none).run()
+    };
+    let refused = run("other.example");
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert!(refused.stderr.contains("the proxy of HTTPS_PROXY"), "{refused}");
+    assert!(!run(".example").stderr.contains("proxy"));
+}
+
+#[test]
 fn error_names_what_is_wrong_with_a_kubeconfig() {
     let server = "https://127.0.0.1:1";
     let output = nodes(&kubeconfig(server, "tls-server-name: x", "token: t"), &["--context", "elsewhere"]);

@@ -102,7 +102,7 @@ async fn of_recorder(
     listed: &ListedNode,
     timeout: Duration,
 ) -> Result<HealthReport, String> {
-    let pods = fleet::recorder_pods(cluster, &listed.name, timeout).await;
+    let pods = fleet::recorder_pods(cluster, &listed.name, None, timeout).await;
     let pods = pods.map_err(|why| why.to_string())?;
     if pods.is_empty() {
         return Err(format!("no running pod of it was found on {}", listed.name));

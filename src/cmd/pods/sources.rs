@@ -104,7 +104,7 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
         .as_ref()
         .map(|path| Api::Document(PodListInput { path: path.clone(), node: node() }));
     let server = arguments.kubeconfig.as_ref().map(|path| {
-        let places = KubeconfigSources { flag: Some(path.clone()), ..KubeconfigSources::default() };
+        let places = KubeconfigSources::of_environment(Some(path.clone()));
         let (name, request_timeout) = (arguments.context.clone(), context.timeout);
         Api::Server(ApiServer { kubeconfig: places, context: name, node: node(), request_timeout })
     });
