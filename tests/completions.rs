@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::{env, fs};
 
-use crate::support::{difference, plegctl};
+use crate::support::{difference, plegctl, terminal};
 
 #[test]
 fn committed_completions_are_current() {
@@ -62,6 +62,49 @@ fn bash_completes_scenarios_ids_namespaces_and_pods() {
     assert_eq!(offered[4], ["stale-kubelet", "stale-static-pod"]);
     assert_eq!(offered[5], ["duration"]);
     assert_eq!(offered[6], ["RelistReport"]);
+}
+
+#[test]
+fn name_of_a_file_pod_or_context_is_never_executed_by_bash() {
+    if !terminal::has_tmux() {
+        return;
+    }
+    let shell = terminal::Shell::open((100, 24));
+    let hostile = |name: &str| format!("{name}$(touch pwned)`touch pwned`;touch pwned;");
+    let report = hostile("report");
+    fs::write(shell.path(&report), "x").unwrap();
+    let config =
+        format!("contexts: [{{name: \"{}\", context: {{cluster: c, user: u}}}}]", hostile("context"));
+    fs::write(shell.path("config"), config).unwrap();
+    fs::create_dir_all(shell.path(&format!("root/var/log/pods/{}_pod_uid", hostile("space")))).unwrap();
+    let folder = Path::new(env!("CARGO_BIN_EXE_plegctl")).parent().unwrap().display().to_string();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("completions/plegctl.bash");
+    let here = shell.path("");
+    shell.run(&format!(
+        "cd {here}; PATH={folder}:$PATH; export KUBECONFIG=config; source {}",
+        script.display()
+    ));
+    for (number, (line, shown)) in [
+        ("plegctl health --from rep", "report"),
+        ("plegctl capture ls rep", "report"),
+        ("plegctl health -r capture:rep", "report"),
+        ("plegctl nodes --context ", "context"),
+        ("plegctl relist --host-root root -n sp", "space"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        shell.run("clear");
+        shell.types(line);
+        shell.press(&["Tab"]);
+        shell.run("");
+        shell.run(&format!("echo ended-$(({number} + 40))"));
+        let screen = shell.shows(&format!("ended-{}", number + 40));
+        assert!(!Path::new(&shell.path("pwned")).exists(), "{line}: {screen}");
+        // bash completes a file with its own quotes; names of other things with such characters are not offered.
+        let is_completed = screen.contains(&format!("{shown}\\$\\("));
+        assert_eq!(is_completed, shown == "report", "{line}: {screen}");
+    }
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! pods.
 //!
 //! A script of `plegctl completions` runs plegctl with [`VARIABLE`] set and prints the candidates that plegctl
-//! returns. Completion never calls the runtime, because a user presses Tab often and the runtime may be
+//! returns. A shell that inserts a candidate as it is (bash, PowerShell, kubectl) completes files itself, with its own
+//! quotes, and gets only candidates without a character that a shell interprets; zsh, fish and elvish quote each candidate.
+//! Completion never calls the runtime, because a user presses Tab often and the runtime may be
 //! overloaded. Namespaces and pods come from the kubelet's log directories, or from the scenario of a simulated
 //! node.
 
@@ -13,7 +15,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::CommandFactory;
+use clap::{CommandFactory, ValueHint};
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter, complete};
 use clap_complete::env::Shells;
 
@@ -40,13 +42,14 @@ const MAX_LOG_DIRECTORIES: usize = 20_000;
 pub fn run(shell: &str, arguments: &[OsString]) -> io::Result<()> {
     let start = arguments.iter().position(|word| word == "--").map_or(arguments.len(), |at| at + 1);
     let words: Vec<OsString> = arguments.get(start..).unwrap_or_default().to_vec();
-    let mut command = Cli::command();
-    command.build();
+    let mut command = command();
     let directory = std::env::current_dir().ok();
     let mut out = Vec::new();
     if shell == "bash" {
         let word = |index: usize| words.get(index).map(|word| word.to_string_lossy()).unwrap_or_default();
         complete_bash(&mut command, &word(0), &word(1), directory.as_deref(), &mut out)?;
+    } else if shell == "powershell" {
+        complete_powershell(&mut command, words, directory.as_deref(), &mut out)?;
     } else {
         let shells = Shells::builtins();
         let shell = shells.completer(shell).ok_or_else(|| unknown_shell(shell))?;
@@ -58,9 +61,32 @@ pub fn run(shell: &str, arguments: &[OsString]) -> io::Result<()> {
 /// Prints the candidates for the last word for kubectl, which completes the plugin's command line. The first word is the name
 /// of the program.
 pub fn kubectl(arguments: Vec<OsString>) -> io::Result<()> {
+    plugin::print_candidates(command(), arguments)
+}
+
+/// Returns the command line whose words are completed.
+fn command() -> clap::Command {
     let mut command = Cli::command();
     command.build();
-    plugin::print_candidates(command, arguments)
+    if shell_completes_files() { without_files(command) } else { command }
+}
+
+/// Whether the shell inserts candidates as they are, and completes files itself if it gets no candidate.
+fn shell_completes_files() -> bool {
+    StartedAs::current() == StartedAs::Completion
+        || std::env::var(VARIABLE).is_ok_and(|shell| ["bash", "powershell"].contains(&shell.as_str()))
+}
+
+/// Lets no argument of a command have files as candidates.
+fn without_files(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|argument| argument.value_hint(ValueHint::Other));
+    command.mut_subcommands(without_files)
+}
+
+/// Whether a shell takes a candidate as one word of these characters.
+pub fn is_plain(candidate: &CompletionCandidate) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:/@%+=,".contains(letter);
+    candidate.get_value().to_str().is_some_and(|value| value.chars().all(is_plain))
 }
 
 /// Writes the script that makes `shell` run plegctl for completion.
@@ -77,13 +103,13 @@ fn unknown_shell(shell: &str) -> io::Error {
     io::Error::other(format!("there is no shell `{shell}`"))
 }
 
-/// The script for bash. It passes the whole line, because bash splits words at colons.
+/// The script for bash. It passes the whole line, because bash splits words at colons. If there is no candidate, bash
+/// completes files.
 const BASH: &str = r#"_plegctl() {
     local IFS=$'\n'
-    compopt -o nospace 2>/dev/null
     COMPREPLY=($(VARIABLE=bash plegctl -- "${COMP_LINE:0:COMP_POINT}" "$COMP_WORDBREAKS" 2>/dev/null))
-    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} != *[=/:] ]]; then
-        COMPREPLY[0]+=' '
+    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=/:] ]]; then
+        compopt -o nospace 2>/dev/null
     fi
 }
 complete -o bashdefault -o default -F _plegctl plegctl
@@ -104,9 +130,27 @@ fn complete_bash(
     let kept =
         current.rfind(|letter| breaks.contains(letter) && ":=".contains(letter)).map_or(0, |at| at + 1);
     let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-    for candidate in complete(command, words, last, directory)? {
+    for candidate in complete(command, words, last, directory)?.iter().filter(|candidate| is_plain(candidate))
+    {
         let value = candidate.get_value().to_string_lossy();
         writeln!(out, "{}", value.get(kept..).unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+/// Writes the candidates for the last word, each with its help, as the script for PowerShell expects them.
+fn complete_powershell(
+    command: &mut clap::Command,
+    words: Vec<OsString>,
+    directory: Option<&Path>,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    let last = words.len().saturating_sub(1);
+    for candidate in complete(command, words, last, directory)?.iter().filter(|candidate| is_plain(candidate))
+    {
+        let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+        let help = help.lines().next().unwrap_or_default();
+        writeln!(out, "{}\t{help}", candidate.get_value().to_string_lossy())?;
     }
     Ok(())
 }
@@ -160,7 +204,9 @@ pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     let sockets = existing.unwrap_or_default().into_iter().map(|path| format!("unix://{path}"));
     let mut all = matching(current, sockets.chain(sim::names().map(|name| format!("sim:{name}"))));
     let text = current.to_string_lossy();
-    if text.starts_with(['/', '.']) {
+    if shell_completes_files() {
+        all.extend(matching(current, [CAPTURE]));
+    } else if text.starts_with(['/', '.']) {
         all.extend(PathCompleter::file().complete(current));
     } else if let Some(path) = text.strip_prefix(CAPTURE) {
         let paths = PathCompleter::any().complete(OsStr::new(path));
@@ -177,7 +223,9 @@ pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
 /// Completes a scenario's name, or the path of a file that may contain a scenario.
 pub fn scenarios(current: &OsStr) -> Vec<CompletionCandidate> {
     let mut all = matching(current, sim::names());
-    all.extend(PathCompleter::file().complete(current));
+    if !shell_completes_files() {
+        all.extend(PathCompleter::file().complete(current));
+    }
     all
 }
 
@@ -315,7 +363,6 @@ mod tests {
         assert_eq!(completed("plegctl health --runtime-endpoint=sim:hung-t"), ["hung-two-pods"]);
         assert!(completed("plegctl health -r si").contains(&"sim:quiet".to_owned()));
         assert_eq!(completed("plegctl health -r capt"), ["capture:"]);
-        assert_eq!(completed("plegctl health -r capture:src/cmd/mod"), ["src/cmd/mod.rs"]);
         assert_eq!(completed("plegctl expl"), ["explain"]);
     }
 

@@ -13,6 +13,8 @@ use std::path::Path;
 
 use clap_complete::engine::{CompletionCandidate, complete};
 
+use super::complete::is_plain;
+
 /// The name with which kubectl starts a plugin.
 const PLUGIN: &str = "kubectl-plegctl";
 
@@ -58,7 +60,8 @@ impl StartedAs {
 pub fn print_candidates(mut command: clap::Command, words: Vec<OsString>) -> io::Result<()> {
     let last = words.len().saturating_sub(1);
     let directory = env::current_dir().ok();
-    let candidates = complete(&mut command, words, last, directory.as_deref())?;
+    let mut candidates = complete(&mut command, words, last, directory.as_deref())?;
+    candidates.retain(is_plain);
     io::stdout().lock().write_all(listed(&candidates).as_bytes())
 }
 
