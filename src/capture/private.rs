@@ -4,47 +4,21 @@
 //! The directory is opened once, and its files are opened relative to that file descriptor. So another user cannot redirect
 //! the recorder by replacing a part of the path.
 
-use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, fstatvfs, mkdirat, openat, readlinkat, renameat,
-    statat, unlinkat,
-};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, fstatvfs, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
-use rustix::process::geteuid;
 
-use crate::host::disks::names_in;
-
-/// The mode of a created directory.
-const DIRECTORY_MODE: u32 = 0o700;
+use crate::report::{DirectoryRefusal, DirectoryUse, open_directory, others_may_change};
 
 /// The mode of a created file.
 const FILE_MODE: u32 = 0o600;
-
-/// The maximum number of symbolic links in a path.
-const MAX_LINKS: usize = 40;
-
-/// The reason why a directory is not used.
-#[derive(Debug)]
-pub enum DirectoryRefusal {
-    /// The directory cannot be created or opened.
-    Io(io::Error),
-    /// Another user could change the content of the directory, or a symbolic link in the path.
-    Unsafe(String),
-}
-
-impl From<Errno> for DirectoryRefusal {
-    fn from(why: Errno) -> Self {
-        Self::Io(why.into())
-    }
-}
 
 /// An open directory that only its owner can change.
 #[derive(Debug)]
@@ -56,52 +30,7 @@ impl PrivateDirectory {
     /// A symbolic link at the end of the path is refused. A link elsewhere in the path is followed only if nobody but root and
     /// this user could have created it.
     pub fn open(path: &Path) -> Result<Self, DirectoryRefusal> {
-        let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let start = |root: bool| rustix::fs::open(if root { "/" } else { "." }, step, Mode::empty());
-        let mut at = start(path.is_absolute())?;
-        let mut rest: VecDeque<OsString> = names_in(path).collect();
-        let (mut links, mut made) = (0, false);
-        while let Some(name) = rest.pop_front() {
-            match openat(&at, &name, step, Mode::empty()) {
-                Ok(next) => (at, made) = (next, false),
-                Err(Errno::NOENT) if !made => {
-                    match mkdirat(&at, &name, Mode::from_raw_mode(DIRECTORY_MODE)) {
-                        Ok(()) | Err(Errno::EXIST) => {}
-                        Err(why) => return Err(why.into()),
-                    }
-                    // There is no third attempt: another program may delete the directory again and again.
-                    made = true;
-                    rest.push_front(name);
-                }
-                Err(why @ (Errno::LOOP | Errno::NOTDIR)) => {
-                    if file_type(&statat(&at, &name, AtFlags::SYMLINK_NOFOLLOW)?) != FileType::Symlink {
-                        return Err(why.into());
-                    }
-                    if rest.is_empty() {
-                        return Err(DirectoryRefusal::Unsafe("it is a symbolic link".into()));
-                    }
-                    if let Some(why) = others_may_change(&fstat(&at)?, true) {
-                        let name = name.to_string_lossy();
-                        return Err(DirectoryRefusal::Unsafe(format!(
-                            "`{name}` in this path is a symbolic link in a directory that {why}"
-                        )));
-                    }
-                    links += 1;
-                    if links > MAX_LINKS {
-                        return Err(Errno::LOOP.into());
-                    }
-                    let target = readlinkat(&at, &name, Vec::new())?;
-                    let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
-                    if target.is_absolute() {
-                        at = start(true)?;
-                    }
-                    for name in names_in(&target).rev() {
-                        rest.push_front(name);
-                    }
-                }
-                Err(why) => return Err(why.into()),
-            }
-        }
+        let at = open_directory(path, DirectoryUse::Own)?;
         let listed = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(&at, ".", listed, Mode::empty())?;
         match others_may_change(&fstat(&directory)?, false) {
@@ -188,29 +117,12 @@ impl PrivateDirectory {
     }
 }
 
-fn file_type(file: &Stat) -> FileType {
-    FileType::from_raw_mode(file.st_mode)
-}
-
-/// Returns why another user may create files in a directory; `None` if nobody else may. A directory of root is accepted only
-/// as a part of the path (`within_path`), not as the directory of the capture.
-fn others_may_change(directory: &Stat, within_path: bool) -> Option<String> {
-    const OTHERS: u32 = 0o002;
-    const GROUP: u32 = 0o020;
-    let owner = directory.st_uid;
-    if owner != geteuid().as_raw() && !(within_path && owner == 0) {
-        return Some(format!("belongs to another user ({owner})"));
-    }
-    let by_group = directory.st_mode & GROUP != 0 && directory.st_gid != 0;
-    let by_others = directory.st_mode & OTHERS != 0;
-    (by_group || by_others).then(|| "others may write to".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
 
     struct PrivateTestDirectory(PathBuf);
 

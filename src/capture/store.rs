@@ -19,11 +19,12 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::answer_encoder::{AnswerEncoder, ListKey};
 use super::entry::{Body, CaptureEntry, Incident, Lost, Session, nanos, rpc};
-use super::private::{DirectoryRefusal, PrivateDirectory};
+use super::private::PrivateDirectory;
 use super::segment::{self, Entries, HeaderError, Segment, framed};
 use super::timeline::{RunTime, RunTimeline};
 use super::{Error, frame};
 use crate::cri::Rpc;
+use crate::report::DirectoryRefusal;
 use crate::report::bytes::bytes as size_text;
 use crate::report::load::open_nonblocking;
 

@@ -1,7 +1,7 @@
 //! `plegctl completions SHELL` prints the completion script of a shell, and `plegctl man DIR` writes the man pages; a
 //! package installs both with the binary. The scripts run plegctl for each completion; see [`super::complete`].
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -40,25 +40,27 @@ pub fn man(arguments: &ManArgs) -> Result<Exit, Error> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     fs::create_dir_all(directory)
-        .and_then(|()| write_pages(&command, directory))
         .map_err(|source| Error::Write(save::Error { path: directory.clone(), source }))?;
+    write_pages(&command, directory).map_err(Error::Write)?;
     Ok(Exit::Good)
 }
 
 /// Writes the page of a command and those of its sub-commands. The examples get a section of their own, with the same
 /// lines as in the help.
-fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
+fn write_pages(command: &Command, directory: &Path) -> Result<(), save::Error> {
     for command in command.get_subcommands() {
         write_pages(command, directory)?;
     }
     let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let man = Man::new(command.clone().after_help(None::<&str>));
-    let mut page = File::create(directory.join(man.get_filename()))?;
-    man.render(&mut page)?;
     let mut section = Roff::new();
     section.control("SH", ["EXAMPLES"]).control("nf", []);
     for line in examples.lines().skip(1) {
         section.text([roman(line)]);
     }
-    section.control("fi", []).to_writer(&mut page)
+    section.control("fi", []);
+    save::write(&directory.join(man.get_filename()), |mut page| {
+        man.render(&mut page)?;
+        section.to_writer(&mut page)
+    })
 }

@@ -93,6 +93,22 @@ pub async fn run(
     Ok(if is_known && is_complete { Exit::Good } else { Exit::NoAnswer })
 }
 
+/// How many different files of one incident are kept.
+const MAX_FILES: usize = 1000;
+
+/// Returns the first name that no file has, or that a file with the same content has, because a recorder that has gone on may
+/// have lost what an earlier file contains.
+fn unused_name(directory: &Path, base: &str, ending: &str, content: &[u8]) -> Option<String> {
+    let names = (1..=MAX_FILES).map(|number| match number {
+        1 => format!("{base}.{ending}"),
+        number => format!("{base}.{number}.{ending}"),
+    });
+    names.into_iter().find(|name| match std::fs::read(directory.join(name)) {
+        Ok(old) => old == content,
+        Err(why) => why.kind() == std::io::ErrorKind::NotFound,
+    })
+}
+
 /// Downloads what is wanted about an incident into `directory`.
 async fn fetch(
     incident: &WorstIncident,
@@ -105,7 +121,9 @@ async fn fetch(
     let timeout = context.timeout.unwrap_or(TIMEOUT);
     let wanted = &arguments.recorders.download;
     let save = |ending: &str, bytes: &[u8]| {
-        let name = incident.file_name(ending).ok_or("the node's name cannot be the name of a file")?;
+        let base = incident.file_name().ok_or("the node's name cannot be the name of a file")?;
+        let name = unused_name(directory, &base, ending, bytes)
+            .ok_or("there are too many files of this incident")?;
         save::write(&directory.join(&name), |file| file.write_all(bytes)).map_err(|why| why.to_string())?;
         Ok((name, bytes.len()))
     };

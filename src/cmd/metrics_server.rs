@@ -241,6 +241,15 @@ impl HttpReply {
     }
 }
 
+/// Parses the address of `--metrics-listen`. An IPv6 address needs no brackets, because a pod cannot add them to its own
+/// address.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let without_brackets =
+        || text.rsplit_once(':').and_then(|(ip, port)| format!("[{ip}]:{port}").parse().ok());
+    let parsed = text.parse().ok().or_else(without_brackets);
+    parsed.ok_or_else(|| "it is not ADDRESS:PORT, for example 127.0.0.1:9469".to_owned())
+}
+
 /// Binds `address` and serves `pages` in a separate thread, so that clients do not delay relists. Must be called inside
 /// an event loop.
 pub fn serve(address: SocketAddr, pages: ServedPages) -> io::Result<()> {
@@ -617,6 +626,24 @@ mod tests {
         stream.write_all(b"GET /metrics HTTP/1.1\r\n").await.unwrap();
         stream.shutdown().await.unwrap();
         assert!(rest(stream).await.starts_with("HTTP/1.1 400 Bad Request\r\n"));
+    }
+
+    #[test]
+    fn address_of_a_pod_may_have_no_brackets() {
+        for (text, expected) in [
+            ("10.0.0.1:9469", Ok("10.0.0.1:9469")),
+            ("[fd00::1]:9469", Ok("[fd00::1]:9469")),
+            ("fd00::1:2:9469", Ok("[fd00::1:2]:9469")),
+            ("localhost:9469", Err(())),
+            ("9469", Err(())),
+            ("", Err(())),
+        ] {
+            assert_eq!(
+                address(text).map_err(drop),
+                expected.map(|address| address.parse().unwrap()),
+                "{text}"
+            );
+        }
     }
 
     #[test]

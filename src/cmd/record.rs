@@ -144,7 +144,7 @@ pub struct RecordArgs {
 
     /// Serve the kubelet's PLEG metrics and the recorder's own over HTTP on this address, at `/metrics`; the
     /// verdict at `/verdict` and the incidents at `/incidents`
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = metrics_server::address)]
     metrics_listen: Option<SocketAddr>,
 
     /// Also serve parts of the capture at `/capture`, and an archive of what the recorder knows at `/bundle`, to clients

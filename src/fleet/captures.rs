@@ -138,13 +138,13 @@ impl WorstIncident {
         journals::read(cluster, &self.node, unit, self.period, timeout).await
     }
 
-    /// Returns the name of a file about the incident; `None` if the node's name cannot be part of a file name. A name in
+    /// Returns the name of a file about the incident, without its ending; `None` if the node's name cannot be part of a file name. A name in
     /// Kubernetes has only small letters, digits, `-` and `.`. The name contains the time and not the number of the incident,
     /// because the numbers begin again in a new recording.
-    pub fn file_name(&self, ending: &str) -> Option<String> {
+    pub fn file_name(&self) -> Option<String> {
         let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
         let begins_well = self.node.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
         let is_name = begins_well && self.node.len() <= 200 && self.node.bytes().all(is_known);
-        is_name.then(|| format!("{}-{}.{ending}", self.node, self.from.compact()))
+        is_name.then(|| format!("{}-{}", self.node, self.from.compact()))
     }
 }

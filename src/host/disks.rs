@@ -6,9 +6,10 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::proc::NodeMount;
+use crate::report::names_in;
 
 /// The maximum number of symbolic links in a path; a path with more links counts as a loop.
 const MAX_LINKS: usize = 40;
@@ -103,15 +104,6 @@ pub fn resolve(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<PathBuf
         }
     }
     Ok(at)
-}
-
-/// Returns the names in a path, without the root.
-pub fn names_in(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
-    path.components().filter_map(|part| match part {
-        Component::Normal(name) => Some(name.to_owned()),
-        Component::ParentDir => Some("..".into()),
-        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
-    })
 }
 
 /// Returns the innermost mount that contains `path`. If several mounts are at the same path, the last one hides the

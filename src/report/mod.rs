@@ -18,12 +18,12 @@
 
 pub(crate) mod bytes;
 mod confidence;
+mod directory;
 mod document;
 pub(crate) mod duration;
 pub(crate) mod escape;
 pub(crate) mod json;
 pub(crate) mod load;
-mod private_directory;
 pub(crate) mod redaction;
 mod reference;
 mod retry;
@@ -37,11 +37,13 @@ mod word_enum;
 mod words;
 
 pub use confidence::{Confidence, NotChecked};
+pub(crate) use directory::{
+    DirectoryRefusal, DirectoryUse, is_private_directory, names_in, open_directory, others_may_change,
+};
 #[cfg(feature = "cli")]
 pub(crate) use document::memory_bound;
 pub use document::{API_VERSION, Document, document};
 pub(crate) use document::{fits_in_memory, is_zero};
-pub(crate) use private_directory::is_private_directory;
 pub use reference::{ContainerRef, PodRef, RuntimeRef, optional_pod};
 pub use rule::Rule;
 pub use seconds::Seconds;

@@ -23,7 +23,7 @@ use rustix::process::geteuid;
 use serde::Serialize;
 
 use super::retry::{RETRIES, retry, total_wait};
-use super::{is_private_directory, json};
+use super::{DirectoryUse, is_private_directory, json, open_directory};
 
 /// The maximum number of symbolic links that are followed.
 const MAX_LINKS: usize = 16;
@@ -117,8 +117,7 @@ impl SaveTarget {
                 Some(parent) if parent != Path::new("") => parent.to_path_buf(),
                 _ => PathBuf::from("."),
             };
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let directory = openat(CWD, &parent, flags, Mode::empty())?;
+            let directory = open_directory(&parent, DirectoryUse::Existing)?;
             let is_private_directory = is_private_directory(&fstat(&directory)?);
             let old = match statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => Some(stat),
@@ -447,6 +446,24 @@ mod tests {
             (mode(&file), dir.names()),
             (0o600, vec!["plain.json".to_owned(), "report.json".to_owned()])
         );
+    }
+
+    #[test]
+    fn a_link_of_another_user_in_the_middle_of_a_path_is_not_followed() {
+        let safe = Dir::new("safe-middle");
+        fs::create_dir(safe.file("own")).unwrap();
+        let dir = Dir::new("planted-middle").open_to_all();
+        symlink(&safe.0, dir.file("link")).unwrap();
+        symlink("own", safe.file("link")).unwrap();
+        for path in [dir.file("link/report.json"), dir.file("link/own/report.json")] {
+            for refused in [write_text(&path, "report"), append(&path).map(drop)] {
+                let why = refused.unwrap_err().to_string();
+                assert!(why.contains("`link` in this path is a symbolic link in a directory that"), "{why}");
+            }
+        }
+        assert_eq!(safe.names(), ["link", "own"]);
+        write_text(&safe.file("link/report.json"), "report").unwrap();
+        assert!(safe.file("own/report.json").exists());
     }
 
     #[test]

@@ -105,10 +105,17 @@ fn the_terminal_is_restored_after_a_signal_a_suspension_and_a_new_size() {
     let before = shell.settings("before");
     let own = |text: &str| text.contains("PENDING CALLS");
     let pid = shell.path("pid");
-    shell.run(&format!(
+    let start = format!(
         "clear; echo earlier text; bash -c 'echo $$ > {pid}; exec {} top -r sim:quiet --at 0s'",
         env!("CARGO_BIN_EXE_plegctl")
-    ));
+    );
+    let signal = |name: &str| {
+        let number = fs::read_to_string(&pid).unwrap();
+        let status = std::process::Command::new("kill").args([name, number.trim()]).status().unwrap();
+        assert!(status.success());
+        shell.until("the shell", |screen| !own(screen));
+    };
+    shell.run(&start);
     shell.shows("PENDING CALLS");
     // The screen adapts to a new size.
     shell.tmux(&["resize-window", "-x", "120", "-y", "40"]);
@@ -126,11 +133,12 @@ fn the_terminal_is_restored_after_a_signal_a_suspension_and_a_new_size() {
     assert_eq!(shell.settings("suspended"), before);
     shell.run("fg");
     shell.shows("PENDING CALLS");
-    let number = fs::read_to_string(&pid).unwrap();
-    let status = std::process::Command::new("kill").args(["-TERM", number.trim()]).status().unwrap();
-    assert!(status.success());
-    shell.until("the shell", |screen| !own(screen));
+    signal("-TERM");
     assert_eq!(shell.settings("terminated"), before);
+    shell.run(&start);
+    shell.shows("PENDING CALLS");
+    signal("-HUP");
+    assert_eq!(shell.settings("ended"), before);
     shell.top("-r sim:quiet --at 0s");
     shell.shows("PENDING CALLS");
     shell.press(&["C-c"]);

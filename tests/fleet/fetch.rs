@@ -175,6 +175,14 @@ fn incomplete_and_wrong_answers_and_wrong_names_leave_no_file() {
         "{output}"
     );
     assert_eq!(names(&directory).len(), 2, "the old file is kept");
+    let open = "open-20261121T020000Z.plegcap";
+    fs::write(directory.join(open), "earlier evidence").unwrap();
+    for _ in 0..2 {
+        let output = fetch(&server, &directory, TOKEN, &["--limit", "1"]);
+        assert_eq!(output.code, Some(0), "{output}");
+        assert_eq!(names(&directory)[1..], ["open-20261121T020000Z.2.plegcap", open], "{output}");
+    }
+    assert_eq!(fs::read_to_string(directory.join(open)).unwrap(), "earlier evidence");
 }
 
 #[test]

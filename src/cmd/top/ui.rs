@@ -61,6 +61,8 @@ pub struct Ui {
     terminal: Terminal,
     pub view: View,
     stop_signals: StopSignals,
+    /// The end of the session, which ends `top` as Ctrl-C does, so that the terminal is restored.
+    hangup: Signal,
     suspension: Suspension,
     resized: Signal,
     /// The task that writes a bundle.
@@ -80,6 +82,7 @@ impl Ui {
     pub fn open(arguments: &TopArgs, context: &Context) -> std::io::Result<Self> {
         Ok(Self {
             stop_signals: StopSignals::listen(arguments.lasting)?,
+            hangup: signal(SignalKind::hangup())?,
             suspension: Suspension::listen()?,
             resized: signal(SignalKind::window_change())?,
             view: View::new(context.style().color, arguments.bundle.is_some()),
@@ -102,6 +105,7 @@ impl Ui {
         tokio::select! {
             biased;
             () = self.stop_signals.next() => Happening::End,
+            _ = self.hangup.recv() => Happening::End,
             () = self.suspension.requested() => Happening::Suspend,
             keys = self.terminal.keys() => Happening::Keys(keys),
             _ = self.resized.recv() => Happening::Resize,
@@ -194,8 +198,28 @@ fn interval(period: Duration) -> Interval {
     interval
 }
 
-/// Returns the columns and lines of the terminal.
+/// The largest screen that is drawn, in columns and lines. A larger terminal stays empty at its right and at its end, because
+/// each of its cells would take memory.
+const LARGEST: (u16, u16) = (1000, 300);
+
+/// Returns the columns and lines of the terminal that `top` uses.
 pub fn size() -> (u16, u16) {
-    let (lines, columns) = Context::terminal_size().unwrap_or_default();
-    (u16::try_from(columns).unwrap_or(u16::MAX), u16::try_from(lines).unwrap_or(u16::MAX))
+    limited(Context::terminal_size().unwrap_or_default())
+}
+
+/// Returns the columns and lines that are drawn on a terminal of this many lines and columns.
+fn limited((lines, columns): (usize, usize)) -> (u16, u16) {
+    let at_most = |length, most| u16::try_from(length).unwrap_or(most).min(most);
+    (at_most(columns, LARGEST.0), at_most(lines, LARGEST.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_terminal_takes_no_more_memory_than_the_largest_screen() {
+        assert_eq!(limited((24, 80)), (80, 24));
+        assert_eq!(limited((10_000, usize::MAX)), LARGEST);
+    }
 }

@@ -32,7 +32,7 @@ use clap::{Args, ValueEnum};
 use super::context::{Context, block_on};
 use super::remote_node::RemoteNodeArgs;
 use super::select::Selection;
-use super::{Error, Exit, at_least_one, positive_duration};
+use super::{Error, Exit, at_least_one, metrics_server, positive_duration};
 use crate::capture::{self, Speed};
 use crate::cri::Endpoint;
 use crate::pleg::{KubeletVersion, PlegTiming};
@@ -107,7 +107,7 @@ pub struct WatchArgs {
     stream: StreamArgs,
 
     /// Serve the kubelet's PLEG metrics over HTTP on this address, at `/metrics`
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = metrics_server::address)]
     metrics_listen: Option<SocketAddr>,
 
     /// Follow the algorithm of this kubelet release, such as 1.34 [default: this node's kubelet's, if its metrics report
