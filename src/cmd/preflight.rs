@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The command reads the settings of this node's kubelet, or the files that the user names. It starts no kubelet and
-//! changes nothing. Of the runtime it makes two calls, Version and `RuntimeConfig`.
+//! changes nothing. Of the runtime it makes two calls, Version and `RuntimeConfig`, and of an image service on another
+//! socket one, Version.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -24,7 +25,7 @@ use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::output::{FindingFiles, Output};
 use super::render::{Style, preflight as text, sarif};
 use super::{Error, Exit, complete};
-use crate::cri::{Endpoint, Runtime};
+use crate::cri::{self, Endpoint, Runtime};
 use crate::host::{self, shell_words};
 use crate::kubelet::{KubeletSettings, KubeletVersion, kubeadm_settings};
 use crate::manifests::Severity;
@@ -266,6 +267,12 @@ impl PreflightArgs {
         {
             node.runtime = Some(first_calls(context, path, socket)?);
         }
+        if let Some(node) = &mut settings.node
+            && let Some((socket, true)) = &node.image_socket
+            && let Some(path) = preflight::socket_below(socket, &context.host)
+        {
+            node.image_refusal = version(context, path, socket)?.err();
+        }
         let builder = if preflight::is_of_openshift(&settings) { Builder::OpenShift } else { builder };
         Ok(ExaminedSettings {
             release,
@@ -291,6 +298,16 @@ impl PreflightArgs {
         };
         if worst.is_some_and(|worst| worst >= bad) { Exit::Bad } else { Exit::Good }
     }
+}
+
+/// Calls Version on the socket of the image service, to learn whether anybody listens there.
+fn version(
+    context: &Context,
+    path: PathBuf,
+    socket: &str,
+) -> Result<Result<cri::Version, cri::Error>, Error> {
+    let endpoint = Endpoint::Unix { path, name: format!("unix://{socket}") };
+    block_on(async { Ok(context.client(&endpoint, ONE_SHOT_TIMEOUT)?.version().await.result) })?
 }
 
 /// Makes the first calls of a kubelet to its runtime: Version, and `RuntimeConfig` if that is answered.

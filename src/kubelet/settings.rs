@@ -19,11 +19,13 @@ const MAX_DEPTH: usize = 8;
 const LARGEST_ARGUMENTS: usize = 64 * 1024;
 
 /// Flags whose value is a path, which may be relative to the kubelet's working directory.
-const PATH_FLAGS: [&str; 10] = [
+const PATH_FLAGS: [&str; 12] = [
     "bootstrap-kubeconfig",
     "cert-dir",
     "config",
     "config-dir",
+    "image-credential-provider-bin-dir",
+    "image-credential-provider-config",
     "kubeconfig",
     "kubelet-args-file",
     "pod-manifest-path",

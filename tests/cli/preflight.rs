@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use plegctl::cri::{Code, Rpc};
@@ -53,8 +54,12 @@ impl TestNode {
     }
 }
 
-/// Creates a node with a kubelet that has this command line and cgroup, and with further files.
+/// Creates a node with a kubelet that has this command line and cgroup, and with further files. A kubelet without any
+/// `--kubeconfig` gets one, because with the default settings it does not start without one.
 pub fn node(command: &str, cgroup: &str, files: &[(&str, &str)]) -> TestNode {
+    let client =
+        if command.contains("--kubeconfig") { "" } else { " --kubeconfig=/etc/kubernetes/kubelet.conf" };
+    let command = format!("{command}{client}");
     let node = TempDir::new();
     let runtime = FakeRuntime::start_as(RuntimeKind::Crio, Node::new());
     let proc = node.path().join("proc/77");
@@ -277,6 +282,43 @@ fn a_certificate_and_swap_of_the_node_are_findings() {
 }
 
 #[test]
+fn files_cpus_and_sockets_that_the_node_lacks_stop_the_kubelet() {
+    let config = format!("{GOOD}reservedSystemCPUs: 0-99\nimageServiceEndpoint: unix:///run/images.sock\n");
+    let provider = "kind: CredentialProviderConfig\napiVersion: kubelet.config.k8s.io/v1\n\
+        providers:\n- {name: ecr, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: ['*.x'], \
+        defaultCacheDuration: 1h}\n";
+    let files = [
+        ("etc/k.yaml", config.as_str()),
+        ("etc/kubernetes/pki/ca.crt", ""),
+        ("etc/images/config.yaml", provider),
+        ("etc/images/bin/other", ""),
+        ("sys/devices/system/cpu/online", "0-1\n"),
+    ];
+    let command = "/usr/bin/kubelet --config=/etc/k.yaml --image-credential-provider-bin-dir=/etc/images/bin \
+        --image-credential-provider-config=/etc/images/config.yaml";
+    let found = |command: &str| {
+        let node = node(command, "cgroup2", &files);
+        // A socket on which nobody listens.
+        drop(UnixListener::bind(node.path().join("run/images.sock")).unwrap());
+        report(&on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json", "--fail-on", "never"]))
+    };
+    let of_node = found(command);
+    assert_eq!(ids(&of_node), ["KP068", "KP057", "KP033", "KP058"], "{of_node}");
+    let reasons = [
+        "failed to run Kubelet: invalid kubeconfig: stat /etc/kubernetes/kubelet.conf: no such file or directory",
+        "dial unix /run/images.sock: connect: connection refused\"",
+        "reserved-cpus: 0-99 is not a subset of online-cpus: 0-1",
+        "err=\"plugin binary executable  did not exist\"",
+    ];
+    for (finding, reason) in of_node["findings"].as_array().unwrap().iter().zip(reasons) {
+        assert!(finding["kubeletReason"].as_str().unwrap().ends_with(reason), "{finding}");
+        assert_eq!(finding["confidence"], "certain", "{finding}");
+    }
+    let standalone = found(&format!("{command} --kubeconfig="));
+    assert_eq!(ids(&standalone), ["KP031", "KP031", "KP057", "KP033", "KP058"], "{standalone}");
+}
+
+#[test]
 fn a_runtime_without_its_socket_stops_the_kubelet() {
     let files = [("etc/k.yaml", format!("{GOOD}containerRuntimeEndpoint: unix:///run/none.sock\n"))];
     let node = node("/usr/bin/kubelet --config=/etc/k.yaml", "cgroup2", &[(files[0].0, files[0].1.as_str())]);
@@ -369,7 +411,7 @@ fn where_no_kubelet_runs_the_files_of_kubeadm_count() {
     }
     let output = on_node(node.path(), &["--kubelet-version", "1.34", "-o", "json", "--ignore", "KP003"]);
     let found = report(&output);
-    assert_eq!((output.code, ids(&found)), (Some(1), vec!["KP001", "KP011"]), "{output}");
+    assert_eq!((output.code, ids(&found)), (Some(1), vec!["KP001", "KP011", "KP030"]), "{output}");
     assert!(found["settings"].as_str().unwrap().contains("kubeadm's files"), "{output}");
     assert_eq!(found["findings"][1]["file"], "/var/lib/kubelet/config.yaml");
 }
@@ -379,7 +421,11 @@ fn an_upgrade_shows_the_static_pods_that_it_restarts() {
     let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: kube-system}\n\
         spec:\n  containers:\n  - {name: app, image: 'registry.k8s.io/app:1.0'}\n";
     let text = format!("{GOOD}staticPodPath: /etc/kubernetes/manifests\n");
-    let files = [("etc/k.yaml", text.as_str()), ("etc/kubernetes/manifests/web.yaml", manifest)];
+    let files = [
+        ("etc/k.yaml", text.as_str()),
+        ("etc/kubernetes/kubelet.conf", ""),
+        ("etc/kubernetes/manifests/web.yaml", manifest),
+    ];
     let node = node("/usr/bin/kubelet --config=/etc/k.yaml --hostname-override=n1", "cgroup2", &files);
     let upgrade = ["--kubelet-version", "1.34", "--upgrade-to", "1.35", "-o", "json"];
     let output = on_node(node.path(), &upgrade);

@@ -144,6 +144,7 @@ fn kubeadm_node(minor: u32, cgroup: &str) -> TestNode {
     let manifests = PODS.map(|name| (format!("etc/kubernetes/manifests/{name}.yaml"), manifest(name, minor)));
     let mut files = vec![
         ("var/lib/kubelet/config.yaml", config.as_str()),
+        ("etc/kubernetes/kubelet.conf", ""),
         ("etc/kubernetes/pki/ca.crt", authority.as_str()),
         ("etc/os-release", "ID=debian\n"),
     ];

@@ -19,6 +19,7 @@ check_table! {
         LockedGate "KP012" Error;
         EndingGate "KP013" Info;
         GateNotKnownHere "KP014" Warning;
+        GateNeedsGate "KP015" Error;
     }
     "Configuration file" {
         ConfigUnreadable "KP020" Error;
@@ -47,6 +48,8 @@ check_table! {
         InotifyUsedUp "KP054" Error;
         CgroupDrivers "KP055" Warning;
         RuntimeConfigMissing "KP056" Error;
+        ImageServiceMissing "KP057" Error;
+        CredentialProviders "KP058" Error;
     }
     "Certificates" {
         CertificateExpired "KP060" Error;
@@ -55,6 +58,7 @@ check_table! {
         CertificateMissing "KP063" Error;
         KeyOfOtherCertificate "KP064" Error;
         CertificateOfOtherName "KP067" Warning;
+        KubeconfigMissing "KP068" Error;
     }
     "Node" {
         SwapOn "KP070" Error;

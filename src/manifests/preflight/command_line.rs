@@ -7,6 +7,7 @@ use super::settings::Origin;
 use super::tables::{Flag, FlagKind, FlagState, Tables};
 use crate::host::parse_boolean;
 use crate::kubelet::go_nanoseconds;
+use crate::manifests::validate::names;
 use crate::report::{Confidence, Severity, most_similar};
 
 /// A flag of `OpenShift`'s kubelet that no other kubelet has.
@@ -243,6 +244,7 @@ fn bad_value(name: &str, value: &str, kind: FlagKind) -> Option<StartFinding> {
         FlagKind::Int(bits) => integer_error(value, bits)?,
         FlagKind::Duration => go_nanoseconds(value).err()?,
         FlagKind::Text if name == "feature-gates" => gates_error(value)?,
+        FlagKind::Text if name == "register-with-taints" => taints_error(value)?,
         _ => return None,
     };
     Some(
@@ -286,6 +288,40 @@ fn gates_error(value: &str) -> Option<String> {
                 "invalid value of {name}: {on}, err: strconv.ParseBool: parsing {on:?}: invalid syntax"
             ));
         }
+    }
+    None
+}
+
+/// Returns the kubelet's error if a value is not a list of taints (`ParseTaints`). About a key or a value that is not
+/// valid, the kubelet adds the rule.
+fn taints_error(value: &str) -> Option<String> {
+    let mut earlier: Vec<(&str, &str)> = Vec::new();
+    for spec in value.split(',').filter(|_| !value.is_empty()) {
+        let is_removal = spec.ends_with('-');
+        let taint = spec.strip_suffix('-').unwrap_or(spec);
+        let (pair, effect) = taint.split_once(':').unwrap_or((taint, ""));
+        if !matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute")
+            && taint.matches(':').count() == 1
+        {
+            return Some(format!("invalid taint effect: {effect}, unsupported taint effect"));
+        }
+        let (key, label) = pair.split_once('=').unwrap_or((pair, ""));
+        let is_valid = (is_removal || !effect.is_empty())
+            && !effect.contains(':')
+            && names::qualified(key).is_none()
+            && names::label_value(label).is_none();
+        if !is_valid {
+            return Some(format!("invalid taint spec: {taint}"));
+        }
+        if is_removal {
+            continue;
+        }
+        if earlier.contains(&(key, effect)) {
+            return Some(format!(
+                "duplicated taints with the same key and effect: {{{key} {label} {effect} <nil>}}"
+            ));
+        }
+        earlier.push((key, effect));
     }
     None
 }

@@ -10,7 +10,7 @@ use super::settings::{Origin, is_free_mapping};
 use super::tables::Tables;
 use crate::kubelet::go_nanoseconds;
 use crate::manifests::quantity::Quantity;
-use crate::manifests::reader::{SyntaxFault, float, read};
+use crate::manifests::reader::{SyntaxFault, float, json_text, read};
 use crate::manifests::report::ReaderNotes;
 use crate::manifests::tree::{ManifestNode, Map, MapEntry, Position, Value};
 use crate::report::{Confidence, most_similar};
@@ -235,6 +235,7 @@ impl ConfigDecoder<'_> {
             "VerbosityLevel" => self.integer(node, shown, structure, "v1.VerbosityLevel", 32),
             "metav1.Duration" => self.duration(node, shown, structure),
             "TimeOrMetaDuration" if is_text(node) => self.duration(node, shown, structure),
+            "TimeOrMetaDuration" => self.nanoseconds(node, shown),
             "resource.QuantityValue" => self.quantity(node, shown),
             "[]string" | "[]int32" => {
                 let items = node.as_list().map(|items| items.iter().collect());
@@ -259,6 +260,10 @@ impl ConfigDecoder<'_> {
                     self.mismatch(node, shown, structure, &with_package(path, name));
                 }
             }
+            "VModuleConfiguration" if node.as_list().is_none() => {
+                self.mismatch(node, shown, structure, "v1.VModuleConfiguration");
+            }
+            "VModuleConfiguration" => self.objects(node, path, shown, structure, "[]v1.VModuleItem"),
             _ if go_type.starts_with("[]") => self.objects(node, path, shown, structure, go_type),
             _ => {}
         }
@@ -346,12 +351,30 @@ impl ConfigDecoder<'_> {
         }
     }
 
+    /// Checks a duration that is written as a number of nanoseconds.
+    fn nanoseconds(&mut self, node: &ManifestNode, shown: &str) {
+        if node.as_int().is_some_and(|number| i64::try_from(number).is_ok()) {
+            return;
+        }
+        let message = format!("`{shown}` is {}, not a duration such as \"10s\"", node.type_name());
+        let finding = StartFinding::new(StartCheck::WrongType, message)
+            .on(shown)
+            .with_fix("write a number with a unit, such as 10s or 5m");
+        let reason = format!(
+            "invalid duration {:?}: json: cannot unmarshal {} into Go value of type time.Duration",
+            json_text(node),
+            go_value(node, true)
+        );
+        self.type_errors.push(TypeError { finding, position: node.position, reason, ends_decoding: true });
+    }
+
     /// Checks a quantity.
     fn quantity(&mut self, node: &ManifestNode, shown: &str) {
         let text = match &node.value {
             Value::Str(text) => text.to_string(),
             Value::Int(number) => number.to_string(),
-            _ => return,
+            Value::Float(number) => float(*number),
+            _ => node.type_name().to_owned(),
         };
         if let Err(why) = Quantity::parse(&text) {
             let message = format!("`{shown}` is `{text}`, which is not a quantity");
@@ -364,20 +387,11 @@ impl ConfigDecoder<'_> {
     /// Notes a value of the wrong type, with Go's message.
     fn mismatch(&mut self, node: &ManifestNode, shown: &str, structure: &str, go_type: &str) {
         let is_number_type = matches!(go_type, "int32" | "int64" | "v1.VerbosityLevel");
-        let value = match &node.value {
-            Value::Null => "null".to_owned(),
-            Value::Bool(_) => "bool".to_owned(),
-            Value::Int(number) if is_number_type => format!("number {number}"),
-            Value::Float(number) if is_number_type => format!("number {}", float(*number)),
-            Value::Int(_) | Value::Float(_) => "number".to_owned(),
-            Value::Str(_) | Value::Quantity(_) => "string".to_owned(),
-            Value::List(_) => "array".to_owned(),
-            Value::Map(_) => "object".to_owned(),
-        };
+        let value = go_value(node, is_number_type);
         // `splitStream` belongs to an embedded structure, whose name is in Go's message.
         let field = match shown.strip_suffix(".splitStream") {
             Some(parent) => format!("{parent}.OutputRoutingOptions.splitStream"),
-            None => shown.to_owned(),
+            None => without_indexes(shown),
         };
         let reason = format!(
             "json: cannot unmarshal {value} into Go struct field {structure}.{field} of type {go_type}"
@@ -386,7 +400,7 @@ impl ConfigDecoder<'_> {
             "string" => "a text",
             "bool" => "true or false",
             _ if is_number_type => "an integer within its limits",
-            _ if go_type.starts_with("[]") => "a list",
+            _ if go_type.starts_with("[]") || go_type == "v1.VModuleConfiguration" => "a list",
             _ if is_free_mapping(go_type) => "a mapping",
             "float64" => "a number",
             _ if go_type.starts_with("v1beta1.Kubelet") || is_object(go_type) => "a mapping",
@@ -432,6 +446,29 @@ pub fn load_error(path: &str, error: &str, kubelet: TargetKubelet) -> String {
     format!("failed to load kubelet config file, path: {path}, error: {inner}")
 }
 
+/// Names a value as Go's messages do. A number is shown if the field requires an integer.
+fn go_value(node: &ManifestNode, shows_number: bool) -> String {
+    match &node.value {
+        Value::Int(number) if shows_number => return format!("number {number}"),
+        Value::Float(number) if shows_number => return format!("number {}", float(*number)),
+        _ => {}
+    }
+    let name = match &node.value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::Str(_) | Value::Quantity(_) => "string",
+        Value::List(_) => "array",
+        Value::Map(_) => "object",
+    };
+    name.to_owned()
+}
+
+/// Removes the indexes of lists from a path, because Go's messages have none.
+fn without_indexes(path: &str) -> String {
+    path.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest)).collect()
+}
+
 /// Whether the value is a text.
 fn is_text(node: &ManifestNode) -> bool {
     node.as_str().is_some()
@@ -443,6 +480,7 @@ fn is_object(go_type: &str) -> bool {
         || go_type.ends_with("Options")
         || go_type.ends_with("Config")
         || go_type.ends_with("Taint")
+        || go_type.ends_with("Item")
 }
 
 /// Returns the name of a structure with its Go package.

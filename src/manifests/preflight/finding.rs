@@ -40,6 +40,9 @@ pub struct StartFinding {
     /// What the user can do about the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
+    /// Whether the problem is the kubelet's default for a setting.
+    #[serde(skip)]
+    pub rests_on_default: bool,
 }
 
 impl StartFinding {
@@ -58,6 +61,7 @@ impl StartFinding {
             column: None,
             kubelet_reason: None,
             fix: None,
+            rests_on_default: false,
         }
     }
 
@@ -71,7 +75,7 @@ impl StartFinding {
                 self.line = Some(position.line);
                 self.column = Some(position.column);
             }
-            Origin::Default => {}
+            Origin::Default => self.rests_on_default = true,
         }
         self
     }

@@ -1,10 +1,10 @@
-//! Checks the feature gates of the command line and of the configuration files: KP010 to KP014.
+//! Checks the feature gates of the command line and of the configuration files: KP010 to KP015.
 
 use super::catalogue::StartCheck;
 use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet, confidence_in_change};
 use super::settings::Origin;
-use super::tables::{self, Gate, Stage, Tables};
+use super::tables::{self, Gate, GateNeed, Stage, Tables};
 use crate::kubelet::KubeletVersion;
 use crate::report::{Confidence, Severity, most_similar};
 
@@ -27,7 +27,60 @@ pub struct GateSetting {
 
 /// Checks every gate.
 pub fn check(gates: &[GateSetting], kubelet: TargetKubelet) -> Vec<StartFinding> {
-    gates.iter().filter_map(|gate| check_one(gate, kubelet)).collect()
+    let of_each = gates.iter().filter_map(|gate| check_one(gate, kubelet));
+    let needs = Tables::get().needs_of(kubelet.release);
+    of_each.chain(needs.filter_map(|need| check_need(need, gates, kubelet.release))).collect()
+}
+
+/// Returns the last setting of a gate, which is the one that counts.
+fn last<'a>(gates: &'a [GateSetting], name: &str) -> Option<&'a GateSetting> {
+    gates.iter().rev().find(|gate| gate.name == name)
+}
+
+/// Returns whether a feature gate is on; `None` if this release does not know the gate.
+pub fn is_on(gates: &[GateSetting], name: &str, release: KubeletVersion) -> Option<bool> {
+    let state = Tables::get().gate(name)?.history.state(release)?;
+    if state.locked {
+        return Some(state.default);
+    }
+    let setting = last(gates, name).or_else(|| last(gates, group(state.stage)?));
+    Some(setting.map_or(state.default, |setting| setting.on))
+}
+
+/// Returns the gate that switches all gates of a stage.
+const fn group(stage: Stage) -> Option<&'static str> {
+    match stage {
+        Stage::Alpha => Some("AllAlpha"),
+        Stage::Beta => Some("AllBeta"),
+        Stage::Ga | Stage::Deprecated => None,
+    }
+}
+
+/// Returns the finding about a gate that is on although it needs a gate that is off.
+fn check_need(need: &GateNeed, gates: &[GateSetting], release: KubeletVersion) -> Option<StartFinding> {
+    if is_on(gates, need.gate, release) != Some(true) {
+        return None;
+    }
+    let is_off = |name: &&&str| is_on(gates, name, release) == Some(false);
+    let off: Vec<&str> = need.needed.iter().filter(is_off).copied().collect();
+    // With the defaults, no gate lacks a gate that it needs, so a setting is the cause.
+    let causes = off.iter().copied().chain([need.gate, "AllBeta", "AllAlpha"]);
+    let setting = causes.filter_map(|name| last(gates, name)).next()?;
+    let why =
+        format!("{} is enabled, but depends on features that are disabled: [{}]", need.gate, off.join(" "));
+    let list = off.join(" and ");
+    (!off.is_empty()).then(|| {
+        StartFinding::new(
+            StartCheck::GateNeedsGate,
+            format!("the gate {} is on, but it needs {list}: kubelet {release} does not start", need.gate),
+        )
+        .at(&setting.origin)
+        .on(&format!("featureGates.{}", setting.name))
+        .with_reason(reason(setting, &why, release))
+        .with_fix(format!("switch {list} on, or {} off", need.gate))
+        // The rules of a release that is not in the tables completely are those of the release before.
+        .with_confidence(confidence_in_change(release.minor(), false))
+    })
 }
 
 fn check_one(setting: &GateSetting, kubelet: TargetKubelet) -> Option<StartFinding> {

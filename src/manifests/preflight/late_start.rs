@@ -1,12 +1,14 @@
-//! Checks values that the kubelet parses only after its runtime has answered (KP033), or that it ignores (KP034).
+//! Checks values that the kubelet refuses after its validation: endpoints (KP030), values that it parses only after its
+//! runtime has answered (KP033), and values that it ignores (KP034).
 
 use super::catalogue::StartCheck;
 use super::command_line::ParsedFlags;
 use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet};
-use super::settings::{MergedSettings, Origin, ValueWithOrigin};
-use crate::kubelet::is_address;
+use super::settings::{MergedSettings, Origin, ValueWithOrigin, url_scheme};
+use crate::kubelet::{go_nanoseconds, is_address};
 use crate::manifests::quantity::Quantity;
+use crate::manifests::reader::json_text;
 use crate::manifests::tree::ManifestNode;
 use crate::report::{Confidence, Severity};
 
@@ -24,6 +26,9 @@ const SIGNALS: [&str; 8] = [
 
 /// The signal of process ids, which is valid too.
 const PID_SIGNAL: &str = "pid.available";
+
+/// The threshold of evictionHard for memory if evictionHard is not set (`pkg/kubelet/eviction/defaults_linux.go`).
+const DEFAULT_MEMORY_THRESHOLD: &str = "100Mi";
 
 /// The resources that systemReserved and kubeReserved may contain.
 const RESERVABLE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
@@ -60,6 +65,9 @@ const CIPHER_SUITES: [&str; 24] = [
 const OTHER_SUITES: [&str; 3] =
     ["TLS_RSA_WITH_AES_128_CBC_SHA256", "TLS_RSA_WITH_AES_256_CBC_SHA", "TLS_RSA_WITH_RC4_128_SHA"];
 
+/// The versions of TLS that the kubelet accepts as the oldest one.
+const TLS_VERSIONS: [&str; 4] = ["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"];
+
 /// The prefixes of labels that a kubelet may set on its own node (`kubeletapis.kubeletLabels` and its prefixes).
 const LABEL_PREFIXES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
@@ -83,15 +91,21 @@ const LABELS: [&str; 13] = [
 /// Returns the findings about these values.
 pub fn check(settings: &MergedSettings, flags: &ParsedFlags, kubelet: TargetKubelet) -> Vec<StartFinding> {
     let mut findings = Vec::new();
-    check_authorization(settings, &mut findings);
     check_cipher_suites(settings, &mut findings);
+    check_tls_version(settings, &mut findings);
+    check_authorization(settings, &mut findings);
+    for path in ["containerRuntimeEndpoint", "imageServiceEndpoint"] {
+        check_endpoint(settings, path, &mut findings);
+    }
     for path in ["systemReserved", "kubeReserved"] {
         check_reservation(settings, path, &mut findings);
     }
-    for path in ["evictionHard", "evictionSoft"] {
-        check_eviction_thresholds(settings, path, &mut findings);
-    }
+    check_eviction(settings, &mut findings);
     check_cpu_policy(settings, &mut findings);
+    // The flag, which overrides reservedMemory, is not read.
+    if flags.last("reserved-memory").is_none() {
+        check_memory_policy(settings, kubelet, &mut findings);
+    }
     // `OpenShift`'s kubelet accepts further labels for the node's role.
     if kubelet.builder != Builder::OpenShift {
         check_node_labels(flags, &mut findings);
@@ -135,6 +149,41 @@ fn check_cipher_suites(settings: &MergedSettings, findings: &mut Vec<StartFindin
     }
 }
 
+fn check_tls_version(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
+    const PATH: &str = "tlsMinVersion";
+    let Some(version) = settings.non_empty(PATH) else { return };
+    if !TLS_VERSIONS.contains(&version.value.as_str()) {
+        findings.push(
+            refused(
+                PATH,
+                &version.origin,
+                format!("the kubelet does not know the TLS version `{}`", version.value),
+                format!("failed to construct kubelet dependencies: unknown tls version {:?}", version.value),
+            )
+            .with_fix(format!("write one of {}", TLS_VERSIONS.join(", "))),
+        );
+    }
+}
+
+/// Checks that an endpoint is a Unix socket (`GetAddressAndDialer` in `cri-client`). The kubelet reads an endpoint without
+/// a scheme as a path.
+fn check_endpoint(settings: &MergedSettings, path: &str, findings: &mut Vec<StartFinding>) {
+    let Some(endpoint) = settings.non_empty(path) else { return };
+    let why = match url_scheme(&endpoint.value).as_deref() {
+        None | Some("unix") => return,
+        Some("tcp") => "only support unix socket endpoint".to_owned(),
+        Some(other) => format!("protocol {other:?} not supported"),
+    };
+    let message = format!("{path} is `{}`, but the kubelet uses only Unix sockets", endpoint.value);
+    findings.push(
+        StartFinding::new(StartCheck::ValueRefused, message)
+            .at(&endpoint.origin)
+            .on(path)
+            .with_reason(format!("failed to run Kubelet: {why}"))
+            .with_fix("write the path of the runtime's socket as unix:///PATH"),
+    );
+}
+
 fn text(node: &ValueWithOrigin<ManifestNode>) -> &str {
     node.value.as_str().unwrap_or_default()
 }
@@ -166,27 +215,78 @@ fn check_reservation(settings: &MergedSettings, path: &str, findings: &mut Vec<S
     }
 }
 
-/// Checks the signals and values of `evictionHard` or `evictionSoft`.
-fn check_eviction_thresholds(settings: &MergedSettings, path: &str, findings: &mut Vec<StartFinding>) {
-    for (signal, threshold) in settings.entries(path) {
-        let shown = format!("{path}.{signal}");
-        let value = text(threshold);
-        if !SIGNALS.contains(&signal) && signal != PID_SIGNAL {
-            findings.push(refused(
-                &shown,
-                &threshold.origin,
-                format!("the kubelet does not know the eviction signal `{signal}`"),
-                format!("failed to run Kubelet: unsupported eviction signal {signal}"),
-            ));
-        } else if !value.ends_with('%')
-            && let Err(why) = Quantity::parse(value)
-        {
-            findings.push(refused(
-                &shown,
-                &threshold.origin,
-                format!("`{value}` is neither a quantity nor a percentage"),
-                format!("failed to run Kubelet: {why}"),
-            ));
+/// Checks the settings of eviction. The kubelet parses `evictionHard` before it creates its parts, and the other settings
+/// while it creates them.
+fn check_eviction(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
+    let is_graceful =
+        |signal: &str| settings.entries("evictionSoftGracePeriod").any(|(known, _)| known == signal);
+    let parse: [(&str, fn(&str, &str) -> Option<String>); 4] = [
+        ("evictionHard", threshold_error),
+        ("evictionSoft", threshold_error),
+        ("evictionSoftGracePeriod", |_, value| go_nanoseconds(value).err()),
+        ("evictionMinimumReclaim", |_, value| amount_error(value)),
+    ];
+    for (path, error) in parse {
+        let creating = if path == "evictionHard" { "" } else { "failed to create kubelet: " };
+        for (signal, setting) in settings.entries(path) {
+            let value = text(setting);
+            let (message, why) = if !SIGNALS.contains(&signal) && signal != PID_SIGNAL {
+                (
+                    format!("the kubelet does not know the eviction signal `{signal}`"),
+                    format!("unsupported eviction signal {signal}"),
+                )
+            } else if let Some(why) = error(signal, value) {
+                (format!("{path}: the kubelet does not accept `{value}` for {signal}"), why)
+            } else if path == "evictionSoft" && !is_ignored(value) && !is_graceful(signal) {
+                (
+                    format!("evictionSoft has {signal}, but evictionSoftGracePeriod does not"),
+                    format!("grace period must be specified for the soft eviction threshold {signal}"),
+                )
+            } else {
+                continue;
+            };
+            let reason = format!("failed to run Kubelet: {creating}{why}");
+            findings.push(refused(&format!("{path}.{signal}"), &setting.origin, message, reason));
+        }
+    }
+}
+
+/// Whether the kubelet ignores a threshold.
+fn is_ignored(threshold: &str) -> bool {
+    matches!(threshold, "0%" | "100%")
+}
+
+/// Returns the kubelet's error about the value of a threshold (`parseThresholdStatement`).
+fn threshold_error(signal: &str, value: &str) -> Option<String> {
+    if let Some(why) = amount_error(value) {
+        return Some(why);
+    }
+    match value.strip_suffix('%') {
+        None => {
+            let amount = Quantity::parse(value).ok()?;
+            let is_positive = !amount.is_negative() && !amount.is_zero();
+            (!is_positive).then(|| format!("eviction threshold {signal} must be positive: {amount}"))
+        }
+        Some(percent) => {
+            let percent: f32 = percent.parse().ok()?;
+            let limit = match percent {
+                _ if percent < 0.0 => ">= 0%",
+                _ if percent > 100.0 => "<= 100%",
+                _ => return None,
+            };
+            Some(format!("eviction percentage threshold {signal} must be {limit}: {value}"))
+        }
+    }
+}
+
+/// Returns the kubelet's error about a text that is neither a quantity nor a percentage.
+fn amount_error(value: &str) -> Option<String> {
+    match value.strip_suffix('%') {
+        None => Quantity::parse(value).err().map(|why| why.to_string()),
+        Some(percent) => {
+            let percent = percent.trim_end_matches('%');
+            let is_number = percent.parse::<f32>().is_ok();
+            (!is_number).then(|| format!("strconv.ParseFloat: parsing {percent:?}: invalid syntax"))
         }
     }
 }
@@ -226,6 +326,85 @@ fn check_cpu_policy(settings: &MergedSettings, findings: &mut Vec<StartFinding>)
             format!("failed to run Kubelet: unknown policy: {other:?}"),
         )),
     }
+}
+
+/// Checks `memoryManagerPolicy`. The static policy needs reserved memory, and `reservedMemory` must divide it among the
+/// NUMA nodes completely (`validateReservedMemory` and `NewPolicyStatic`).
+fn check_memory_policy(settings: &MergedSettings, kubelet: TargetKubelet, findings: &mut Vec<StartFinding>) {
+    let path = "memoryManagerPolicy";
+    // Up to 1.31, a gate switches the memory manager off.
+    let is_off = !settings.is_on("featureGates[MemoryManager]", true) && !kubelet.release.at_least(32);
+    let Some(policy) = settings.non_empty(path).filter(|policy| policy.value != "None" && !is_off) else {
+        return;
+    };
+    let refused = |message: String, why: Option<String>| {
+        let finding = StartFinding::new(StartCheck::RefusedAtStart, message).at(&policy.origin).on(path);
+        match why {
+            Some(why) => finding.with_reason(format!("failed to run Kubelet: {why}")),
+            None => finding,
+        }
+    };
+    if policy.value != "Static" {
+        let why = if policy.value == "BestEffort" && kubelet.release.at_least(32) {
+            "policy \"BestEffort\" is not available for platform \"linux\"".to_owned()
+        } else {
+            format!("unknown policy: {:?}", policy.value)
+        };
+        let message = format!(
+            "the memory policy is `{}`, but the kubelet knows only `None` and `Static`",
+            policy.value
+        );
+        findings.push(refused(message, Some(why)));
+        return;
+    }
+    let divided = divided_memory(settings);
+    let reserved = reserved_memory(settings);
+    let finding = match &reserved {
+        Some(reserved) if *reserved != divided => refused(
+            format!("reservedMemory divides {divided} of memory, but {reserved} are reserved"),
+            Some(format!(
+                "the total amount \"{divided}\" of type \"memory\" is not equal to the value \"{reserved}\" determined by Node Allocatable feature"
+            )),
+        ),
+        Some(_) if divided.is_zero() => refused(
+            "the static memory policy needs reserved memory, but the settings reserve none".to_owned(),
+            Some("[memorymanager] you should specify the system reserved memory".to_owned()),
+        ),
+        // evictionHard reserves a share of the node's memory.
+        None if divided.is_zero() => {
+            refused("the static memory policy needs reservedMemory, which is empty".to_owned(), None)
+        }
+        Some(_) | None => return,
+    };
+    findings.push(finding.with_fix(
+        "set reservedMemory, and make its sum equal to that of systemReserved, kubeReserved and evictionHard",
+    ));
+}
+
+/// Returns the memory that `reservedMemory` divides among the NUMA nodes.
+fn divided_memory(settings: &MergedSettings) -> Quantity {
+    let list = settings.node("reservedMemory").and_then(|list| list.value.as_list()).unwrap_or_default();
+    let amounts = list.iter().filter_map(|one| one.get("limits")?.get("memory"));
+    let amounts = amounts.filter_map(|amount| Quantity::parse(&json_text(amount).replace('"', "")).ok());
+    amounts.fold(Quantity::default(), |sum, amount| sum.plus(&amount))
+}
+
+/// Returns the memory that is not for pods; `None` if a part of it is not known or depends on the node's memory.
+fn reserved_memory(settings: &MergedSettings) -> Option<Quantity> {
+    let of = |path: &str, key: &str| {
+        settings.entries(path).find(|(known, _)| *known == key).map(|(_, amount)| text(amount).to_owned())
+    };
+    let eviction = match of("evictionHard", "memory.available") {
+        None if settings.is_incomplete => return None,
+        None => settings.keeps_default_thresholds().then(|| DEFAULT_MEMORY_THRESHOLD.to_owned()),
+        set => set,
+    };
+    let eviction = eviction.filter(|threshold| !is_ignored(threshold));
+    let amounts = [of("systemReserved", "memory"), of("kubeReserved", "memory"), eviction];
+    amounts
+        .into_iter()
+        .flatten()
+        .try_fold(Quantity::default(), |sum, amount| Some(sum.plus(&Quantity::parse(&amount).ok()?)))
 }
 
 /// Checks the labels that the kubelet sets on its own node.

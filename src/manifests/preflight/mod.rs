@@ -2,13 +2,14 @@
 //!
 //! [`settings_findings`] is a pure function of the command line, the configuration files and the node's properties
 //! ([`StartSettings`]). `tables.txt` lists the feature gates, flags and fields that each release knows. Only `node_facts`,
-//! `node_resources`, `node_settings` and the lint of the static pods read files of the node.
+//! `node_resources`, `node_settings`, `credential_providers` and the lint of the static pods read files of the node.
 
 mod catalogue;
 mod command_line;
 mod config_file;
 #[cfg(feature = "cli")]
 mod configz;
+mod credential_providers;
 mod finding;
 mod gates;
 mod late_start;
@@ -131,28 +132,44 @@ pub fn settings_findings(settings: &StartSettings, kubelet: TargetKubelet) -> Ju
     let mut gates = Vec::new();
     for file in &settings.files {
         match &file.content {
-            Err(why) => judged.findings.push(unread_file(file, why, kubelet)),
+            Err(why) => {
+                judged.findings.push(unread_file(file, why, kubelet));
+                merged.is_incomplete = true;
+            }
             Ok(bytes) => {
                 let text = ConfigText { path: &file.path, bytes, is_drop_in: file.is_drop_in };
                 let DecodedConfig { root, text, findings } = config_file::decode(&text, kubelet);
-                judged.findings.extend(findings);
                 judged.texts.push(SourceText { path: Arc::clone(&file.path), text });
-                if let Some(root) = root {
-                    gates.extend(gates_of_file(&root, file));
-                    merged.add_file(&root, &file.path);
+                match root {
+                    Some(root) => {
+                        gates.extend(gates_of_file(&root, file));
+                        merged.add_file(&root, &file.path);
+                    }
+                    None => merged.is_incomplete = true,
                 }
+                let mistyped = findings.iter().filter(|finding| finding.id == StartCheck::WrongType);
+                mistyped.filter_map(|finding| finding.field.as_deref()).for_each(|path| merged.forget(path));
+                judged.findings.extend(findings);
             }
         }
     }
     gates.extend(gates_of_flags(&flags));
     merged.add_flags(&flags.flags);
+    let is_undecoded = merged.is_incomplete;
+    merged.is_incomplete |= settings.node.as_ref().is_some_and(|node| !node.resources.has_known_defaults);
     judged.findings.extend(gates::check(&gates, kubelet));
-    judged.findings.extend(validation::validate(&merged, &gates, kubelet, settings.cgroups));
-    judged.findings.extend(late_start::check(&merged, &flags, kubelet));
+    let mut later = validation::validate(&merged, &gates, kubelet, settings.cgroups);
+    later.extend(late_start::check(&merged, &flags, kubelet));
     if let Some(node) = &settings.node {
-        judged.findings.extend(node_checks::check(node, &merged, kubelet));
-        judged.findings.extend(resource_checks::check(&node.resources, &merged, &flags));
+        later.extend(node_checks::check(node, &merged, kubelet));
+        later.extend(resource_checks::check(&node.resources, &merged, &flags));
     }
+    if is_undecoded {
+        // A value in this file may override the value on which a finding rests.
+        later.iter_mut().for_each(|finding| finding.confidence = finding.confidence.max(Confidence::Likely));
+    }
+    later.retain(|finding| !(merged.is_incomplete && finding.rests_on_default));
+    judged.findings.extend(later);
     judged
 }
 

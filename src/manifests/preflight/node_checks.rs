@@ -1,8 +1,9 @@
-//! Checks whether a kubelet can start on a node: certificates, swap, kernel settings, inotify and the root directory (KP054
-//! and KP060 to KP074).
+//! Checks whether a kubelet can start on a node: kubeconfig, certificates, swap, kernel settings, inotify, CPUs and the root
+//! directory (KP031, KP033, KP054 and KP060 to KP074).
 //!
 //! The checks are a pure function of [`NodeFacts`] and the settings. [`super::runtime_checks`] checks the runtime.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::catalogue::StartCheck;
@@ -22,6 +23,7 @@ const INOTIFY_OF_A_KUBELET: u64 = 4;
 /// Returns the findings about the node.
 pub fn check(node: &NodeFacts, settings: &MergedSettings, kubelet: TargetKubelet) -> Vec<StartFinding> {
     let mut findings = Vec::new();
+    check_client(node, settings, &mut findings);
     for file in &node.certificates.files {
         check_certificate(file, node, settings, kubelet, &mut findings);
     }
@@ -29,6 +31,10 @@ pub fn check(node: &NodeFacts, settings: &MergedSettings, kubelet: TargetKubelet
     check_swap(node, settings, kubelet, &mut findings);
     check_kernel(node, settings, &mut findings);
     check_inotify(node, &mut findings);
+    check_reserved_cpus(node, settings, &mut findings);
+    if let Some(providers) = &node.credential_providers {
+        findings.extend(providers.fault(kubelet));
+    }
     if let Some(root) = &node.root_is_no_directory {
         findings.push(
             StartFinding::new(
@@ -40,6 +46,99 @@ pub fn check(node: &NodeFacts, settings: &MergedSettings, kubelet: TargetKubelet
         );
     }
     findings
+}
+
+/// Reports a kubeconfig that does not exist, and settings for which a kubelet without a kubeconfig does not start.
+fn check_client(node: &NodeFacts, settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
+    let Some(client) = &node.client else { return };
+    let Some(kubeconfig) = &client.kubeconfig else {
+        return check_webhooks(node, settings, findings);
+    };
+    let (file, flag, step) = match &client.bootstrap {
+        _ if !kubeconfig.is_missing => return,
+        Some(bootstrap) if bootstrap.is_missing => {
+            (bootstrap, "bootstrap-kubeconfig", "unable to load bootstrap kubeconfig")
+        }
+        Some(_) => return,
+        None if settings.is_on("rotateCertificates", false) => {
+            (kubeconfig, "kubeconfig", "unable to load kubeconfig")
+        }
+        None => (kubeconfig, "kubeconfig", "invalid kubeconfig"),
+    };
+    let path = &file.path;
+    let mut finding = StartFinding::new(
+        StartCheck::KubeconfigMissing,
+        format!("{} does not exist, and there is no bootstrap kubeconfig", kubeconfig.path),
+    );
+    finding.file = Some(path.clone());
+    findings.push(
+        finding
+            .at(&Origin::Flag(flag.to_owned()))
+            .with_reason(format!("failed to run Kubelet: {step}: stat {path}: no such file or directory"))
+            .with_fix(
+                "create the file; on a kubeadm node: kubeadm join, or kubeadm init phase kubeconfig kubelet",
+            ),
+    );
+}
+
+/// Reports that a kubelet without a kubeconfig is to ask the API server about its callers.
+fn check_webhooks(node: &NodeFacts, settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
+    // A configuration file changes these two defaults.
+    let has_file = node.resources.has_config_file;
+    let mode = settings.non_empty("authorization.mode").map(|mode| mode.value);
+    let asks = [
+        (
+            "authentication.webhook.enabled",
+            "authentication",
+            settings.is_on("authentication.webhook.enabled", has_file),
+        ),
+        ("authorization.mode", "authorization", mode.map_or(has_file, |mode| mode == "Webhook")),
+    ];
+    for (field, what, _) in asks.into_iter().filter(|(.., asks)| *asks) {
+        findings.push(
+            StartFinding::new(
+                StartCheck::ValuesContradict,
+                format!("webhook {what} needs an API server, but the kubelet has no --kubeconfig"),
+            )
+            .at(&settings.origin(field))
+            .on(field)
+            .with_reason(format!("failed to run Kubelet: no client provided, cannot use webhook {what}"))
+            .with_fix(format!("give the kubelet a --kubeconfig, or switch webhook {what} off")),
+        );
+    }
+}
+
+/// Reports reserved CPUs that the node does not have.
+fn check_reserved_cpus(node: &NodeFacts, settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
+    let path = "reservedSystemCPUs";
+    let (Some(reserved), Some(online)) = (settings.non_empty(path), &node.online_cpus) else { return };
+    let (Some(wanted), Some(known)) = (cpu_ranges(&reserved.value), cpu_ranges(online)) else { return };
+    let is_online = |cpus: &RangeInclusive<u64>| {
+        known.iter().any(|known| known.contains(cpus.start()) && known.contains(cpus.end()))
+    };
+    if !wanted.iter().all(is_online) {
+        let cpus = &reserved.value;
+        findings.push(
+            StartFinding::new(
+                StartCheck::RefusedAtStart,
+                format!("reservedSystemCPUs is {cpus}, but the node has the CPUs {online}"),
+            )
+            .at(&reserved.origin)
+            .on(path)
+            .with_reason(format!(
+                "failed to run Kubelet: reserved-cpus: {cpus} is not a subset of online-cpus: {online}"
+            )),
+        );
+    }
+}
+
+/// Parses a list of CPUs such as `0-3,8`; `None` if it is not such a list. `validation` reports this.
+fn cpu_ranges(list: &str) -> Option<Vec<RangeInclusive<u64>>> {
+    let ranges = list.split(',').map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    });
+    ranges.collect()
 }
 
 fn check_certificate(

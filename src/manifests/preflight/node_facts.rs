@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::credential_providers::CredentialProviders;
 use super::node_resources::NodeResources;
 use crate::cri::{self, CgroupDriver};
 use crate::host::proc::{ProcPaths, sample};
@@ -136,6 +137,41 @@ impl KubeletCertificates {
     }
 }
 
+/// The files with which a kubelet finds its API server.
+#[derive(Clone, Debug, Default)]
+pub struct ClientFiles {
+    /// The kubeconfig.
+    pub kubeconfig: Option<NamedFile>,
+    /// The kubeconfig with which the kubelet gets its first certificate.
+    pub bootstrap: Option<NamedFile>,
+}
+
+/// A path on the kubelet's command line.
+#[derive(Clone, Debug)]
+pub struct NamedFile {
+    /// The path, as the kubelet sees it.
+    pub path: String,
+    /// Whether there is no such file.
+    pub is_missing: bool,
+}
+
+impl NamedFile {
+    /// Returns the file that a flag names.
+    pub fn of_flag(settings: &KubeletSettings, flag: &str, host: &HostRoot) -> Option<Self> {
+        let path = settings.flag(flag)?.to_owned();
+        let is_missing = is_missing(&path, host);
+        Some(Self { path, is_missing })
+    }
+}
+
+/// Whether a file of the node does not exist. In a container, plegctl may see only a part of the node's files, so the
+/// file's directory must exist.
+pub fn is_missing(path: &str, host: &HostRoot) -> bool {
+    let below = followed(path, host);
+    fs::metadata(&below).is_err_and(|why| why.kind() == io::ErrorKind::NotFound)
+        && below.parent().is_some_and(Path::is_dir)
+}
+
 /// The runtime's answers to the calls that a kubelet makes first.
 #[derive(Clone, Debug)]
 pub struct RuntimeAnswer {
@@ -154,8 +190,18 @@ pub struct NodeFacts {
     pub swaps: Option<Vec<String>>,
     /// The values of [`KERNEL_SETTINGS`].
     pub kernel: BTreeMap<&'static str, i64>,
+    /// The files with which the kubelet finds its API server, if its whole command line is known.
+    pub client: Option<ClientFiles>,
     /// The certificates in the kubelet's settings.
     pub certificates: KubeletCertificates,
+    /// The online CPUs, as the kernel lists them.
+    pub online_cpus: Option<String>,
+    /// The programs that give the kubelet credentials for images, if its command line names some.
+    pub credential_providers: Option<CredentialProviders>,
+    /// The path of the image service's socket, and whether the socket exists, if the settings name one.
+    pub image_socket: Option<(String, bool)>,
+    /// Why nobody can be called on the image service's socket, if plegctl called.
+    pub image_refusal: Option<cri::Error>,
     /// The path of the runtime's socket, and whether the socket exists.
     pub runtime_socket: Option<(String, bool)>,
     /// The runtime's answers, if plegctl called the runtime.
@@ -191,6 +237,9 @@ impl NodeFacts {
         // In a program with a built-in kubelet, such as k3s, no flag shows the kubelet's endpoint.
         let socket = socket.filter(|_| settings.is_plain_kubelet());
         let containerd = socket.as_deref().and_then(|socket| containerd(socket, host, proc));
+        let image_socket = settings.setting("image-service-endpoint", "imageServiceEndpoint").ok().flatten();
+        let image_socket = image_socket.and_then(|set| set.value.strip_prefix("unix://").map(str::to_owned));
+        let with_existence = |socket: String| socket_exists(&socket, host).map(|exists| (socket, exists));
         let root = settings.flag("root-dir").unwrap_or("/var/lib/kubelet");
         Self {
             now,
@@ -198,9 +247,18 @@ impl NodeFacts {
             // A program that contains a kubelet may set failSwapOn where nobody sees it.
             swaps: if is_given(settings, "fail-swap-on", "failSwapOn") { swaps(proc) } else { None },
             kernel: kernel(proc),
+            client: settings.is_plain_kubelet().then(|| ClientFiles {
+                kubeconfig: NamedFile::of_flag(settings, "kubeconfig", host),
+                bootstrap: NamedFile::of_flag(settings, "bootstrap-kubeconfig", host),
+            }),
             certificates: KubeletCertificates::read(settings, host),
-            runtime_socket: socket
-                .and_then(|socket| socket_exists(&socket, host).map(|exists| (socket, exists))),
+            online_cpus: kernel_text(&host.path("/sys/devices/system/cpu/online"))
+                .ok()
+                .map(|list| list.trim().to_owned()),
+            credential_providers: CredentialProviders::read(settings, host),
+            image_socket: image_socket.and_then(with_existence),
+            image_refusal: None,
+            runtime_socket: socket.and_then(with_existence),
             runtime: None,
             containerd,
             inotify: InotifyUse::count(proc, pid),
@@ -319,7 +377,7 @@ fn file(
 
 /// Returns a path below the host root, and follows one absolute link on the node. The kubelet's link to its newest
 /// certificate is absolute.
-fn followed(path: &str, host: &HostRoot) -> PathBuf {
+pub fn followed(path: &str, host: &HostRoot) -> PathBuf {
     let below = host.path(path);
     match fs::read_link(&below) {
         Ok(to) if to.is_absolute() => host.path(to),

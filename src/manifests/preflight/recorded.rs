@@ -8,6 +8,8 @@ use std::sync::Arc;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
+use super::node_facts::{ClientFiles, NamedFile};
+use super::node_resources::NodeResources;
 use super::*;
 use crate::report::Severity;
 
@@ -59,7 +61,7 @@ fn configs(text: &str) -> Vec<&str> {
 }
 
 /// The recorded cases: the name in the recording, lines that are added to a good configuration, and flags.
-const TRIED: [(&str, &str, &str); 35] = [
+const TRIED: [(&str, &str, &str); 98] = [
     ("noflag", "", "--no-such-flag"),
     ("removedflag", "", "--container-runtime=remote"),
     ("removedpause", "", "--pod-infra-container-image=x"),
@@ -95,6 +97,93 @@ const TRIED: [(&str, &str, &str); 35] = [
     ("f_cpumfoo", "cpuManagerPolicy: foo", ""),
     ("kubereservedcgroup", "enforceNodeAllocatable: [kube-reserved]", ""),
     ("cgroupsperqos", "cgroupsPerQOS: false\nenforceNodeAllocatable: [pods]", ""),
+    ("evict120", "evictionHard: {memory.available: 120%}", ""),
+    ("evictneg", "evictionHard: {memory.available: '-1%'}", ""),
+    ("evictzero", "evictionHard: {memory.available: '0'}", ""),
+    ("evictpctbad", "evictionHard: {memory.available: x%}", ""),
+    ("softnograce", "evictionSoft: {memory.available: 10%}", ""),
+    (
+        "softbadgrace",
+        "evictionSoft: {memory.available: 10%}\nevictionSoftGracePeriod: {memory.available: 1x}",
+        "",
+    ),
+    ("softsignal", "evictionSoft: {foo: 10%}", ""),
+    ("minreclaim", "evictionMinimumReclaim: {memory.available: x}", ""),
+    ("memdef", "memoryManagerPolicy: Static", ""),
+    ("memstatic", "evictionHard: {memory.available: 0%}\nmemoryManagerPolicy: Static", ""),
+    (
+        "memstatic2",
+        "evictionHard: {memory.available: 0%}\nmemoryManagerPolicy: Static\nsystemReserved: {memory: 500Mi}",
+        "",
+    ),
+    (
+        "memsum",
+        "memoryManagerPolicy: Static\nsystemReserved: {memory: 500Mi}\nkubeReserved: {memory: 500M}\nevictionHard: {memory.available: 100Mi}",
+        "",
+    ),
+    (
+        "memdiff",
+        "evictionHard: {memory.available: 0%}\nmemoryManagerPolicy: Static\nsystemReserved: {memory: 500Mi}\nreservedMemory: [{numaNode: 0, limits: {memory: 400Mi}}]",
+        "",
+    ),
+    ("membest", "memoryManagerPolicy: BestEffort", ""),
+    ("memfoo", "memoryManagerPolicy: Foo", ""),
+    ("tlsmin", "tlsMinVersion: VersionTLS99", ""),
+    ("taint", "registerWithTaints: [{key: a b, effect: NoSchedule}]", ""),
+    ("taint2", "registerWithTaints: [{key: a, effect: Foo, value: x}]", ""),
+    (
+        "taint_time",
+        "registerWithTaints: [{key: a, effect: NoSchedule, timeAdded: '2020-01-01T00:00:00Z'}]",
+        "",
+    ),
+    ("tf0", "", "--register-with-taints=a=b:Foo"),
+    ("tf1", "", "--register-with-taints=a"),
+    ("tf4", "", "--register-with-taints=a=b=c:NoSchedule"),
+    ("tf7", "", "--register-with-taints=a=b:NoSchedule,a=c:NoSchedule"),
+    ("tf9", "", "--register-with-taints=:NoSchedule"),
+    ("ftp", "containerRuntimeEndpoint: ftp://x/y", ""),
+    ("tcp", "containerRuntimeEndpoint: tcp://127.0.0.1:1", ""),
+    ("hostport", "containerRuntimeEndpoint: localhost:1234", ""),
+    ("imgftp", "imageServiceEndpoint: ftp://x", ""),
+    ("aid", "featureGates: {APIServerIdentity: false}", ""),
+    (
+        "uvipflagcfg",
+        "featureGates: {APIServerIdentity: false}",
+        "--feature-gates=UnknownVersionInteroperabilityProxy=true",
+    ),
+    ("log_fmtnum", "logging: {format: 5}", ""),
+    ("log_verbstr", "logging: {verbosity: '2'}", ""),
+    ("log_verbneg", "logging: {verbosity: -1}", ""),
+    ("log_flushbad", "logging: {flushFrequency: 1x}", ""),
+    ("log_flushbool", "logging: {flushFrequency: true}", ""),
+    ("log_flushfloat", "logging: {flushFrequency: 1.5}", ""),
+    ("log_flushlist", "logging: {flushFrequency: [1]}", ""),
+    ("log_flushmap", "logging: {flushFrequency: {a: 1}}", ""),
+    ("log_flushneg", "logging: {flushFrequency: -1}", ""),
+    ("log_flushnegs", "logging: {flushFrequency: -1s}", ""),
+    ("log_vmodstr", "logging: {vmodule: a=1}", ""),
+    ("log_vmodmap", "logging: {vmodule: {a: 1}}", ""),
+    ("log_vmodelem", "logging: {vmodule: [a]}", ""),
+    ("log_vmodempty", "logging: {vmodule: [{}]}", ""),
+    ("log_vmodpat", "logging: {vmodule: [{filePattern: 5}]}", ""),
+    ("log_vmodverb", "logging: {vmodule: [{filePattern: a, verbosity: x}]}", ""),
+    ("log_vmodeq", "logging: {vmodule: [{filePattern: a=b, verbosity: 1}]}", ""),
+    ("log_opts", "logging: {options: 5}", ""),
+    ("log_optjson", "logging: {options: {json: 5}}", ""),
+    ("log_buf", "logging: {options: {json: {infoBufferSize: 5x}}}", ""),
+    ("log_bufbool", "logging: {options: {json: {infoBufferSize: true}}}", ""),
+    ("log_buflist", "logging: {options: {json: {infoBufferSize: [1]}}}", ""),
+    ("log_bufset", "logging: {options: {json: {infoBufferSize: 5Mi}}}", ""),
+    ("txtbuf", "logging: {options: {text: {infoBufferSize: 5Mi}}}", ""),
+    ("log_split", "logging: {options: {json: {splitStream: x}}}", ""),
+    ("log_str", "logging: text", ""),
+    ("tr_str", "tracing: x", ""),
+    ("tr_ep", "tracing: {endpoint: 5}", ""),
+    ("tr_rate", "tracing: {samplingRatePerMillion: x}", ""),
+    ("tr_rateneg", "tracing: {samplingRatePerMillion: -5}", ""),
+    ("tr_ratebig", "tracing: {samplingRatePerMillion: 2000000}", ""),
+    ("tr_scheme", "tracing: {endpoint: 'http://x:1'}", ""),
+    ("taintkeynum", "registerWithTaints: [{key: a}, {key: 5}]", ""),
 ];
 
 /// Recorded cases whose configuration file is given completely: the name in the recording, and the file.
@@ -110,15 +199,21 @@ const TRIED_FILES: [(&str, &str); 6] = [
     ),
 ];
 
+/// Returns the last line of the kubelet in a recorded case, without backslashes and paths.
+pub fn recorded_line(case: &str) -> String {
+    let text = fs::read_to_string(recording("kubelet-start-tried-1.36.2.json")).unwrap();
+    let tried: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let found = tried.iter().find(|tried| tried["case"] == case);
+    without_marks(found.unwrap_or_else(|| panic!("{case}"))["line"].as_str().unwrap())
+}
+
 /// Removes backslashes and paths, which differ between a message and the log.
-fn without_marks(text: &str) -> String {
+pub fn without_marks(text: &str) -> String {
     text.replace(['\\', '…'], "").replace("/etc/kubelet/c.yaml", "PATH").trim_end_matches('\'').to_owned()
 }
 
 #[test]
 fn each_recorded_error_has_the_message_of_the_kubelets_log() {
-    let text = fs::read_to_string(recording("kubelet-start-tried-1.36.2.json")).unwrap();
-    let tried: Vec<Value> = serde_json::from_str(&text).unwrap();
     let good = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
     let off = "failCgroupV1: false\n";
     let cases = TRIED.iter().map(|(case, lines, flags)| {
@@ -127,11 +222,10 @@ fn each_recorded_error_has_the_message_of_the_kubelets_log() {
     });
     let files = TRIED_FILES.iter().map(|(case, text)| (*case, (*text).to_owned(), ""));
     for (case, config, flags) in cases.chain(files) {
-        let line = tried.iter().find(|tried| tried["case"] == case).unwrap()["line"].as_str().unwrap();
+        let line = recorded_line(case);
         let found = findings(&config, flags);
         let reasons: Vec<String> =
             found.iter().filter_map(|finding| finding.kubelet_reason.as_deref()).map(without_marks).collect();
-        let line = without_marks(line);
         let is_in_log = |reason: &String| {
             let start = "failed to validate kubelet configuration, error: ";
             line.contains(reason.strip_prefix(start).unwrap_or(reason))
@@ -142,17 +236,126 @@ fn each_recorded_error_has_the_message_of_the_kubelets_log() {
 
 #[test]
 fn a_missing_file_or_directory_has_the_message_of_the_kubelets_log() {
-    let text = fs::read_to_string(recording("kubelet-start-tried-1.36.2.json")).unwrap();
-    let tried: Vec<Value> = serde_json::from_str(&text).unwrap();
     for (case, is_drop_in) in [("noconfig", false), ("configdir", true)] {
-        let line = tried.iter().find(|tried| tried["case"] == case).unwrap()["line"].as_str().unwrap();
+        let line = recorded_line(case);
         let missing =
             ConfigFile { path: Arc::from("PATH"), content: Err(ConfigFileError::Missing), is_drop_in };
         let settings = StartSettings { files: vec![missing], ..StartSettings::default() };
         let found = settings_findings(&settings, TargetKubelet::upstream("1.36")).findings;
         let reason = without_marks(found[0].kubelet_reason.as_deref().unwrap());
-        assert!(without_marks(line).contains(&reason), "{line}\n{reason}");
+        assert!(line.contains(&reason), "{line}\n{reason}");
     }
+}
+
+/// Returns the kubelet's messages in the errors of a kubelet 1.36 on this node, without backslashes and paths.
+fn errors_on(node: NodeFacts, config: &str, flags: &str) -> Vec<String> {
+    let resources =
+        NodeResources { has_known_defaults: true, has_config_file: true, ..NodeResources::default() };
+    let settings = StartSettings {
+        arguments: crate::host::shell_words(flags),
+        files: vec![file(&format!(
+            "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n{config}"
+        ))],
+        cgroups: Some(CgroupVersion::V2),
+        node: Some(NodeFacts { resources, ..node }),
+    };
+    let findings = settings_findings(&settings, TargetKubelet::upstream("1.36")).findings;
+    errors(&findings)
+        .iter()
+        .map(|finding| without_marks(finding.kubelet_reason.as_deref().unwrap_or_default()))
+        .collect()
+}
+
+#[test]
+fn a_fault_of_the_node_has_the_message_of_the_kubelets_log() {
+    let named = |path: &str, is_missing| Some(NamedFile { path: format!("/etc/kubelet/{path}"), is_missing });
+    let client = |kubeconfig, bootstrap| NodeFacts {
+        client: Some(ClientFiles { kubeconfig, bootstrap }),
+        ..NodeFacts::default()
+    };
+    let standalone = || client(None, None);
+    let images = |socket: &str, is_there| NodeFacts {
+        image_socket: Some((socket.to_owned(), is_there)),
+        ..NodeFacts::default()
+    };
+    let cpus = |list: &str| NodeFacts { online_cpus: Some(list.to_owned()), ..NodeFacts::default() };
+    let missing = || named("none.conf", true);
+    let (reserved, rotated) = ("reservedSystemCPUs: 0-99", "rotateCertificates: true");
+    let images_text = "imageServiceEndpoint: unix:///etc/kubelet/none.sock";
+    let allowed = "authorization: {mode: AlwaysAllow}";
+    let anonymous = "authentication: {webhook: {enabled: false}}";
+    for (case, node, config) in [
+        ("cpus99", cpus("0-1"), reserved),
+        ("deadimage", images("/etc/kubelet/none.sock", false), images_text),
+        ("kubeconfig", client(missing(), None), ""),
+        ("kubeconfigrot", client(missing(), None), rotated),
+        ("boot_missing", client(missing(), named("noboot.conf", true)), ""),
+        ("webhook", standalone(), allowed),
+        ("webhookauthz", standalone(), anonymous),
+    ] {
+        let found = errors_on(node, config, "");
+        let line = recorded_line(case);
+        assert!(found.len() == 1 && line.contains(&found[0]), "{case}: {line}\n{found:#?}");
+    }
+    for (node, config) in [
+        (cpus("0-127"), reserved),
+        (cpus("0-63,99"), "reservedSystemCPUs: 1,99"),
+        (images("/etc/kubelet/none.sock", true), images_text),
+        (client(missing(), named("boot.conf", false)), ""),
+        (client(named("kubelet.conf", false), named("noboot.conf", true)), ""),
+        (standalone(), "authorization: {mode: AlwaysAllow}\nauthentication: {webhook: {enabled: false}}"),
+        (client(named("kubelet.conf", false), None), "authorization: {mode: Webhook}"),
+    ] {
+        assert_eq!(errors_on(node, config, ""), [""; 0], "{config}");
+    }
+}
+
+#[test]
+fn settings_that_the_kubelet_accepts_have_no_error() {
+    let good = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfailCgroupV1: false\n";
+    for (config, flags) in [
+        ("registerWithTaints: [{key: a}]", ""),
+        ("registerWithTaints: [{key: a, effect: Foo}]", "--register-with-taints=a:NoSchedule,b-"),
+        ("evictionSoft: {memory.available: 0%, nodefs.available: 100%}", ""),
+        ("evictionSoft: {memory.available: 10%}\nevictionSoftGracePeriod: {memory.available: 1m}", ""),
+        ("containerRuntimeEndpoint: UNIX:///run/c.sock\nimageServiceEndpoint: /run/i.sock", ""),
+        ("tlsMinVersion: VersionTLS10", ""),
+        ("logging: {flushFrequency: 0, vmodule: [{filePattern: a, verbosity: 1}]}", ""),
+        ("logging: {flushFrequency: 0s, format: ''}\ntracing: {}", ""),
+        ("tracing: {endpoint: 'localhost:4317', samplingRatePerMillion: 1000000}", ""),
+        ("featureGates: {AllBeta: false}", ""),
+        ("featureGates: {AllAlpha: true}", ""),
+        ("logging: {options: {json: {infoBufferSize: 5Mi}}}\nfeatureGates: {LoggingAlphaOptions: true}", ""),
+        ("memoryManagerPolicy: Static", "--reserved-memory=0:memory=100Mi"),
+        (
+            "memoryManagerPolicy: Static\nsystemReserved: {memory: 500Mi}\nreservedMemory: [{numaNode: 0, limits: {memory: 600Mi}}]",
+            "",
+        ),
+    ] {
+        let found = findings(&format!("{good}{config}\n"), flags);
+        assert!(errors(&found).is_empty(), "{config} {flags}: {found:#?}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_decoded_hides_what_the_defaults_would_refuse() {
+    let good = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+    let ids = |config: &str, flags: &str| -> Vec<(StartCheck, Confidence)> {
+        findings(config, flags).iter().map(|finding| (finding.id, finding.confidence)).collect()
+    };
+    let with = |lines: &str| format!("{good}{lines}\n");
+    let certain = |check| (check, Confidence::Certain);
+    assert_eq!(ids(&with(""), ""), [certain(StartCheck::CgroupV1)]);
+    for (config, check) in [
+        (with("failCgroupV1: false\nmaxPods: [1"), StartCheck::ConfigNotYaml),
+        (with("failCgroupV1: 'false'"), StartCheck::WrongType),
+        ("failCgroupV1: false\nkind: KubeletConfiguration\n".to_owned(), StartCheck::ConfigOfOtherKind),
+    ] {
+        assert_eq!(ids(&config, ""), [certain(check)], "{config}");
+    }
+    // A flag overrides the file, whatever the file contains.
+    let by_flag = ids(&with("maxPods: [1"), "--fail-cgroupv1=true");
+    assert_eq!(by_flag[1], (StartCheck::CgroupV1, Confidence::Likely));
 }
 
 #[test]
@@ -172,6 +375,8 @@ fn the_recorded_configurations_that_the_kubelet_refused_are_refused_with_the_sam
             "value failed to parse",
             "quantities must match",
             "[cpumanager]",
+            "failed to create kubelet",
+            "Node Allocatable",
         ];
         let is_late = |finding: &&StartFinding| {
             finding.id == StartCheck::RefusedAtStart

@@ -6,8 +6,9 @@
 use super::catalogue::StartCheck;
 
 /// Texts that occur only in the last message of a kubelet that exits.
-const EXIT_TEXTS: [&str; 7] = [
+const EXIT_TEXTS: [&str; 8] = [
     "\"command failed\" err=",
+    "\"Failed to register CRI auth plugins\" err=",
     "panic: failed to ",
     "\"Failed to start ContainerManager\" err=",
     "\"Failed to start cAdvisor\" err=",

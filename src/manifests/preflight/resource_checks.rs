@@ -12,7 +12,6 @@ use super::finding::StartFinding;
 use super::node_resources::{DiskUse, KubeletPort, LimitUse, NodeResources, PORTS, UsedDisk};
 use super::settings::{MergedSettings, Origin};
 use crate::manifests::quantity::Quantity;
-use crate::manifests::tree::ManifestNode;
 use crate::report::{Confidence, Severity};
 
 /// The eviction thresholds for disks that a kubelet has if evictionHard is not set
@@ -226,11 +225,7 @@ impl ResourceJudge<'_> {
             let text = placed.value.as_str()?;
             return Some((Threshold::parse(text)?, text.to_owned(), placed.origin.clone()));
         }
-        // If evictionHard is set, even to an empty mapping, no default applies.
-        let is_replaced = self.settings.entries("evictionHard").next().is_some()
-            || self.settings.node("evictionHard").is_some_and(|placed| !ManifestNode::is_null(&placed.value));
-        let merges = self.settings.is_on("mergeDefaultEvictionSettings", false);
-        if !self.resources.has_known_defaults || (is_replaced && !merges) {
+        if !self.resources.has_known_defaults || !self.settings.keeps_default_thresholds() {
             return None;
         }
         let (_, text) = DEFAULT_THRESHOLDS.iter().find(|(known, _)| *known == signal)?;

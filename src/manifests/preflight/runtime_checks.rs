@@ -36,6 +36,9 @@ pub fn check(
             || node.inotify.as_ref().is_some_and(InotifyUse::is_exhausted);
         findings.extend(unreached(socket, *is_there, refusal, has_cause));
     }
+    if let Some((socket, is_there)) = &node.image_socket {
+        findings.extend(unreached_images(socket, *is_there, node.image_refusal.as_ref(), settings));
+    }
     let is_served = answer.is_some_and(|answer| answer.version.is_ok());
     if let Some(fault) = node.containerd.as_ref().and_then(|config| config.fault.as_ref()) {
         findings.push(containerd_finding(fault, is_served));
@@ -68,18 +71,8 @@ fn unreached(
     refusal: Option<&cri::Error>,
     has_cause: bool,
 ) -> Option<StartFinding> {
-    let validate = |why: &str| {
-        format!(
-            "failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \
-             \"unix://{socket}\": rpc error: {why}"
-        )
-    };
-    let dialing = |why: &str| {
-        validate(&format!(
-            "code = Unavailable desc = connection error: desc = \"transport: Error while dialing: dial unix {socket}: \
-             connect: {why}\""
-        ))
-    };
+    let validate = |why: &str| validation_error("runtime", socket, why);
+    let dialing = |why: &str| validate(&dial_error(socket, why));
     let missing = |message: String| {
         StartFinding::new(StartCheck::RuntimeSocketMissing, message)
             .on("containerRuntimeEndpoint")
@@ -114,6 +107,48 @@ fn unreached(
         }
         _ => None,
     }
+}
+
+/// Returns the kubelet's message about a `service` of the runtime that it cannot use.
+fn validation_error(service: &str, socket: &str, why: &str) -> String {
+    format!(
+        "failed to run Kubelet: validate service connection: validate CRI v1 {service} API for endpoint \
+         \"unix://{socket}\": rpc error: {why}"
+    )
+}
+
+/// Returns the kubelet's words about a socket that it cannot connect to.
+fn dial_error(socket: &str, why: &str) -> String {
+    format!(
+        "code = Unavailable desc = connection error: desc = \"transport: Error while dialing: dial unix {socket}: \
+         connect: {why}\""
+    )
+}
+
+/// Creates the finding about an image service on whose socket nobody listens.
+fn unreached_images(
+    socket: &str,
+    is_there: bool,
+    refusal: Option<&cri::Error>,
+    settings: &MergedSettings,
+) -> Option<StartFinding> {
+    let (message, why) = match refusal {
+        _ if !is_there => (format!("the socket {socket} does not exist"), "no such file or directory"),
+        Some(cri::Error::NoSuchSocket { .. } | cri::Error::Refused { .. }) => {
+            (format!("no process listens on the socket {socket}"), "connection refused")
+        }
+        _ => return None,
+    };
+    let path = "imageServiceEndpoint";
+    Some(
+        StartFinding::new(StartCheck::ImageServiceMissing, message)
+            .at(&settings.origin(path))
+            .on(path)
+            .with_reason(validation_error("image", socket, &dial_error(socket, why)))
+            .with_fix(
+                "start the image service, or remove imageServiceEndpoint: the runtime's own is the default",
+            ),
+    )
 }
 
 /// Returns the finding about an error in containerd's configuration. If the running containerd serves the CRI

@@ -39,6 +39,9 @@ pub struct ValueWithOrigin<T> {
 #[derive(Debug, Default)]
 pub struct MergedSettings {
     values: BTreeMap<String, ValueWithOrigin<ManifestNode>>,
+    /// Whether settings may be missing: a file or a value in it could not be decoded, or the kubelet is built into another
+    /// program, which sets values that nobody sees. Then nothing is known of a setting that is not here.
+    pub is_incomplete: bool,
 }
 
 /// Whether a field with this Go type is a free mapping: a mapping with any keys, which is merged key by key.
@@ -87,6 +90,12 @@ impl MergedSettings {
         }
     }
 
+    /// Removes a value that has the wrong type.
+    pub fn forget(&mut self, path: &str) {
+        self.values.remove(path);
+        self.is_incomplete = true;
+    }
+
     /// Adds the values of the command line, which override the values of the files.
     pub fn add_flags(&mut self, flags: &[FlagUse]) {
         for flag in flags {
@@ -112,6 +121,8 @@ impl MergedSettings {
                 }
                 continue;
             }
+            // The flag overrides the files, also with a value that plegctl does not read.
+            self.values.remove(path);
             if let Some(value) = flag_value(text, known.kind, field.go_type) {
                 let value = ManifestNode::new(Position::START, value);
                 self.values.insert(path.to_owned(), ValueWithOrigin { value, origin });
@@ -181,6 +192,13 @@ impl MergedSettings {
         self.values.get(path)
     }
 
+    /// Whether the kubelet's default thresholds of evictionHard apply. If evictionHard is set, even to an empty mapping,
+    /// they do not, unless the settings merge them.
+    pub fn keeps_default_thresholds(&self) -> bool {
+        let is_set = self.is_set("evictionHard") || self.entries("evictionHard").next().is_some();
+        !is_set || self.is_on("mergeDefaultEvictionSettings", false)
+    }
+
     /// Returns the keys and values of a free mapping, sorted by key.
     pub fn entries<'a>(
         &'a self,
@@ -192,6 +210,14 @@ impl MergedSettings {
             Some((key, setting))
         })
     }
+}
+
+/// Returns the scheme of a URL in lower case, if the URL has one (`getScheme` in Go's `net/url`).
+pub fn url_scheme(url: &str) -> Option<String> {
+    let (scheme, _) = url.split_once(':')?;
+    let is_scheme = scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+    is_scheme.then(|| scheme.to_ascii_lowercase())
 }
 
 /// Returns the setting of a file. Its position is the value's position; for a list or a mapping, the key's position.

@@ -8,6 +8,7 @@
 //!   table on. A name with `?` has a change in 1.37 that was read in release notes and not in the code.
 //! * `[flags]`: a name, the type of its value, the configuration field that it sets (`.` for none), and its changes: `+`
 //!   known, `d` deprecated, `-` unknown.
+//! * `[needs]`: a gate, the releases (`35` from 1.35 on, `35-35` only 1.35), and the gates that must be on if it is on.
 //! * `[fields]`: a path, its Go type and the first minor release that knows the field.
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ pub const NEWEST: u8 = *RELEASES.end();
 pub struct Tables {
     gates: HashMap<&'static str, Gate>,
     flags: HashMap<&'static str, Flag>,
+    needs: Vec<GateNeed>,
     fields: Vec<Field>,
     /// The index of each path in `fields`.
     paths: HashMap<&'static str, usize>,
@@ -62,6 +64,17 @@ pub enum Stage {
     Ga,
     /// Still known, but a later release removes it.
     Deprecated,
+}
+
+/// A gate that may be on only if other gates are on too.
+#[derive(Debug)]
+pub struct GateNeed {
+    /// The gate.
+    pub gate: &'static str,
+    /// The other gates.
+    pub needed: Vec<&'static str>,
+    /// The minor releases that have this rule.
+    releases: RangeInclusive<u8>,
 }
 
 /// The history of a flag.
@@ -121,8 +134,13 @@ impl Tables {
     }
 
     fn parse(text: &'static str) -> Self {
-        let mut tables =
-            Self { gates: HashMap::new(), flags: HashMap::new(), fields: Vec::new(), paths: HashMap::new() };
+        let mut tables = Self {
+            gates: HashMap::new(),
+            flags: HashMap::new(),
+            needs: Vec::new(),
+            fields: Vec::new(),
+            paths: HashMap::new(),
+        };
         let mut section = "";
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let mut words = line.split(' ');
@@ -139,6 +157,13 @@ impl Tables {
                     let field = words.next().filter(|field| *field != ".");
                     let history = History(words.map(|word| change(word, flag_state)).collect());
                     tables.flags.insert(name, Flag { kind, field, history });
+                }
+                "[needs]" => {
+                    let (first, last) = words
+                        .next()
+                        .map_or(("", ""), |releases| releases.split_once('-').unwrap_or((releases, "")));
+                    let releases = first.parse().unwrap_or(0)..=last.parse().unwrap_or(u8::MAX);
+                    tables.needs.push(GateNeed { gate: name, needed: words.collect(), releases });
                 }
                 _ => {
                     let go_type = words.next().unwrap_or_default();
@@ -158,6 +183,11 @@ impl Tables {
     /// Returns the gate with this name, if any release in the tables knows the gate.
     pub fn gate(&self, name: &str) -> Option<&Gate> {
         self.gates.get(name)
+    }
+
+    /// Returns the gates that a release accepts only together with other gates.
+    pub fn needs_of(&self, release: KubeletVersion) -> impl Iterator<Item = &GateNeed> {
+        self.needs.iter().filter(move |need| need.releases.contains(&release.minor()))
     }
 
     /// Returns the flag with this name (without dashes), if any release in the tables knows the flag.
@@ -266,7 +296,8 @@ mod tests {
     fn each_release_has_the_expected_numbers_of_gates_flags_and_fields() {
         let gates = [154, 162, 168, 167, 179, 191, 208, 218, 242, 244];
         let flags = [153, 153, 154, 152, 152, 152, 150, 149, 149, 131];
-        let fields = [144, 145, 151, 152, 155, 160, 160, 160, 162, 163];
+        // The two fields of an element of logging.vmodule are not in the kubelet's own list of fields.
+        let fields = [144, 145, 151, 152, 155, 160, 160, 160, 162, 163].map(|count| count + 2);
         let tables = Tables::get();
         for (index, minor) in RELEASES.enumerate() {
             let of_release = release(minor);

@@ -5,11 +5,14 @@ use std::fmt::Display;
 
 use super::catalogue::StartCheck;
 use super::finding::StartFinding;
-use super::gates::GateSetting;
+use super::gates::{self, GateSetting};
 use super::release::TargetKubelet;
-use super::settings::{MergedSettings, Origin};
-use super::tables::{Stage, Tables};
-use crate::kubelet::{GoDuration, KubeletVersion};
+use super::settings::{MergedSettings, Origin, url_scheme};
+use crate::kubelet::{GoDuration, KubeletVersion, go_nanoseconds};
+use crate::manifests::quantity::Quantity;
+use crate::manifests::reader::json_text;
+use crate::manifests::tree::ManifestNode;
+use crate::manifests::validate::names;
 
 /// The cgroup version of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +38,9 @@ pub fn validate(
     validator.check_choices();
     validator.check_logs();
     validator.check_gated_fields();
+    validator.check_taints();
+    validator.check_tracing();
+    validator.check_logging();
     validator.check_other_fields();
     if let Some(version) = cgroups {
         validator.check_cgroups(version);
@@ -117,17 +123,7 @@ impl Validation<'_> {
 
     /// Returns whether a feature gate is on; `None` if this release does not know the gate.
     fn gate(&self, name: &str) -> Option<bool> {
-        let state = Tables::get().gate(name)?.history.state(self.release)?;
-        let last = |name: &str| self.gates.iter().rev().find(|gate| gate.name == name).map(|gate| gate.on);
-        if state.locked {
-            return Some(state.default);
-        }
-        let group = match state.stage {
-            Stage::Alpha => last("AllAlpha"),
-            Stage::Beta => last("AllBeta"),
-            Stage::Ga | Stage::Deprecated => None,
-        };
-        Some(last(name).or(group).unwrap_or(state.default))
+        gates::is_on(self.gates, name, self.release)
     }
 
     /// Whether this release knows a feature gate and the gate is off.
@@ -564,23 +560,107 @@ impl Validation<'_> {
                 ));
             }
         }
-        if let Some(found) = self
-            .settings
-            .non_empty("logging.format")
-            .filter(|found| !matches!(found.value.as_str(), "text" | "json"))
-        {
-            let reason = format!(
-                "initialize logging: logging.format: Invalid value: {:?}: Unsupported log format",
-                found.value
-            );
-            let message =
-                format!("the log format is {:?}, but the kubelet knows only text and json", found.value);
-            self.findings.push(
-                StartFinding::new(StartCheck::ValueRefused, message)
-                    .at(&found.origin)
-                    .on("logging.format")
-                    .with_reason(reason),
-            );
+    }
+
+    /// Checks the taints of the node.
+    fn check_taints(&mut self) {
+        const PATH: &str = "registerWithTaints";
+        let Some(found) = self.settings.node(PATH) else { return };
+        for taint in found.value.as_list().unwrap_or_default() {
+            let part = |key: &str| taint.get(key).and_then(ManifestNode::as_str).unwrap_or_default();
+            let (key, value, effect) = (part("key"), part("value"), part("effect"));
+            let is_valid = names::qualified(key).is_none()
+                && names::label_value(value).is_none()
+                && matches!(effect, "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute");
+            if !is_valid {
+                let text = format!("invalid taint: {{{key} {value} {effect} <nil>}}");
+                self.refuse(StartCheck::ValueRefused, PATH, &text);
+            }
+            if taint.get("timeAdded").is_some_and(|time| !time.is_null()) {
+                self.invalid(PATH, "taint.TimeAdded is not nil");
+            }
+        }
+    }
+
+    /// Checks where and how often the kubelet sends traces.
+    fn check_tracing(&mut self) {
+        // With the gate off, releases up to 1.34 refuse the settings without reading them.
+        if self.is_off("KubeletTracing") {
+            return;
+        }
+        let path = "tracing.samplingRatePerMillion";
+        let rate = self.settings.int(path).map_or(0, |found| found.value);
+        let why = match rate {
+            ..0 => Some("sampling rate must be positive"),
+            0..=1_000_000 => None,
+            _ => Some("sampling rate per million must be less than or equal to one million"),
+        };
+        if let Some(why) = why {
+            self.refuse(StartCheck::ValueRefused, path, &format!("{path}: Invalid value: {rate}: {why}"));
+        }
+        let path = "tracing.endpoint";
+        let Some(found) = self.settings.text(path) else { return };
+        let endpoint =
+            if found.value.contains("//") { found.value } else { format!("dns://{}", found.value) };
+        let scheme = url_scheme(&endpoint).unwrap_or_default();
+        if !matches!(scheme.as_str(), "dns" | "unix" | "unix-abstract") {
+            self.refuse(StartCheck::ValueRefused, path, &format!(
+                "{path}: Invalid value: {endpoint:?}: unsupported scheme: {scheme}.  Options are none, dns, unix, or unix-abstract.  See https://github.com/grpc/grpc/blob/master/doc/naming.md"
+            ));
+        }
+    }
+
+    /// Adds a finding about a value for which the kubelet does not initialize its log. `text` is the kubelet's message.
+    fn refuse_log(&mut self, check: StartCheck, path: &str, text: &str) {
+        let finding = StartFinding::new(check, text)
+            .at(&self.settings.origin(path))
+            .on(path)
+            .with_reason(format!("initialize logging: {text}"));
+        self.findings.push(finding);
+    }
+
+    /// Checks the settings of the kubelet's own log.
+    fn check_logging(&mut self) {
+        let format = self.settings.non_empty("logging.format").map(|found| found.value);
+        if let Some(format) = format.as_deref().filter(|format| !matches!(*format, "text" | "json")) {
+            let text = format!("logging.format: Invalid value: {format:?}: Unsupported log format");
+            self.refuse_log(StartCheck::ValueRefused, "logging.format", &text);
+        }
+        let path = "logging.flushFrequency";
+        let frequency = self.settings.node(path).and_then(|found| match found.value.as_str() {
+            Some(text) => go_nanoseconds(text)
+                .ok()
+                .filter(|value| *value < 0)
+                .map(|value| format!("\"{}\"", go_text(value))),
+            None => found.value.as_int().filter(|value| *value < 0).map(|value| value.to_string()),
+        });
+        if let Some(value) = frequency.filter(|_| self.release.at_least(35)) {
+            let text = format!("{path}: Invalid value: {value}: Must be greater than zero");
+            self.refuse_log(StartCheck::ValueRefused, path, &text);
+        }
+        let path = "logging.vmodule";
+        let modules = self.settings.node(path).and_then(|found| found.value.as_list()).unwrap_or_default();
+        if !modules.is_empty() && format.is_some_and(|format| format != "text") {
+            let text = format!("{path}: Forbidden: Only supported for text log format");
+            self.refuse_log(StartCheck::ValuesContradict, path, &text);
+        }
+        for (index, module) in modules.iter().enumerate() {
+            let why = match module.get("filePattern").and_then(ManifestNode::as_str).unwrap_or_default() {
+                "" => "Required value: File pattern must not be empty".to_owned(),
+                pattern if pattern.contains(['=', ',']) => {
+                    format!("Invalid value: {pattern:?}: File pattern must not contain equal sign or comma")
+                }
+                _ => continue,
+            };
+            self.refuse_log(StartCheck::ValueRefused, path, &format!("{path}[{index}]: {why}"));
+        }
+        for path in ["logging.options.text.infoBufferSize", "logging.options.json.infoBufferSize"] {
+            let size = self.settings.node(path).map(|found| json_text(&found.value).replace('"', ""));
+            let is_set = size.is_some_and(|size| Quantity::parse(&size).is_ok_and(|size| !size.is_zero()));
+            if is_set && self.is_off("LoggingAlphaOptions") {
+                let text = format!("{path}: Forbidden: Feature LoggingAlphaOptions is disabled");
+                self.refuse_log(StartCheck::NeedsGate, path, &text);
+            }
         }
     }
 
@@ -624,9 +704,13 @@ impl Validation<'_> {
 
 /// Formats a duration in braces, as Go prints a structure that contains a duration.
 fn braced(nanoseconds: i64) -> String {
+    format!("{{{}}}", go_text(nanoseconds))
+}
+
+/// Formats a duration as Go does.
+fn go_text(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
-    let text = GoDuration(std::time::Duration::from_nanos(nanoseconds.unsigned_abs()));
-    format!("{{{sign}{text}}}")
+    format!("{sign}{}", GoDuration(std::time::Duration::from_nanos(nanoseconds.unsigned_abs())))
 }
 
 /// Formats a float like Go's `%v`: from a million on with an exponent of at least two digits.

@@ -9,7 +9,7 @@ mod containers;
 mod env;
 mod meta;
 mod mounts;
-mod names;
+pub(super) mod names;
 mod pod_context;
 mod ports;
 mod probes;
