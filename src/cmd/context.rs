@@ -217,28 +217,45 @@ impl Context {
         threads::with_time_limit_if_possible(FILE_TIME_LIMIT, work).map_err(left_out).ok()
     }
 
-    /// Returns the release of the kubelet on this node from its metrics, if its read-only port is open.
+    /// Returns the release of the kubelet on this node, if its metrics or its program show it.
     pub async fn kubelet_release(&self) -> Option<KubeletVersion> {
+        self.release_and_source().await.map(|(release, _)| release)
+    }
+
+    async fn release_and_source(&self) -> Option<(KubeletVersion, &'static str)> {
+        match self.release_by_metrics().await {
+            Some(release) => Some((release, "the metrics of this node's kubelet")),
+            None => Some((self.release_by_program().await?, "the program of this node's kubelet")),
+        }
+    }
+
+    /// Returns the release from the kubelet's metrics, if its read-only port is open.
+    async fn release_by_metrics(&self) -> Option<KubeletVersion> {
         let port = self.read_only_port()?;
         let url = format!("http://127.0.0.1:{port}/metrics");
         let answer = http::get(&url, METRICS_TIME_LIMIT).await.ok().filter(|answer| answer.status == 200)?;
         KubeletVersion::parse(&Metrics::parse(&answer.text()).ok()?.version?).ok()
     }
 
+    async fn release_by_program(&self) -> Option<KubeletVersion> {
+        let kubelet = self.kubelet().filter(|_| self.is_live())?.clone();
+        let read = threads::blocking(move || kubelet.program_release());
+        tokio::time::timeout(FILE_TIME_LIMIT, read).await.ok()?.ok()?
+    }
+
     /// Returns the kubelet release that a command assumes, and its source: `named` is the value of `--kubelet-version`.
     pub async fn release_or_default(&self, named: Option<KubeletVersion>) -> (KubeletVersion, &'static str) {
-        if let Some(version) = named {
-            return (version, "--kubelet-version");
-        }
-        match self.kubelet_release().await {
-            Some(version) => (version, "the metrics of this node's kubelet"),
-            None => (KubeletVersion::CONFIRMED, "the newest confirmed"),
+        match named {
+            Some(version) => (version, "--kubelet-version"),
+            None => {
+                self.release_and_source().await.unwrap_or((KubeletVersion::CONFIRMED, "the newest confirmed"))
+            }
         }
     }
 
     /// Like [`Self::release_or_default`], for a command without an event loop.
     pub fn assumed_release(&self, named: Option<KubeletVersion>) -> KubeletVersion {
-        if named.is_some() || self.read_only_port().is_none() {
+        if named.is_some() || !self.is_live() {
             return named.unwrap_or(KubeletVersion::CONFIRMED);
         }
         block_on(self.release_or_default(None)).map_or(KubeletVersion::CONFIRMED, |(release, _)| release)

@@ -280,7 +280,9 @@ impl Error {
                 "check files instead: plegctl preflight --config /var/lib/kubelet/config.yaml \
                  --kubelet-version VERSION"
             }
-            Self::NoRelease => "name it with --kubelet-version VERSION or --upgrade-to VERSION",
+            Self::NoRelease => {
+                "neither metrics nor the program show it; name it with --kubelet-version VERSION or --upgrade-to VERSION"
+            }
             Self::NothingInspected => "--inspect all makes them",
             Self::StdinTwice => "give one of them as a file",
             Self::StealsEvents(_) => {

@@ -47,7 +47,7 @@ pub struct PreflightArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     upgrade_to: Option<KubeletVersion>,
 
-    /// The release that runs now, such as 1.34 [default: this node's kubelet's, if its metrics report it]
+    /// The release that runs now, such as 1.34 [default: this node's kubelet's, if its metrics or its program show it]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 

@@ -29,6 +29,7 @@ pub(crate) mod pod_status;
 mod process;
 #[cfg(feature = "cli")]
 mod proxy;
+mod program;
 mod release;
 mod settings;
 pub(crate) mod timing;

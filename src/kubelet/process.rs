@@ -6,6 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::KubeletVersion;
+use super::program::release_of_program;
 use super::settings::{KubeletSettings, Setting};
 use crate::host::proc::{
     Disqualification, KubeletCandidate, KubeletChoice, ProcSample, Process, ProcessStat, ProcessTrust, Role,
@@ -24,6 +26,8 @@ pub struct KubeletProcess {
     pub pid: u32,
     settings: KubeletSettings,
     certificate: Option<Vec<u8>>,
+    /// Its directory in the process table.
+    dir: Arc<KernelDir>,
 }
 
 impl fmt::Debug for KubeletProcess {
@@ -39,12 +43,18 @@ impl fmt::Debug for KubeletProcess {
 impl KubeletProcess {
     /// Reads the files of the kubelet's process. A read can wait for a disk forever, so call this in a thread that
     /// can be abandoned.
-    fn read(pid: u32, dir: &KernelDir, arguments: Arguments, host: &HostRoot) -> Self {
+    fn read(pid: u32, dir: KernelDir, arguments: Arguments, host: &HostRoot) -> Self {
         // A process in uninterruptible sleep has no arguments here: reading its command line could block.
         let cwd = if arguments.is_empty() { None } else { dir.link("cwd").ok() };
         let settings = KubeletSettings::read(arguments, cwd.as_deref(), host);
         let certificate = certificate(&settings, host);
-        Self { pid, settings, certificate }
+        Self { pid, settings, certificate, dir: Arc::new(dir) }
+    }
+
+    /// Reads the release of the kubelet from its program. A read can wait for a disk forever, so call this in a thread
+    /// that can be abandoned.
+    pub fn program_release(&self) -> Option<KubeletVersion> {
+        release_of_program(&self.dir.file("exe").ok()?)
     }
 
     /// Returns the certificate that the kubelet serves, as PEM; `None` if its file cannot be read.
@@ -100,7 +110,7 @@ impl Search {
             KubeletChoice::One(pid) => {
                 let chosen = qualified.into_iter().find(|qualified| qualified.candidate.pid == pid);
                 found.kubelet = chosen
-                    .map(|qualified| KubeletProcess::read(pid, &qualified.dir, qualified.arguments, host));
+                    .map(|qualified| KubeletProcess::read(pid, qualified.dir, qualified.arguments, host));
             }
             KubeletChoice::Several(pids) => found.refused.push(several(&pids)),
         }

@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use flate2::read::GzDecoder;
 use plegctl::cri::{Code, Rpc};
 use serde_json::Value;
 
@@ -174,6 +175,25 @@ fn a_release_is_needed_and_never_guessed() {
     assert!(output.stderr.contains("no kubelet runs here"), "{output}");
     let output = plegctl(&["preflight", "--config", "/no/such/file", "--kubelet-version", "1.36"]);
     assert_eq!(output.code, Some(2), "{output}");
+}
+
+#[test]
+fn the_release_of_a_running_kubelet_is_read_from_its_program_or_asked_for() {
+    let of = |program: &str| {
+        let node = node("/usr/bin/kubelet --config=/etc/k.yaml", "cgroup2", &[("etc/k.yaml", GOOD)]);
+        let packed = format!("{}/tests/recordings/{program}.gz", env!("CARGO_MANIFEST_DIR"));
+        let unpacked = node.path().join("kubelet");
+        let mut file = GzDecoder::new(fs::File::open(packed).unwrap());
+        std::io::copy(&mut file, &mut fs::File::create(&unpacked).unwrap()).unwrap();
+        symlink(&unpacked, node.path().join("proc/77/exe")).unwrap();
+        on_node(node.path(), &["-o", "json"])
+    };
+    let output = of("go-program");
+    assert_eq!((output.code, &report(&output)["release"]), (Some(0), &"1.35".into()), "{output}");
+    let output = of("go-program-trimpath");
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
+    assert!(output.stderr.contains("the release of the kubelet is not known"), "{output}");
+    assert!(output.stderr.contains("name it with --kubelet-version VERSION"), "{output}");
 }
 
 #[test]
