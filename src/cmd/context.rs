@@ -479,7 +479,8 @@ impl Context {
     }
 }
 
-/// Runs `work` on an event loop in this thread.
+/// Runs `work` on an event loop in this thread. What needs the event loop, such as a timer, must be created by `work`
+/// itself, not in the argument, which is evaluated before the event loop exists.
 pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Error> {
     let event_loop = new_event_loop()?;
     let answer = event_loop.block_on(work);

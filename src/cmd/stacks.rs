@@ -89,8 +89,8 @@ pub struct StacksArgs {
 
 /// Runs the command.
 pub fn run(arguments: &StacksArgs, context: &Context) -> Result<Exit, Error> {
-    let pause = |time| block_on(tokio::time::sleep(time));
-    let report = report(arguments, context, &host::proc(), &pause)?;
+    // Everything that waits is inside one event loop, because a timer can only be created there.
+    let report = block_on(report(arguments, context, &host::proc(), tokio::time::sleep))??;
     let wide = arguments.output == Output::Wide;
     let terminal = Context::terminal_size();
     arguments.output.print(&document(&report), |out| match terminal {
@@ -106,36 +106,34 @@ pub fn run(arguments: &StacksArgs, context: &Context) -> Result<Exit, Error> {
     Ok(if report.has_problem() { Exit::Bad } else { Exit::Good })
 }
 
-/// Waits for a duration; a test only records the duration.
-type Pause<'a> = &'a dyn Fn(Duration) -> Result<(), Error>;
-
-/// Judges the first dumps; if doubt remains, takes a second dump of each process that can give one.
-fn report(
+/// Judges the first dumps; if doubt remains, takes a second dump of each process that can give one. `pause` waits; in a
+/// test it only records for how long.
+async fn report(
     arguments: &StacksArgs,
     context: &Context,
     proc: &Path,
-    pause: Pause<'_>,
+    pause: impl AsyncFn(Duration),
 ) -> Result<StackReport, Error> {
     let known = all_signatures(arguments.signatures.as_deref())?;
     let mut taken = TakenDumps::default();
     let remote = arguments.remote.connect(context)?;
     if let Some(node) = &remote {
         if arguments.recorder_token.token_file.is_some() {
-            match block_on(recorded_dump(node, &arguments.recorder_token))?? {
+            match recorded_dump(node, &arguments.recorder_token).await? {
                 Some(report) => return Ok(report),
                 None => context.remark("the recorder has judged no goroutine dump; this is the kubelet's"),
             }
         }
-        taken.take_repeatable(RepeatableDump::Kubelet(node.kubelet()), context)?;
+        taken.take_repeatable(RepeatableDump::Kubelet(node.kubelet()), context).await?;
     }
     for source in &arguments.sources {
-        taken.take_named(source, context)?;
+        taken.take_named(source, context).await?;
     }
     if let Some(kubelet) = arguments.kubelet.api(context)? {
-        taken.take_repeatable(RepeatableDump::Kubelet(kubelet), context)?;
+        taken.take_repeatable(RepeatableDump::Kubelet(kubelet), context).await?;
     }
     if arguments.sources.is_empty() && remote.is_none() {
-        match taken.take_nodes_dumps(context, proc) {
+        match taken.take_nodes_dumps(context, proc).await {
             // The user requested the kubelet's dump, so the runtime's dump may be missing.
             Err(Error::NoStacks) if !taken.dumps.is_empty() => {}
             answer => answer?,
@@ -146,10 +144,10 @@ fn report(
         return Ok(first);
     }
     context.note(0, "note: a single dump proves nothing; a second one follows in 10s (--once prevents it)");
-    pause(SECOND_DUMP_PAUSE)?;
+    pause(SECOND_DUMP_PAUSE).await;
     let repeatable = std::mem::take(&mut taken.repeatable);
     for place in &repeatable {
-        if let Err(why) = taken.take(place, context) {
+        if let Err(why) = taken.take(place, context).await {
             context.note(0, &format!("note: no second dump: {why}"));
         }
     }
@@ -216,7 +214,7 @@ struct TakenDumps {
 
 impl TakenDumps {
     /// Takes the dumps of a source on the command line.
-    fn take_named(&mut self, source: &str, context: &Context) -> Result<(), Error> {
+    async fn take_named(&mut self, source: &str, context: &Context) -> Result<(), Error> {
         let found = match DumpLocation::parse(source) {
             DumpLocation::Stdin => {
                 dumps("stdin", io::stdin().lock(), &DumpOrigin::default(), &mut self.cuts)?
@@ -226,36 +224,36 @@ impl TakenDumps {
                 read_file(&path, opened, &mut self.cuts)?
             }
             DumpLocation::Socket(path) => {
-                return self.take_repeatable(RepeatableDump::Socket(path, source.to_owned()), context);
+                return self.take_repeatable(RepeatableDump::Socket(path, source.to_owned()), context).await;
             }
-            DumpLocation::Url(url) => return self.take_repeatable(RepeatableDump::Url(url), context),
+            DumpLocation::Url(url) => return self.take_repeatable(RepeatableDump::Url(url), context).await,
         };
         self.dumps.extend(found);
         Ok(())
     }
 
     /// Takes a first dump, and remembers its source for a second dump.
-    fn take_repeatable(&mut self, place: RepeatableDump, context: &Context) -> Result<(), Error> {
-        self.take(&place, context)?;
+    async fn take_repeatable(&mut self, place: RepeatableDump, context: &Context) -> Result<(), Error> {
+        self.take(&place, context).await?;
         self.repeatable.push(place);
         Ok(())
     }
 
     /// Takes a dump from a source. Only a kubelet gets the user's credential; a URL on the command line does not.
-    fn take(&mut self, place: &RepeatableDump, context: &Context) -> Result<(), Error> {
+    async fn take(&mut self, place: &RepeatableDump, context: &Context) -> Result<(), Error> {
         let timeout = context.timeout.unwrap_or(URL_TIMEOUT);
         let (name, pid, body) = match place {
             RepeatableDump::Socket(path, name) => {
-                let answer = block_on(sources::request_dump(path))?.map_err(|why| no_dump(name, &why))?;
+                let answer = sources::request_dump(path).await.map_err(|why| no_dump(name, &why))?;
                 (name.clone(), answer.pid, answer.body)
             }
             RepeatableDump::Url(source) => {
-                let answer = block_on(http::get(&sources::with_path(source), timeout))?;
+                let answer = http::get(&sources::with_path(source), timeout).await;
                 (source.clone(), None, body_of(answer, source)?)
             }
             RepeatableDump::Kubelet(kubelet) => {
                 let name = kubelet.url(sources::GOROUTINES);
-                let answer = block_on(kubelet.get(sources::GOROUTINES, timeout))?;
+                let answer = kubelet.get(sources::GOROUTINES, timeout).await;
                 let body = body_of(answer, &name)?;
                 (name, None, body)
             }
@@ -267,9 +265,9 @@ impl TakenDumps {
 
     /// Takes the dumps that this node, or the runtime that the user named, gives without a signal. Prints a note for
     /// a source that fails; fails if no source gives a dump.
-    fn take_nodes_dumps(&mut self, context: &Context, proc: &Path) -> Result<(), Error> {
+    async fn take_nodes_dumps(&mut self, context: &Context, proc: &Path) -> Result<(), Error> {
         let before = self.dumps.len();
-        let (found, daemon) = nodes_sources(context, proc)?;
+        let (found, daemon) = nodes_sources(context, proc).await?;
         for why in &found.refused {
             context.note(0, &format!("note: {why}"));
         }
@@ -277,7 +275,7 @@ impl TakenDumps {
             let answer = match place {
                 NodeSource::Socket(path) => {
                     let name = format!("unix://{}", path.display());
-                    self.take_repeatable(RepeatableDump::Socket(path, name), context)
+                    self.take_repeatable(RepeatableDump::Socket(path, name), context).await
                 }
                 // A file that plegctl found on the node must have a safe owner and type.
                 NodeSource::File(path) => {
@@ -300,13 +298,13 @@ impl TakenDumps {
 }
 
 /// Returns this node's sources of dumps. If the user named a runtime, returns that runtime's sources and its process.
-fn nodes_sources(context: &Context, proc: &Path) -> Result<(NodeSources, Option<u32>), Error> {
+async fn nodes_sources(context: &Context, proc: &Path) -> Result<(NodeSources, Option<u32>), Error> {
     if !context.names_a_runtime() {
         return Ok((sources::sources_of_node(&context.host, proc, None), None));
     }
     match context.endpoint()? {
         Endpoint::Unix { path, .. } => {
-            let daemon = block_on(sources::listening_pid(&path))?;
+            let daemon = sources::listening_pid(&path).await;
             Ok((sources::sources_of_runtime(&context.host, proc, &path, daemon), daemon))
         }
         other => Err(Error::NoRuntimeStacks(other.to_string())),
@@ -478,12 +476,12 @@ mod tests {
             let mut context = Context::resolve(&typed.global);
             context.clock = Arc::<ManualClock>::clone(&clock);
             let pauses = RefCell::new(Vec::new());
-            let pause = |time| {
+            let pause = async |time| {
                 pauses.borrow_mut().push(time);
                 clock.advance(time);
-                Ok(())
             };
-            let report = report(&typed.stacks, &context, &self.0.join("proc"), &pause).unwrap();
+            let proc = self.0.join("proc");
+            let report = block_on(report(&typed.stacks, &context, &proc, pause)).unwrap().unwrap();
             (report, pauses.into_inner())
         }
     }

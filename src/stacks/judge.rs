@@ -248,11 +248,13 @@ enum DumpGap {
 }
 
 impl DumpGap {
-    /// Compares the timestamps of two dumps if both have one. Two different dumps without timestamps are assumed to be
-    /// far enough apart.
+    /// Compares the timestamps of two dumps if both have one: in a quiet process, two dumps may be equal. Without
+    /// timestamps, two different dumps are assumed to be far enough apart.
     fn of(earlier: &DumpSource, later: &DumpSource) -> Self {
-        if time_between(earlier, later).is_some_and(|time| time < BETWEEN_DUMPS) {
-            return Self::TooShort;
+        match time_between(earlier, later) {
+            Some(time) if time < BETWEEN_DUMPS => return Self::TooShort,
+            Some(_) => return Self::Enough,
+            None => {}
         }
         let (one, other) = (&earlier.dump.goroutines, &later.dump.goroutines);
         let same = one.len() == other.len()

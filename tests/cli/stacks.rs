@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use flate2::read::GzDecoder;
 use serde_json::Value;
 
 use crate::support::plegctl::{Invocation, Output, plegctl};
@@ -253,6 +254,79 @@ fn serve(path: &Path, answer: Vec<u8>) -> thread::JoinHandle<String> {
         stream.write_all(&answer).unwrap();
         String::from_utf8(request).unwrap()
     })
+}
+
+/// Starts a thread that answers each request with the next of two recorded dumps, as a daemon does. A daemon gives a
+/// dump as often as it is asked.
+fn serve_dumps<S: Read + Write>(mut accept: impl FnMut() -> S + Send + 'static, dumps: [&str; 2]) {
+    let answers = dumps.map(|name| {
+        let mut answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec();
+        GzDecoder::new(fs::File::open(recording(name)).unwrap()).read_to_end(&mut answer).unwrap();
+        answer
+    });
+    thread::spawn(move || {
+        for answer in answers {
+            let mut request = Vec::new();
+            let mut byte = [0];
+            let mut stream = accept();
+            while !request.ends_with(b"\r\n\r\n") {
+                match stream.read(&mut byte).unwrap() {
+                    // A connection that only asks the kernel who listens sends nothing.
+                    0 => stream = accept(),
+                    _ => request.push(byte[0]),
+                }
+            }
+            stream.write_all(&answer).unwrap();
+        }
+    });
+}
+
+#[test]
+fn hang_of_some_seconds_is_confirmed_by_a_second_dump_of_the_living_daemon() {
+    let folder = TempDir::new();
+    let on_socket = |name: &str, dumps| {
+        let socket = folder.path().join(name);
+        let listener = UnixListener::bind(&socket).unwrap();
+        serve_dumps(move || listener.accept().unwrap().0, dumps);
+        format!("unix://{}", socket.display())
+    };
+    let on_port = || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        serve_dumps(
+            move || listener.accept().unwrap().0,
+            ["k2-cni.t8.kubelet.debug2.gz", "k2-cni.t80.kubelet.debug2.gz"],
+        );
+        url
+    };
+    let crio = on_socket("crio.sock", ["o-runc.t5.usr1.gz", "o-runc.t75.http.gz"]);
+    let named = on_socket("named-crio.sock", ["o-runc.t5.usr1.gz", "o-runc.t75.http.gz"]);
+    let debug = on_socket("debug.sock", ["c2-lock.t5.usr1.gz", "c2-lock.t75.debug2.gz"]);
+    let (kubelet, url) = (on_port(), on_port());
+    let root = folder.path().to_str().unwrap();
+    let sources: [(&[&str], &str, &str); 5] = [
+        (&[&crio], "crio", "ST06"),
+        (&["-r", &named], "crio", "ST06"),
+        (&[&debug], "containerd", "ST01"),
+        (&["--kubelet-url", &kubelet], "kubelet", "ST15"),
+        (&[&url], "kubelet", "ST15"),
+    ];
+    // All at the same time, because each waits for ten seconds.
+    let running = sources.map(|(source, daemon, id)| {
+        let arguments = [&["stacks", "-o", "json", "--host-root", root], source].concat();
+        (Invocation::new(&arguments).spawn(), daemon, id)
+    });
+    for (running, daemon, id) in running {
+        let output = running.wait();
+        let report = json(&output);
+        assert_eq!(output.code, Some(1), "{output}");
+        let daemons: Vec<_> =
+            report["dumps"].as_array().unwrap().iter().map(|dump| &dump["daemon"]).collect();
+        assert_eq!(daemons, [daemon, daemon], "{output}");
+        assert_eq!(report["primary"]["id"], id, "{output}");
+        assert!(report["primary"]["evidence"].to_string().contains("in both dumps"), "{output}");
+        assert!(output.stderr.contains("a second one follows in 10s"), "{output}");
+    }
 }
 
 #[test]

@@ -375,6 +375,30 @@ fn stacks_reads_the_kubelet_through_the_node_proxy_and_the_runtime_from_the_reco
     );
 }
 
+#[test]
+fn doubt_about_a_kubelet_behind_the_api_server_is_settled_by_a_second_dump() {
+    let dumps = ["k2-cni.t8.kubelet.debug2.gz", "k2-cni.t80.kubelet.debug2.gz"].map(|name| {
+        let mut dump = String::new();
+        let packed = fs::File::open(file(&format!("tests/recordings/stacks/{name}"))).unwrap();
+        GzDecoder::new(packed).read_to_string(&mut dump).unwrap();
+        dump
+    });
+    let requests = AtomicUsize::new(0);
+    let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
+        path if path.starts_with("/api/v1/nodes/n1/proxy/debug/pprof/goroutine") => {
+            Reply::ok(dumps[requests.fetch_add(1, Ordering::SeqCst)].clone())
+        }
+        _ => Reply::Answer(404, String::new()),
+    });
+    let output = run(&server, &["stacks", "-o", "json"]);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
+    assert_eq!((output.code, report["dumps"].as_array().map(Vec::len)), (Some(1), Some(2)), "{output}");
+    assert_eq!(
+        (&report["primary"]["id"], &report["primary"]["confidence"]),
+        (&"ST15".into(), &"likely".into())
+    );
+}
+
 /// A bundle with one file, packed by tar.
 fn bundle_with(name: &str, content: &[u8]) -> Vec<u8> {
     let place = CaptureDir::make();

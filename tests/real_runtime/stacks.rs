@@ -14,7 +14,9 @@ use plegctl::stacks::report::{Finding, StackReport, WaitKind};
 use plegctl::stacks::signatures::signatures;
 use plegctl::stacks::{live, sources};
 
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
 use crate::daemon::RealRuntime;
 use crate::packages::Containerd;
@@ -26,6 +28,7 @@ on_each_containerd! {
     held_status_lock_names_its_container
     hanging_network_plugin_names_its_pod_and_process
     sleeping_oci_runtime_shows_as_a_shim_without_an_answer
+    second_dump_confirms_a_hang_in_a_living_daemon_and_in_its_shim
     frozen_disk_names_the_file_and_the_container_that_wait
     health_names_the_holder_from_the_runtimes_goroutines
     a_recording_keeps_the_holder_of_an_incident
@@ -117,17 +120,9 @@ fn hanging_network_plugin_names_its_pod_and_process(version: Containerd) {
 fn sleeping_oci_runtime_shows_as_a_shim_without_an_answer(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let pod = runtime.run_pod(&PodSpec::new("slow"), &[ContainerSpec::new("app")]);
-    let wrapper = runtime.directory().join("bin/runc");
-    fs::write(&wrapper, "#!/bin/sh\nexec sleep 1000\n").unwrap();
-    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
-    let stopping = runtime.stop_container_in_background(&pod.containers[0]);
-    let report = wait_for("the stop to hang", || {
-        let report = judged_dump(&runtime);
-        found(&report, "ST02").filter(|finding| finding.rpcs.iter().any(|rpc| rpc == "StopContainer"))?;
-        Some(report)
-    });
-    stopping.abort();
-    fs::remove_file(&wrapper).unwrap();
+    let (hanging, report) = hanging_stop(&runtime, &pod.containers[0]);
+    hanging.abort();
+    fs::remove_file(runtime.directory().join("bin/runc")).unwrap();
     let holder = found(&report, "ST02").unwrap().holder.as_ref().unwrap();
     let shim = u32::try_from(runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get()).unwrap();
     assert_eq!(
@@ -135,6 +130,53 @@ fn sleeping_oci_runtime_shows_as_a_shim_without_an_answer(version: Containerd) {
         Some(pod.containers[0].as_str())
     );
     assert_eq!((holder.waits_for.kind, holder.waits_for.pid), (WaitKind::Shim, Some(shim)), "{report:#?}");
+}
+
+/// Replaces the OCI runtime by a program that sleeps, and stops a container with it. Returns the call, which is not
+/// answered, and a report about the daemon that waits.
+fn hanging_stop(runtime: &RealRuntime, container_id: &str) -> (JoinHandle<()>, StackReport) {
+    let wrapper = runtime.directory().join("bin/runc");
+    fs::write(&wrapper, "#!/bin/sh\nexec sleep 1000\n").unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    let stopping = runtime.stop_container_in_background(container_id);
+    let report = wait_for("the stop to hang", || {
+        let report = judged_dump(runtime);
+        found(&report, "ST02").filter(|finding| finding.rpcs.iter().any(|rpc| rpc == "StopContainer"))?;
+        Some(report)
+    });
+    (stopping, report)
+}
+
+fn second_dump_confirms_a_hang_in_a_living_daemon_and_in_its_shim(version: Containerd) {
+    let Some(runtime) = real(version) else { return };
+    let pod = runtime.run_pod(&PodSpec::new("slow"), &[ContainerSpec::new("app")]);
+    let (hanging, first) = hanging_stop(&runtime, &pod.containers[0]);
+    assert!(!first.has_problem(), "a wait of a moment proves nothing: {first:#?}");
+    let shim = runtime.shim_pid(&pod.sandbox_id);
+    let log = runtime.directory().join("containerd.log");
+    // A shim gives a dump only for this signal, which plegctl never sends.
+    let dump_of_shim = |nth| {
+        kill_process(shim, Signal::USR1).unwrap();
+        wait_for("the shim's dump in the log", || {
+            let text = fs::read_to_string(&log).ok()?;
+            (text.matches("=== END goroutine stack dump ===").count() == nth).then_some(())
+        });
+    };
+    let confirmed = |source: &str, id: &str| {
+        let output = plegctl_on_this_machine(&["stacks", "-o", "json", "--host-root", "/", source]);
+        let report: Value =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
+        assert_eq!(output.code, Some(1), "{output}");
+        assert_eq!(report["dumps"].as_array().map(Vec::len), Some(2), "{output}");
+        assert_eq!(report["primary"]["id"], id, "{output}");
+        assert!(report["primary"]["evidence"].to_string().contains("in both dumps"), "{output}");
+    };
+    dump_of_shim(1);
+    // The daemon's second dump follows after ten seconds, so the shim's two dumps are ten seconds apart too.
+    confirmed(&format!("unix://{}", runtime.directory().join("debug.sock").display()), "ST02");
+    dump_of_shim(2);
+    confirmed(log.to_str().unwrap(), "ST06");
+    hanging.abort();
 }
 
 fn fifty_dumps_of_a_busy_daemon_have_no_finding(version: Containerd) {
