@@ -75,8 +75,8 @@ fn command_lines() {
             name: "fuzz".to_owned(),
             dump,
             pid: Some(DAEMON),
-            taken_at: None,
             is_requested_here: true,
+            ..DumpSource::default()
         }];
         let mut report = judge(&sources, &known, &KnownHangs::default());
         add_names(&mut report, &sources, &NodeView::at(root));

@@ -90,13 +90,7 @@ fn stacks() {
         }
         let kept: usize = reading.dumps.iter().map(|dump| dump.goroutines.len()).sum();
         assert!(kept <= BOUNDS.goroutines, "{kept}");
-        let source = |dump| DumpSource {
-            name: "fuzz".to_owned(),
-            dump,
-            pid: None,
-            taken_at: None,
-            is_requested_here: false,
-        };
+        let source = |dump| DumpSource { name: "fuzz".to_owned(), dump, ..DumpSource::default() };
         let sources: Vec<DumpSource> = reading.dumps.into_iter().map(source).collect();
         let report = judge(&sources, &known, &KnownHangs::default());
         assert_eq!(report.dumps.len(), sources.len());

@@ -51,13 +51,7 @@ fn print_always(text: &str) {
 
 fn source(name: &str) -> DumpSource {
     let mut reading = read(File::open(recording(name)).unwrap(), Bounds::default()).unwrap();
-    DumpSource {
-        name: name.to_owned(),
-        dump: reading.dumps.remove(0),
-        pid: None,
-        taken_at: None,
-        is_requested_here: false,
-    }
+    DumpSource { name: name.to_owned(), dump: reading.dumps.remove(0), ..DumpSource::default() }
 }
 
 fn judged(name: &str) -> StackReport {
@@ -190,13 +184,7 @@ fn read_and_judge(bytes: &[u8]) -> Option<(u64, u64)> {
         dumps.iter().map(|dump| dump.announced).sum(),
         dumps.iter().map(|dump| dump.goroutines.len() as u64).sum(),
     );
-    let source = |dump| DumpSource {
-        name: "fuzz".to_owned(),
-        dump,
-        pid: None,
-        taken_at: None,
-        is_requested_here: false,
-    };
+    let source = |dump| DumpSource { name: "fuzz".to_owned(), dump, ..DumpSource::default() };
     let sources: Vec<DumpSource> = dumps.into_iter().map(source).collect();
     let report = judge(&sources, &signatures(), &KnownHangs::default());
     assert_eq!(report.dumps.len(), sources.len());

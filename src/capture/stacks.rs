@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
+#[cfg(feature = "cli")]
+use crate::stacks::report::PastDump;
 use crate::stacks::report::{Finding, StackReport};
+#[cfg(feature = "cli")]
+use crate::stacks::words::as_of;
 
 /// The part of a recorded [`StackReport`] that a later verdict uses.
 #[derive(Debug, Default, Deserialize)]
@@ -17,11 +21,17 @@ pub struct RecordedStacks {
 }
 
 impl RecordedStacks {
-    /// Returns the report that was recorded, without its waits and groups.
+    /// Returns the report that was recorded, without its waits and groups. `past` is set if the dump does not show the
+    /// present state.
     #[cfg(feature = "cli")]
-    pub(crate) fn into_report(self, source: String) -> StackReport {
+    pub(crate) fn into_report(self, source: String, past: Option<PastDump>) -> StackReport {
         let limits = vec![source, "only the findings of this dump are known".to_owned()];
-        StackReport { summary: self.summary.clone(), limits, ..self.findings_report() }
+        let summary = as_of(past, self.summary.clone());
+        let mut report = StackReport { summary, limits, ..self.findings_report() };
+        for finding in report.findings.iter_mut().chain(&mut report.primary) {
+            finding.chain.past = past;
+        }
+        report
     }
 
     /// Returns the findings about the calls with the names `open`; `None` if no finding is about one of these calls.

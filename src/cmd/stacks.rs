@@ -35,9 +35,10 @@ use crate::host;
 use crate::kubelet::{KubeletApi, http};
 use crate::report::load::{self, LARGEST_SETTING};
 use crate::report::{document, fits_in_memory};
+use crate::stacks::Daemon;
 use crate::stacks::judge::{BETWEEN_DUMPS, DumpSource, KnownHangs, judge, rebuild_summary};
 use crate::stacks::read::{Bounds, read};
-use crate::stacks::report::StackReport;
+use crate::stacks::report::{PastDump, StackReport};
 use crate::stacks::signatures::{Signature, signatures};
 use crate::stacks::sources::{self, DumpLocation, NodeSource, NodeSources};
 use crate::stacks::{live, own};
@@ -119,7 +120,7 @@ async fn report(
     let remote = arguments.remote.connect(context)?;
     if let Some(node) = &remote {
         if arguments.recorder_token.token_file.is_some() {
-            match recorded_dump(node, &arguments.recorder_token).await? {
+            match recorded_dump(node, &arguments.recorder_token, context).await? {
                 Some(report) => return Ok(report),
                 None => context.remark("the recorder has judged no goroutine dump; this is the kubelet's"),
             }
@@ -127,7 +128,7 @@ async fn report(
         taken.take_repeatable(RepeatableDump::Kubelet(node.kubelet()), context).await?;
     }
     for source in &arguments.sources {
-        taken.take_named(source, context).await?;
+        taken.take_named(source, context, proc).await?;
     }
     if let Some(kubelet) = arguments.kubelet.api(context)? {
         taken.take_repeatable(RepeatableDump::Kubelet(kubelet), context).await?;
@@ -185,12 +186,29 @@ struct DumpOrigin {
     taken_at: Option<String>,
     /// Whether this run took the dump.
     is_requested_here: bool,
+    /// Set if the dump does not show the present state.
+    past: Option<PastDump>,
 }
 
 impl DumpOrigin {
     /// Returns the origin of a dump that is taken now.
     fn now(pid: Option<u32>, context: &Context) -> Self {
-        Self { pid, taken_at: Some(context.clock.wall().to_string()), is_requested_here: true }
+        Self { pid, taken_at: Some(context.clock.wall().to_string()), is_requested_here: true, past: None }
+    }
+
+    /// Returns the origin of the dump in a file that the user named, which may be a copy from another node.
+    fn of_named_file(path: &Path, written: Wall, now: Wall, proc: &Path) -> Self {
+        let age = now.duration_since(written);
+        let writer = sources::pid_in_name(path).filter(|pid| sources::has_run_for(age, *pid, proc));
+        Self { pid: writer, taken_at: Some(written.to_string()), ..Self::default() }
+    }
+
+    /// Returns the origin of the dump in a file that plegctl found on this node.
+    fn of_found_file(path: &Path, written: Wall, now: Wall, proc: &Path) -> Self {
+        // CRI-O leaves its process id out of the name.
+        let writer = sources::pid_in_name(path).or_else(|| live::only_process(Daemon::Crio, proc));
+        let past = PastDump::of(now.duration_since(written), writer, proc);
+        Self { pid: writer, taken_at: Some(written.to_string()), is_requested_here: false, past }
     }
 }
 
@@ -214,14 +232,15 @@ struct TakenDumps {
 
 impl TakenDumps {
     /// Takes the dumps of a source on the command line.
-    async fn take_named(&mut self, source: &str, context: &Context) -> Result<(), Error> {
+    async fn take_named(&mut self, source: &str, context: &Context, proc: &Path) -> Result<(), Error> {
         let found = match DumpLocation::parse(source) {
             DumpLocation::Stdin => {
                 dumps("stdin", io::stdin().lock(), &DumpOrigin::default(), &mut self.cuts)?
             }
             DumpLocation::File(path) => {
                 let opened = load::open_with_timeout(&path).map(|file| (path.metadata(), file));
-                read_file(&path, opened, &mut self.cuts)?
+                let origin = |written| DumpOrigin::of_named_file(&path, written, context.clock.wall(), proc);
+                read_file(&path, opened, origin, &mut self.cuts)?
             }
             DumpLocation::Socket(path) => {
                 return self.take_repeatable(RepeatableDump::Socket(path, source.to_owned()), context).await;
@@ -280,7 +299,9 @@ impl TakenDumps {
                 // A file that plegctl found on the node must have a safe owner and type.
                 NodeSource::File(path) => {
                     let opened = sources::open_dump_file(&path).map(|file| (file.metadata(), file));
-                    read_file(&path, opened, &mut self.cuts).map(|found| self.dumps.extend(found))
+                    let origin =
+                        |written| DumpOrigin::of_found_file(&path, written, context.clock.wall(), proc);
+                    read_file(&path, opened, origin, &mut self.cuts).map(|found| self.dumps.extend(found))
                 }
             };
             if let Err(why) = answer {
@@ -323,21 +344,19 @@ fn no_dump(source: &str, why: &sources::Error) -> Error {
     Error::Stacks { name: source.to_owned(), why: why.to_string(), hint: why.hint().map(str::to_owned) }
 }
 
-/// Reads a dump file. `opened` is its metadata and its content, or why it could not be opened.
+/// Reads a dump file. `opened` is its metadata and its content, or why it could not be opened; `origin` returns the
+/// origin of a dump that was written at a time.
 fn read_file(
     path: &Path,
     opened: io::Result<(io::Result<Metadata>, impl Read)>,
+    origin: impl FnOnce(Wall) -> DumpOrigin,
     cuts: &mut Vec<String>,
 ) -> Result<Vec<DumpSource>, Error> {
     let name = path.display().to_string();
-    let (about, opened) = opened.map_err(|source| Error::Read { name: name.clone(), source })?;
-    let taken = about.and_then(|about| about.modified()).ok();
-    let origin = DumpOrigin {
-        pid: sources::pid_in_name(path),
-        taken_at: taken.and_then(sources::rfc3339),
-        is_requested_here: false,
-    };
-    dumps(&name, opened, &origin, cuts)
+    let unreadable = |source| Error::Read { name: name.clone(), source };
+    let (about, opened) = opened.map_err(unreadable)?;
+    let written = about.and_then(|about| about.modified()).map_err(unreadable)?;
+    dumps(&name, opened, &origin(sources::wall(written)), cuts)
 }
 
 fn dumps(
@@ -360,12 +379,17 @@ fn dumps(
             pid: origin.pid,
             taken_at: origin.taken_at.clone(),
             is_requested_here: origin.is_requested_here,
+            past: origin.past,
         })
         .collect())
 }
 
 /// Returns the last judged dump of a node's runtime from the bundle of its recorder.
-async fn recorded_dump(node: &RemoteNode, token: &TokenArgs) -> Result<Option<StackReport>, Error> {
+async fn recorded_dump(
+    node: &RemoteNode,
+    token: &TokenArgs,
+    context: &Context,
+) -> Result<Option<StackReport>, Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Recorded {
@@ -382,7 +406,8 @@ async fn recorded_dump(node: &RemoteNode, token: &TokenArgs) -> Result<Option<St
     let Recorded { time } = serde_json::from_slice(&document).map_err(unreadable)?;
     let stacks: RecordedStacks = serde_json::from_slice(&document).map_err(unreadable)?;
     let source = format!("the recorder {pod} of {} judged this dump at {time}", node.name);
-    Ok(Some(stacks.into_report(source)))
+    let past = PastDump::by_age(context.clock.wall().duration_since(time));
+    Ok(Some(stacks.into_report(source, past)))
 }
 
 /// Names the pods and containers in the report, if the processes of the dumps run on this node.
@@ -424,15 +449,34 @@ mod tests {
         stacks: StacksArgs,
     }
 
-    /// A node's root directory, deleted on drop.
-    struct Root(PathBuf);
+    /// A node's root directory, deleted on drop, and the present time of that node.
+    struct Root(PathBuf, Wall);
 
     impl Root {
         fn new(test: &str) -> Self {
             let path = std::env::temp_dir().join(format!("plegctl-cmd-stacks-{}-{test}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
             fs::create_dir_all(&path).unwrap();
-            Self(path)
+            Self(path, Wall::default())
+        }
+
+        /// Writes the file of a recorded dump in the node's /tmp, and sets the node's time to `age` later.
+        fn leave_dump(&mut self, name: &str, recording: &str, age: Duration) {
+            let path = self.0.join("tmp").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::copy(recorded(recording), &path).unwrap();
+            self.1 = sources::wall(fs::metadata(path).unwrap().modified().unwrap()).plus(age);
+        }
+
+        /// Adds a process that has run for `age`.
+        fn add_process(&self, pid: u32, comm: &str, age: Duration) {
+            let (proc, up) = (self.0.join("proc"), 90_000);
+            let dir = proc.join(pid.to_string());
+            fs::create_dir_all(&dir).unwrap();
+            let started = (up - age.as_secs()) * 100;
+            let stat = format!("{pid} ({comm}) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 9 0 {started} 0 0\n");
+            fs::write(dir.join("stat"), stat).unwrap();
+            fs::write(proc.join("uptime"), format!("{up}.00 0.00\n")).unwrap();
         }
 
         /// Serves these dumps on a socket, one for each request, then nothing; returns the number of
@@ -472,7 +516,7 @@ mod tests {
             let root = self.0.display().to_string();
             let front = ["stacks", "-q", "--host-root", &root];
             let typed = Typed::parse_from(front.iter().chain(words));
-            let clock = Arc::new(ManualClock::default());
+            let clock = Arc::new(ManualClock::at(self.1));
             let mut context = Context::resolve(&typed.global);
             context.clock = Arc::<ManualClock>::clone(&clock);
             let pauses = RefCell::new(Vec::new());
@@ -492,10 +536,13 @@ mod tests {
         }
     }
 
+    fn recorded(recording: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks").join(recording)
+    }
+
     fn answer(recording: &str) -> Vec<u8> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks").join(recording);
         let mut answer = b"HTTP/1.0 200 OK\r\n\r\n".to_vec();
-        GzDecoder::new(File::open(path).unwrap()).read_to_end(&mut answer).unwrap();
+        GzDecoder::new(File::open(recorded(recording)).unwrap()).read_to_end(&mut answer).unwrap();
         answer
     }
 
@@ -550,9 +597,54 @@ mod tests {
     #[test]
     fn a_saved_dump_leads_to_no_pause() {
         let root = Root::new("saved");
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks").join(YOUNG);
-        let (report, pauses) = root.report(&[&path.display().to_string()]);
+        let (report, pauses) = root.report(&[&recorded(YOUNG).display().to_string()]);
         assert_eq!((report.findings[0].confidence, pauses.len()), (Confidence::Possible, 0));
+    }
+
+    #[test]
+    fn a_dump_file_counts_as_the_present_only_if_it_is_new_and_its_process_still_runs() {
+        const HANG: &str = "c2-lock.t200.usr1.gz";
+        let (hour, minute) = (Duration::from_secs(3600), Duration::from_secs(60));
+        let new = Duration::from_secs(50);
+        let dump = "containerd.812.stacks.log";
+        let hang = "9 calls (6 ListContainers) wait for a container's status lock";
+        for (file, age, process, prefix) in [
+            (dump, new, Some(("containerd", hour)), ""),
+            (dump, 16 * minute, Some(("containerd", hour)), "as of 16m ago: "),
+            (dump, new, None, "as of 50s ago (the process has ended since): "),
+            // Another process has received the process id.
+            (dump, new, Some(("containerd", new / 2)), "as of 50s ago (the process has ended since): "),
+            (dump, 16 * minute, None, "as of 16m ago (the process has ended since): "),
+            // Several processes may have written it, or none that runs.
+            ("crio-goroutine-stacks-2026-01-01T000000Z.log", new, None, "as of 50s ago: "),
+        ] {
+            let mut root = Root::new("past");
+            root.leave_dump(file, HANG, age);
+            if let Some((comm, age)) = process {
+                root.add_process(812, comm, age);
+            }
+            let (report, _) = root.report(&[]);
+            assert!(report.summary.starts_with(&format!("{prefix}{hang}")), "{prefix}: {}", report.summary);
+            assert_eq!(report.has_problem(), prefix.is_empty(), "{prefix}: {report:#?}");
+            assert_eq!(report.dumps[0].past.is_none(), prefix.is_empty());
+            // The memory of a process may have changed since an old dump.
+            assert_eq!(
+                report.limits.iter().any(|limit| limit.contains("the present state")),
+                !prefix.is_empty()
+            );
+        }
+    }
+
+    #[test]
+    fn names_for_a_named_dump_file_are_not_read_from_a_younger_process() {
+        let mut root = Root::new("younger");
+        root.leave_dump("containerd.812.stacks.log", "c2-lock.t200.usr1.gz", Duration::from_secs(50));
+        let path = root.0.join("tmp/containerd.812.stacks.log").display().to_string();
+        for (ran, expected) in [(Duration::from_secs(3600), Some(812)), (Duration::from_secs(25), None)] {
+            root.add_process(812, "containerd", ran);
+            let (report, _) = root.report(&[&path]);
+            assert_eq!((report.dumps[0].pid, report.has_problem()), (expected, true), "{ran:?}");
+        }
     }
 
     #[test]

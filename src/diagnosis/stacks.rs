@@ -3,6 +3,7 @@
 //! based on). Unless the user names a source, it uses one that needs no signal.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,11 +13,12 @@ use super::proc::Ownership;
 use super::report::NotChecked;
 use super::{HealthRun, Inputs};
 use crate::host::{self, HostRoot};
+use crate::report::duration::elapsed;
 use crate::report::load::{LARGEST_REPORT, load};
 use crate::stacks::judge::{DumpSource, KnownHangs, judge, rebuild_summary};
 use crate::stacks::live;
 use crate::stacks::read::{Bounds, read};
-use crate::stacks::report::{Finding, StackReport};
+use crate::stacks::report::{Finding, PastDump, StackReport};
 use crate::stacks::signatures::signatures;
 use crate::stacks::sources::{self, DumpLocation, NodeSource};
 use crate::stacks::words::sentence;
@@ -113,7 +115,7 @@ async fn report<R>(
     let keep = inputs.keeps_input_files();
     let (name, bytes, pid) = match &inputs.stacks {
         WantedDump::Never | WantedDump::Recorded(_) => return Err("left out".to_owned()),
-        WantedDump::From(source) => dump_from(source).await?,
+        WantedDump::From(source) => dump_from(source, inputs).await?,
         WantedDump::Auto => dump_of_daemon(inputs, runtime).await?,
     };
     // Parsing and reading process memory take CPU time and file access, so they do not run on the event loop.
@@ -124,8 +126,8 @@ async fn report<R>(
             name: name.clone(),
             dump,
             pid,
-            taken_at: None,
             is_requested_here: pid.is_some(),
+            ..DumpSource::default()
         };
         let dumps: Vec<DumpSource> = reading.dumps.into_iter().map(source).collect();
         let mut report = judge(&dumps, &signatures(), &KnownHangs { hanging });
@@ -143,7 +145,8 @@ async fn report<R>(
 }
 
 /// Reads the dump from the source that the user named. Returns its name, its content, and the process that wrote it.
-async fn dump_from(source: &str) -> Result<(String, Vec<u8>, Option<u32>), String> {
+/// Refuses a file that does not show the present state, because the verdict is about the present.
+async fn dump_from<R>(source: &str, inputs: &Inputs<R>) -> Result<(String, Vec<u8>, Option<u32>), String> {
     let name = source.to_owned();
     match DumpLocation::parse(source) {
         DumpLocation::Socket(path) => {
@@ -152,8 +155,18 @@ async fn dump_from(source: &str) -> Result<(String, Vec<u8>, Option<u32>), Strin
         }
         DumpLocation::File(path) => {
             let pid = sources::pid_in_name(&path);
+            let (now, proc) = (inputs.clock.wall(), inputs.proc.clone().unwrap_or_else(host::proc));
             let read = super::offload::value(LIMIT, move || {
-                load(&path, LARGEST_REPORT).map_err(|why| why.to_string())
+                let written = fs::metadata(&path).and_then(|about| about.modified());
+                let age = now.duration_since(sources::wall(written.map_err(|why| why.to_string())?));
+                let past = match pid {
+                    Some(_) => PastDump::of(age, pid, &proc),
+                    None => PastDump::by_age(age),
+                };
+                match past {
+                    Some(past) => Err(why_not_used(past)),
+                    None => load(&path, LARGEST_REPORT).map_err(|why| why.to_string()),
+                }
             });
             let bytes = read.await.unwrap_or_else(|| Err(super::offload::why_nothing()));
             let bytes = bytes.map_err(|why| format!("{source}: {why}"))?;
@@ -161,6 +174,13 @@ async fn dump_from(source: &str) -> Result<(String, Vec<u8>, Option<u32>), Strin
         }
         DumpLocation::Stdin | DumpLocation::Url(_) => Err(format!("{source}: use a file or `unix://SOCKET`")),
     }
+}
+
+/// Explains why a dump that does not show the present state is not used.
+fn why_not_used(past: PastDump) -> String {
+    let age = elapsed(past.age_seconds.duration());
+    let ended = if past.process_ended { ", and the process that wrote it has ended" } else { "" };
+    format!("not used: it was written {age} ago{ended}; take a new dump")
 }
 
 /// Requests the dump from a socket of the process that listens on the CRI socket. Returns the socket's name, the dump, and

@@ -14,7 +14,8 @@ use super::daemon::{Daemon, Program, identify};
 use super::dump::{Dump, Form, Goroutine, short};
 use super::holders::{self, Contention, HolderReason, Starts};
 use super::report::{
-    Chain, DumpInfo, Finding, Holder, StackGroup, StackReport, Wait, WaitKind, WaitersBehind, WaitsFor,
+    Chain, DumpInfo, Finding, Holder, PastDump, StackGroup, StackReport, Wait, WaitKind, WaitersBehind,
+    WaitsFor,
 };
 use super::signatures::{
     ISSUE_THREADS, LOCK, Pattern, Signature, TWO_DUMPS, is_normal, normal_patterns, unexplained_lock,
@@ -25,7 +26,7 @@ use crate::report::plural;
 use crate::report::{Confidence, Seconds, Severity};
 
 /// A dump, and where and when it was taken.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct DumpSource {
     /// The file, socket or URL.
     pub name: String,
@@ -37,6 +38,8 @@ pub struct DumpSource {
     pub taken_at: Option<String>,
     /// Whether plegctl requested the dump itself. Otherwise `taken_at` may be the time at which a file was copied.
     pub is_requested_here: bool,
+    /// Set if plegctl found the dump on the node, but the dump does not show the present state.
+    pub past: Option<PastDump>,
 }
 
 /// What the caller knows about hanging calls from measurements.
@@ -106,6 +109,7 @@ pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &Kno
         let judge = Judge {
             number: at,
             dump: &source.dump,
+            past: source.past,
             daemon: programs.get(at).map_or(Daemon::Unknown, |program| program.daemon),
             stuck,
             contentions: holders::contentions(&source.dump, &|goroutine| is_normal(goroutine, &normal)),
@@ -142,18 +146,22 @@ pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &Kno
     report
 }
 
-/// Sorts the findings, and sets the summary and the primary finding again after names were added. The order is:
-/// confidence, findings with a holder first, severity, number of waiters.
+/// Sorts the findings, and sets the summary and the primary finding again after names were added. The order is: findings
+/// about the present first, confidence, findings with a holder first, severity, number of waiters.
 pub fn rebuild_summary(report: &mut StackReport) {
     report.findings.sort_by_key(|finding| {
         let has_no_holder = finding.holder.is_none();
-        (finding.confidence, has_no_holder, Reverse(finding.severity), Reverse(finding.waiters))
+        let is_past = finding.chain.past.is_some();
+        (is_past, finding.confidence, has_no_holder, Reverse(finding.severity), Reverse(finding.waiters))
     });
     report.primary = report.findings.first().cloned();
-    report.summary = match &report.primary {
-        Some(finding) => words::sentence(finding),
-        None => "no goroutine waits for another one".to_owned(),
+    let all_past =
+        || report.dumps.iter().map(|dump| dump.past).min_by_key(|past| past.map(|past| past.age_seconds));
+    let (past, sentence) = match &report.primary {
+        Some(finding) => (finding.chain.past, words::sentence(finding)),
+        None => (all_past().flatten(), "no goroutine waits for another one".to_owned()),
     };
+    report.summary = words::as_of(past, sentence);
 }
 
 fn dump_info(source: &DumpSource, program: &Program) -> DumpInfo {
@@ -163,6 +171,7 @@ fn dump_info(source: &DumpSource, program: &Program) -> DumpInfo {
         pid: source.pid,
         go_version: program.go.clone(),
         taken_at: source.dump.taken_at.clone().or_else(|| source.taken_at.clone()),
+        past: source.past,
         goroutines: source.dump.announced.max(source.dump.count()),
         not_understood: source.dump.not_understood,
     }
@@ -347,6 +356,7 @@ struct Judge<'a> {
     /// The index of the dump in the report.
     number: usize,
     dump: &'a Dump,
+    past: Option<PastDump>,
     daemon: Daemon,
     /// The goroutines that are also in an earlier dump of the process, if one was compared.
     stuck: Option<Stuck>,
@@ -714,6 +724,7 @@ impl<'a> Judge<'a> {
             full_severity: Some(full_severity),
             by_address,
             compared,
+            past: self.past,
             recorded: None,
         };
         Finding {

@@ -303,9 +303,16 @@ impl DaemonProcess {
         node: &NodeView,
         trust: &ProcessTrust,
     ) -> Result<Self, Option<String>> {
+        if source.past.is_some() {
+            return Err(Some(
+                "no names are read, because the dump does not show the present state".to_owned(),
+            ));
+        }
         let pid = match source.pid {
             Some(pid) => pid,
-            None if node.user_says_same_node => only_process(daemon, &node.proc, trust).ok_or(None)?,
+            None if node.user_says_same_node => {
+                only_trusted_process(daemon, &node.proc, trust).ok_or(None)?
+            }
             None => return Err(None),
         };
         let dir = node.proc.join(pid.to_string());
@@ -577,7 +584,12 @@ fn has_role(trust: &ProcessTrust, dir: &Path, role: Role) -> Result<(), Disquali
 }
 
 /// Returns the process of a daemon, if exactly one trusted process has the daemon's name.
-fn only_process(daemon: Daemon, proc: &Path, trust: &ProcessTrust) -> Option<u32> {
+#[cfg(feature = "cli")]
+pub fn only_process(daemon: Daemon, proc: &Path) -> Option<u32> {
+    only_trusted_process(daemon, proc, &ProcessTrust::of_table(proc))
+}
+
+fn only_trusted_process(daemon: Daemon, proc: &Path, trust: &ProcessTrust) -> Option<u32> {
     let role = role_of(daemon)?;
     let pids = KernelDir::open(proc).ok()?.numbered();
     let mut fitting = pids.into_iter().filter(|pid| {

@@ -67,8 +67,8 @@ impl Processes {
             name: "dump".into(),
             dump,
             pid: Some(DAEMON),
-            taken_at: None,
             is_requested_here: true,
+            ..DumpSource::default()
         })
     }
 }
@@ -94,7 +94,13 @@ fn a_stopped_shim_makes_a_finding_with_waiters_by_address_certain_at_once() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks/c2-lock.t5.usr1.gz");
     let source = || {
         let dump = read(fs::File::open(&path).unwrap(), Bounds::default()).unwrap().dumps.remove(0);
-        DumpSource { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, is_requested_here: true }
+        DumpSource {
+            name: "dump".into(),
+            dump,
+            pid: Some(DAEMON),
+            is_requested_here: true,
+            ..DumpSource::default()
+        }
     };
     let init = source().dump.goroutines.iter().find_map(wait::updated_init_pid).unwrap();
     for (state, confidence, severity) in

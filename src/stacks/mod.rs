@@ -15,7 +15,7 @@
 //! let sources: Vec<DumpSource> = reading
 //!     .dumps
 //!     .into_iter()
-//!     .map(|dump| DumpSource { name: "main.log".into(), dump, pid: None, taken_at: None, is_requested_here: false })
+//!     .map(|dump| DumpSource { name: "main.log".into(), dump, ..DumpSource::default() })
 //!     .collect();
 //! let report = judge(&sources, &signatures(), &KnownHangs::default());
 //! assert_eq!(report.summary, "no goroutine waits for another one");

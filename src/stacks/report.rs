@@ -32,17 +32,22 @@ pub struct StackReport {
 }
 
 impl StackReport {
-    /// Returns whether the exit status is 1: a finding has a confidence above *possible* and a severity above *info*.
+    /// Returns whether the exit status is 1: a finding about the present has a confidence above *possible* and a severity
+    /// above *info*.
     pub fn has_problem(&self) -> bool {
-        self.findings
-            .iter()
-            .any(|finding| finding.severity > Severity::Info && finding.confidence != Confidence::Possible)
+        self.findings.iter().any(|finding| {
+            finding.severity > Severity::Info
+                && finding.confidence != Confidence::Possible
+                && finding.chain.past.is_none()
+        })
     }
 
     /// Returns whether a second dump may help: a finding is only *possible*, and would be a problem if it were likely.
     pub fn second_dump_may_help(&self) -> bool {
-        let matters =
-            |finding: &Finding| finding.chain.full_severity.is_some_and(|full| full > Severity::Info);
+        let matters = |finding: &Finding| {
+            finding.chain.past.is_none()
+                && finding.chain.full_severity.is_some_and(|full| full > Severity::Info)
+        };
         !self.has_problem() && self.findings.iter().any(matters)
     }
 }
@@ -66,10 +71,25 @@ pub struct DumpInfo {
     /// When the dump was taken, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken_at: Option<String>,
+    /// Set if plegctl found the dump on the node, but the dump does not show the present state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub past: Option<PastDump>,
     /// The number of goroutines in the dump.
     pub goroutines: u64,
     /// The number of headers and lines that could not be parsed.
     pub not_understood: u64,
+}
+
+/// A dump that does not show the present state: it is old, or the process that wrote it has ended or is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PastDump {
+    /// The age of the dump.
+    pub age_seconds: Seconds,
+    /// Whether the process that wrote the dump has ended.
+    pub process_ended: bool,
 }
 
 /// A finding: a cause that makes goroutines wait.
@@ -143,6 +163,8 @@ pub struct Chain {
     pub by_address: bool,
     /// Whether an earlier dump of the same process was compared.
     pub compared: bool,
+    /// Set if the dump does not show the present state.
+    pub past: Option<PastDump>,
     /// The sentence about the finding, if it comes from a capture, which contains no other field of the chain.
     pub recorded: Option<String>,
 }

@@ -14,8 +14,9 @@ use rustix::process::geteuid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
+use super::report::PastDump;
 use crate::clock::Wall;
-use crate::host::proc::{ProcessTrust, Role, command_line, waits_uninterruptibly};
+use crate::host::proc::{ProcessTrust, Role, command_line, process_age, waits_uninterruptibly};
 use crate::host::{HostRoot, KernelDir, kernel_text, open_to_others};
 
 /// The time limit for an answer.
@@ -321,17 +322,42 @@ pub fn open_dump_file(path: &Path) -> io::Result<fs::File> {
     if writable { refused("others may write to it".to_owned()) } else { Ok(file) }
 }
 
+/// The age from which a dump in a file does not show the present state.
+const PAST: Duration = Duration::from_secs(60);
+
+/// The error of the difference between a file's time and the start of a process, whose clocks are different.
+const START_ERROR: Duration = Duration::from_secs(1);
+
+impl PastDump {
+    /// Judges a dump file by its age and by the process that wrote it. Returns `None` if the dump shows the present
+    /// state.
+    pub fn of(age: Duration, writer: Option<u32>, proc: &Path) -> Option<Self> {
+        let runs = writer.map(|pid| has_run_for(age, pid, proc));
+        let is_present = age < PAST && runs == Some(true);
+        (!is_present).then(|| Self { age_seconds: age.into(), process_ended: runs == Some(false) })
+    }
+
+    /// Judges a dump for which nothing but its age is known.
+    pub fn by_age(age: Duration) -> Option<Self> {
+        (age >= PAST).then(|| Self { age_seconds: age.into(), process_ended: false })
+    }
+}
+
+/// Returns whether a process runs and did so `age` ago. Another process may have received the process id since.
+pub fn has_run_for(age: Duration, pid: u32, proc: &Path) -> bool {
+    process_age(proc, pid).is_some_and(|ran| ran.saturating_add(START_ERROR) >= age)
+}
+
 /// Returns the process id in the name of a dump file: `containerd.812.stacks.log`.
 pub fn pid_in_name(path: &Path) -> Option<u32> {
     let name = path.file_name()?.to_str()?;
     name.strip_prefix("containerd.")?.strip_suffix(".stacks.log")?.parse().ok()
 }
 
-/// Formats the time of a file as RFC 3339.
-pub fn rfc3339(time: SystemTime) -> Option<String> {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    let nanos = i64::try_from(since.as_nanos()).ok()?;
-    Some(Wall::from_nanos(nanos).to_string())
+/// Converts the time of a file.
+pub fn wall(time: SystemTime) -> Wall {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Wall::from_nanos(0).plus(since)
 }
 
 #[cfg(test)]

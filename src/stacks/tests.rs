@@ -10,7 +10,13 @@ use crate::report::{Confidence, Severity};
 fn source(text: &str, taken_at: Option<&str>) -> DumpSource {
     let dump = read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
     let taken_at = taken_at.map(str::to_owned);
-    DumpSource { name: "dump".to_owned(), dump, pid: None, is_requested_here: taken_at.is_some(), taken_at }
+    DumpSource {
+        name: "dump".to_owned(),
+        dump,
+        is_requested_here: taken_at.is_some(),
+        taken_at,
+        ..DumpSource::default()
+    }
 }
 
 fn judged(text: &str) -> StackReport {
@@ -267,8 +273,7 @@ fn a_single_create_that_waits_for_conmon_is_st06() {
 fn a_stop_whose_kill_hangs_waits_for_the_oci_runtime() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/stacks/o-runc.t200.usr1.gz");
     let dump = read(std::fs::File::open(path).unwrap(), Bounds::default()).unwrap().dumps.remove(0);
-    let source =
-        DumpSource { name: path.to_owned(), dump, pid: None, taken_at: None, is_requested_here: false };
+    let source = DumpSource { name: path.to_owned(), dump, ..DumpSource::default() };
     let report = judge(&[source], &signatures(), &KnownHangs::default());
     assert_eq!(report.findings[0].id, "ST06");
     assert!(found(&report, "ST12").is_none(), "{:#?}", report.findings);

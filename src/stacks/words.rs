@@ -5,9 +5,10 @@
 
 use std::fmt::Write;
 
+use crate::report::duration::elapsed;
 use crate::report::plural;
 
-use super::report::{Finding, WaitKind, WaitsFor};
+use super::report::{Finding, PastDump, WaitKind, WaitsFor};
 use super::wait::ExternalWait;
 use crate::report::Seconds;
 
@@ -102,6 +103,13 @@ fn with_article(noun: &str) -> String {
 /// Returns the duration of a wait in whole minutes, such as ` 3 min`; an empty text if it is not known.
 pub fn minutes(waited: Option<Seconds>) -> String {
     waited.map_or_else(String::new, |waited| format!(" {} min", waited.duration().as_secs() / 60))
+}
+
+/// Puts the age of a dump that does not show the present state before a sentence about it.
+pub fn as_of(past: Option<PastDump>, sentence: String) -> String {
+    let Some(past) = past else { return sentence };
+    let ended = if past.process_ended { " (the process has ended since)" } else { "" };
+    format!("as of {} ago{ended}: {sentence}", elapsed(past.age_seconds.duration()))
 }
 
 /// Describes a finding in one sentence: who waits for which lock, who holds it, and what the holder waits for.

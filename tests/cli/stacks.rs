@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -394,10 +395,55 @@ fn dump_file_in_tmp_is_found() {
     );
 }
 
+/// Writes a recorded dump with this age.
+fn dump_of_age(path: &Path, name: &str, age: Duration) {
+    fs::copy(recording(name), path).unwrap();
+    fs::File::options().write(true).open(path).unwrap().set_modified(SystemTime::now() - age).unwrap();
+}
+
+#[test]
+fn old_dump_of_a_dead_process_is_not_the_state_of_now() {
+    let root = TempDir::new();
+    fs::create_dir(root.path().join("tmp")).unwrap();
+    let path = root.path().join("tmp/containerd.4000001.stacks.log");
+    dump_of_age(&path, "c2-lock.t200.usr1.gz", Duration::from_secs(16 * 60 + 10));
+    let output = plegctl(&["stacks", "--host-root", root.path().to_str().unwrap()]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let first = "as of 16m ago (the process has ended since): 9 calls (6 ListContainers) wait for";
+    assert!(words(&output.stdout).starts_with(first), "{output}");
+    let output = plegctl(&["stacks", "-o", "json", "--host-root", root.path().to_str().unwrap()]);
+    let past = &json(&output)["dumps"][0]["past"];
+    assert_eq!((past["processEnded"].as_bool(), output.code), (Some(true), Some(0)), "{output}");
+    assert!(past["ageSeconds"].as_f64().is_some_and(|age| age >= 970.0), "{output}");
+}
+
+#[test]
+fn health_uses_no_old_dump_for_its_verdict() {
+    let root = TempDir::new();
+    for (name, age, why) in [
+        ("dump.gz", 3600, "not used: it was written 60m ago; take a new dump"),
+        ("containerd.4000001.stacks.log", 1, "and the process that wrote it has ended; take a new dump"),
+    ] {
+        let path = root.path().join(name);
+        dump_of_age(&path, "c2-lock.t5.usr1.gz", Duration::from_secs(age));
+        let path = path.to_str().unwrap();
+        let arguments = ["health", "-r", "sim:hung-list", "--stacks", path, "--patience", "6s", "-o", "json"];
+        let output = Invocation::new(&arguments).with_short_silences().run();
+        let report = json(&output);
+        let skipped = report["notChecked"].as_array().unwrap();
+        let skipped = skipped.iter().find(|skipped| skipped["what"].as_str().unwrap().contains("(stacks)"));
+        assert!(skipped.is_some_and(|skipped| skipped["why"].as_str().unwrap().contains(why)), "{output}");
+        assert!(!output.stdout.contains("wait for a container's status lock"), "{output}");
+    }
+}
+
 #[test]
 fn health_reads_a_dump_if_a_list_hangs() {
-    let dump = recording("c2-lock.t5.usr1.gz");
-    let arguments = ["health", "-r", "sim:hung-list", "--stacks", &dump, "--patience", "6s", "-o", "json"];
+    let root = TempDir::new();
+    let dump = root.path().join("dump.gz");
+    dump_of_age(&dump, "c2-lock.t5.usr1.gz", Duration::ZERO);
+    let dump = dump.to_str().unwrap();
+    let arguments = ["health", "-r", "sim:hung-list", "--stacks", dump, "--patience", "6s", "-o", "json"];
     let output = Invocation::new(&arguments).with_short_silences().run();
     let report = json(&output);
     let finding =

@@ -6,7 +6,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
 
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
@@ -348,13 +350,18 @@ fn stacks_reads_the_kubelet_through_the_node_proxy_and_the_runtime_from_the_reco
     GzDecoder::new(packed).read_to_string(&mut dump).unwrap();
     let finding = json!({"confidence": "certain", "evidence": ["e"], "id": "ST01", "next": [], "rpcs": ["ListContainers"],
         "severity": "critical", "threads": [], "title": "a lock is held", "waiters": 11});
-    let stacks = json!({"kind": "StackReport", "time": "2026-11-21T12:00:00Z", "summary": "11 calls wait",
-        "primary": finding, "findings": [finding]});
-    let bundle = bundle_with("stacks.json", stacks.to_string().as_bytes());
+    let bundle = |time: SystemTime| {
+        let time = humantime::format_rfc3339(time).to_string();
+        let stacks = json!({"kind": "StackReport", "time": time, "summary": "11 calls wait",
+            "primary": finding, "findings": [finding]});
+        bundle_with("stacks.json", stacks.to_string().as_bytes())
+    };
+    let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+    let bundles = Mutex::new(vec![bundle(SystemTime::now()), bundle(hour_ago)]);
     let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
         path if path.starts_with("/api/v1/nodes/n1/proxy/debug/pprof/goroutine") => Reply::ok(dump.clone()),
         path if path.contains("/pods?") => pods(&["plegctl-x"]),
-        path if path.ends_with("/proxy/bundle") => Reply::Bytes(200, bundle.clone()),
+        path if path.ends_with("/proxy/bundle") => Reply::Bytes(200, bundles.lock().unwrap().pop().unwrap()),
         _ => Reply::Answer(404, String::new()),
     });
     let output = run(&server, &["stacks", "--once", "-o", "json"]);
@@ -366,13 +373,14 @@ fn stacks_reads_the_kubelet_through_the_node_proxy_and_the_runtime_from_the_reco
     let place = CaptureDir::make();
     let token = token_file(&place);
     let output = run(&server, &["stacks", "--token-file", argument(&token)]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stdout.starts_with("as of 60m ago: 11 calls wait (ST01, certain)"), "{output}");
+    let output = run(&server, &["stacks", "--token-file", argument(&token)]);
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stdout.starts_with("11 calls wait (ST01, certain)"), "{output}");
-    assert!(
-        output
-            .stdout
-            .contains("the recorder plegctl/plegctl-x of n1 judged this dump at 2026-11-21T12:00:00")
-    );
+    let time = humantime::format_rfc3339_seconds(hour_ago + Duration::from_secs(3600)).to_string();
+    let judged = format!("the recorder plegctl/plegctl-x of n1 judged this dump at {}", &time[..10]);
+    assert!(output.stdout.contains(&judged), "{output}");
 }
 
 #[test]

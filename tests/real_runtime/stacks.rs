@@ -49,8 +49,8 @@ fn judged_dump(runtime: &RealRuntime) -> StackReport {
         name: "debug.sock".to_owned(),
         dump,
         pid: answer.pid,
-        taken_at: None,
         is_requested_here: true,
+        ..DumpSource::default()
     };
     let sources = [source];
     let mut report = judge(&sources, &signatures(), &KnownHangs::default());

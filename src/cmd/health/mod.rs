@@ -150,7 +150,7 @@ pub struct HealthArgs {
     from: Option<PathBuf>,
 
     /// Source of a goroutine dump when a call is silent: `auto` (what the runtime provides without a signal),
-    /// `never`, a file or `unix://SOCKET`
+    /// `never`, a file that is younger than a minute, or `unix://SOCKET`
     #[arg(long, value_name = "SOURCE", default_value = "auto")]
     stacks: String,
 

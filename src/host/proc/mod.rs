@@ -287,11 +287,10 @@ pub fn assemble(sections: impl IntoIterator<Item = Section>, complete: bool) -> 
     sample
 }
 
-/// Returns how long a process has run.
-#[cfg(feature = "cli")]
+/// Returns how long a process has run; `None` if it has ended.
 pub fn process_age(proc: &Path, pid: u32) -> Option<Duration> {
     let stat = ProcessStat::parse(&kernel_text(&proc.join(pid.to_string()).join("stat")).ok()?)?;
-    Some(uptime(proc).saturating_sub(stat::of_ticks(stat.started_ticks)))
+    (!stat.is_zombie()).then(|| uptime(proc).saturating_sub(stat::of_ticks(stat.started_ticks)))
 }
 
 fn uptime(proc: &Path) -> Duration {
