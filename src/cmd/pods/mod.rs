@@ -139,7 +139,7 @@ pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
     if arguments.watch {
         return block_on(live::run(arguments, context, &kubelet, configured))?;
     }
-    let (report, has_answer) = block_on(once(arguments, context, &kubelet, configured))??;
+    let (report, is_complete) = block_on(once(arguments, context, &kubelet, configured))??;
     arguments.output.print(&document(&report), |out| match arguments.output {
         Output::Name => text::names(&report, out),
         output => {
@@ -151,15 +151,18 @@ pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
     if report.pods.is_empty() && !selection.is_empty() {
         context.remark(&format!("No pods found{selection}"));
     }
-    if !has_answer {
-        return Ok(Exit::NoAnswer);
-    }
-    let good = report.pods.iter().all(|pod| pod.verdict.is_good());
-    Ok(if good { Exit::Good } else { Exit::Bad })
+    let good: Vec<Option<bool>> = report.pods.iter().map(|pod| pod.verdict.is_good()).collect();
+    Ok(if good.contains(&Some(false)) {
+        Exit::Bad
+    } else if good.contains(&None) || !is_complete {
+        Exit::NoAnswer
+    } else {
+        Exit::Good
+    })
 }
 
-/// Reads all sources, the runtime and the kubelet once, and what contradictions between them need. Also returns whether any
-/// source could be read.
+/// Reads all sources, the runtime and the kubelet once, and what contradictions between them need. Also returns whether the
+/// wanted pods of every source are known, from the source or from the kubelet.
 async fn once(
     arguments: &PodsArgs,
     context: &Context,
@@ -177,7 +180,6 @@ async fn once(
         async { if arguments.no_cri { Err(None) } else { runtime_pods(context).await.map_err(Some) } };
     let ((states, rows, mut times), runtime, kubelets_pods) =
         tokio::join!(sources::read_once(configured, &*context.clock), runtimes_pods, view.read(context));
-    let has_answer = rows.iter().any(|row| row.ready);
     let (client, runtime, runtime_error) = match runtime {
         Ok((client, pods, at)) => {
             times.runtime = Some(at);
@@ -198,6 +200,7 @@ async fn once(
             (None, Some(why))
         }
     };
+    let is_complete = kubelets_pods.is_some() || rows.iter().all(|row| row.ready);
     let now = context.clock.wall();
     let kubelet = kubelets_pods.as_ref();
     let input = VerdictInput { sources: &states, runtime: runtime.as_ref(), kubelet, times: &times, now };
@@ -224,7 +227,7 @@ async fn once(
     pods.retain(|pod| arguments.shows(pod));
     let report =
         PodsReport { taken_at: now, node, sources: rows, pods, runtime_error, kubelet_error, api_server };
-    Ok((report, has_answer))
+    Ok((report, is_complete))
 }
 
 /// Returns the client of the runtime, its pods and the time of its answer.

@@ -11,13 +11,10 @@ use serde_json::Value;
 use crate::clock::{Clock, Wall};
 use crate::cri::PodsApi;
 use crate::diagnosis::report::PodRef;
-use crate::kubelet::pod_status::{container_statuses, moment, transition};
+use crate::kubelet::pod_status::{WaitingContainer, container_statuses, moment, transition};
 
 /// The time limit for the answer. The kubelet has the list in memory.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
-
-/// The reasons of a container that waits for its pod, and not for its image or its next start.
-const WAITS_FOR_POD: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 /// Where the kubelet's own pods come from.
 #[derive(Clone, Debug)]
@@ -81,8 +78,8 @@ fn stuck(pod: &Value) -> Option<StuckPod> {
 /// an image, their configuration or their next start.
 fn waits_since(status: &Value) -> Option<Wall> {
     let is_untouched = |container: &Value| {
-        let reason = container.pointer("/state/waiting/reason").and_then(Value::as_str);
-        reason.is_some_and(|reason| WAITS_FOR_POD.contains(&reason)) && container.get("containerID").is_none()
+        let waiting = WaitingContainer::of(container);
+        waiting.is_some_and(|waiting| waiting.waits_for_pod()) && container.get("containerID").is_none()
     };
     let is_pending = status.get("phase").is_some_and(|phase| phase == "Pending");
     if !is_pending || !container_statuses(status).all(is_untouched) {

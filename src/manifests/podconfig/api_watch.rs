@@ -26,10 +26,11 @@ use crate::threads;
 
 /// The time limit of a credential plugin, which may have to call a cloud API.
 const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(30);
-/// The time limit for the whole answer of the list, unless the user sets another.
+/// The time limit for the whole answer of the list before a watch, unless the user sets another.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
-/// The time limit for the lease of the node.
-const LEASE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time limit for the whole answer to a single request (a list without a watch, the lease of the node): the same as for
+/// the runtime and the kubelet.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit of the start of a watch.
 const WATCH_START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the API server keeps a watch open.
@@ -210,7 +211,7 @@ impl ApiServer {
             "{}/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}",
             cluster.server
         );
-        let limit = self.request_timeout.unwrap_or(LEASE_TIMEOUT);
+        let limit = self.request_timeout.unwrap_or(ANSWER_TIMEOUT);
         let answer = cluster.client.get(&url, limit).await.and_then(|answer| answer.bytes(&url));
         let renewed = answer.map_err(|why| why.to_string()).and_then(|text| {
             let lease: Value = serde_json::from_slice(&text).map_err(|why| why.to_string())?;
@@ -221,15 +222,14 @@ impl ApiServer {
 
     /// Lists the node's pods.
     pub async fn list(&self) -> Result<ApiPods, ApiServerError> {
-        self.list_from(&self.cluster().await?).await
+        self.list_from(&self.cluster().await?, ANSWER_TIMEOUT).await
     }
 
     /// Lists from the API server's cache, as the kubelet does: a list from etcd would read every pod of the cluster.
-    async fn list_from(&self, cluster: &Cluster) -> Result<ApiPods, ApiServerError> {
+    async fn list_from(&self, cluster: &Cluster, limit: Duration) -> Result<ApiPods, ApiServerError> {
         let url = self.url(cluster, "resourceVersion=0");
         let client = cluster.client.clone().with_largest(MAX_LIST_BYTES);
-        let answer =
-            client.get(&url, self.request_timeout.unwrap_or(LIST_TIMEOUT)).await.map_err(from_http)?;
+        let answer = client.get(&url, self.request_timeout.unwrap_or(limit)).await.map_err(from_http)?;
         let text = answer.bytes(&url).map_err(from_http)?;
         ApiPods::parse(&text, &self.node).map_err(|why| ApiServerError::NoList { url, why })
     }
@@ -284,7 +284,7 @@ impl ApiServer {
         failures: &mut u32,
         messages: &Sender<SourceMessage>,
     ) -> Result<WatchEnd, ApiServerError> {
-        let mut store = PodStore::new(self.list_from(cluster).await?);
+        let mut store = PodStore::new(self.list_from(cluster, LIST_TIMEOUT).await?);
         if messages.send(store.set_message()).await.is_err() {
             return Ok(WatchEnd::ReceiverDropped);
         }
@@ -469,6 +469,29 @@ mod tests {
             );
             let _ = stream.write_all(answer.as_bytes()).await;
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_single_list_is_given_up_after_the_time_limit_of_a_call() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let cluster = cluster_at(&listener);
+        let scratch = std::env::temp_dir().join(format!("plegctl-single-list-{}", std::process::id()));
+        let text = format!(
+            "current-context: c\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nclusters: [{{name: c, cluster: \
+             {{server: \"{}\"}}}}]\nusers: [{{name: u, user: {{token: x}}}}]\n",
+            cluster.server
+        );
+        std::fs::write(&scratch, text).unwrap();
+        let kubeconfig = KubeconfigSources { flag: Some(scratch.clone()), ..KubeconfigSources::default() };
+        let server = ApiServer { kubeconfig, ..without_kubeconfig() };
+        let limit = Duration::from_secs(10);
+        // Nobody accepts the connection, as if the API server's process were stopped.
+        let list = server.list().await;
+        std::fs::remove_file(&scratch).unwrap();
+        assert!(
+            matches!(&list, Err(ApiServerError::Http(http::Error::Silent { waited, .. })) if *waited == limit),
+            "{list:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

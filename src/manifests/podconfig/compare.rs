@@ -17,7 +17,7 @@ use super::views::add_views;
 use super::{GRACE, PodSource, WantedPod};
 use crate::clock::Wall;
 use crate::cri::ContainerState;
-use crate::kubelet::pod_status::{container_statuses, entries, moment, transition};
+use crate::kubelet::pod_status::{container_statuses, entries, has_ended, moment, transition};
 use crate::report::Seconds;
 use crate::report::duration::elapsed;
 
@@ -171,10 +171,6 @@ pub fn suspects(input: &VerdictInput<'_>, node: &str, kubelet_started: Option<Wa
 fn bound_at(pod: &WantedPod) -> Option<Wall> {
     let status = pod.status.read();
     transition(&status, "PodScheduled").filter(|_| !has_ended(&status))
-}
-
-fn has_ended(status: &Value) -> bool {
-    matches!(status.get("phase").and_then(Value::as_str), Some("Succeeded" | "Failed"))
 }
 
 /// Returns the containers of which the kubelet's status and the runtime's lists say different things. When the runtime

@@ -1,8 +1,8 @@
 //! Decides the verdict of `plegctl pods` on each pod that a source wants or the runtime has.
 //!
 //! The verdict is a pure function of the sources, the runtime's two lists, the kubelet's own pods and the time. Each
-//! verdict has a reason. If a source could not be read, plegctl reports no pod that this source may want, and the reason
-//! of other pods names the source.
+//! verdict has a reason. For a source that could not be read, the pods that the kubelet has from this source count as
+//! wanted. A view that is not known makes a verdict *unknown*; it never hides what the other views show.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,9 +15,11 @@ use super::runtime_pods::{RuntimePod, RuntimeState};
 use super::views::{PodViews, ReadTimes, add_views};
 use super::{CompactJson, GRACE, KubeletPods, PodSource, RefusedFile, WantedPod};
 use crate::clock::Wall;
+use crate::cri::ContainerState;
+use crate::kubelet::pod_status::{WaitingContainer, container_statuses, has_ended};
 use crate::manifests::PodIdentity;
 use crate::report::duration::elapsed;
-use crate::report::word_enum;
+use crate::report::{plural, word_enum};
 
 word_enum! {
     /// The verdict on a pod.
@@ -47,13 +49,19 @@ word_enum! {
         Late = "late",
         /// The kubelet knows the pod, and the API server does not.
         Unreported = "unreported",
+        /// A view that decides the verdict could not be read.
+        Unknown = "unknown",
     }
 }
 
 impl PodVerdict {
-    /// Whether the verdict is good.
-    pub const fn is_good(self) -> bool {
-        matches!(self, Self::Running | Self::Terminating)
+    /// Whether the verdict is good; `None` if it is not known.
+    pub const fn is_good(self) -> Option<bool> {
+        match self {
+            Self::Unknown => None,
+            Self::Running | Self::Terminating => Some(true),
+            _ => Some(false),
+        }
     }
 }
 
@@ -137,8 +145,14 @@ pub struct VerdictInput<'a> {
 
 /// Returns a row for each pod that a source wants or the runtime runs, by namespace and name.
 pub fn pod_rows(input: &VerdictInput<'_>) -> Vec<PodRow> {
-    let index = PodIndex::of(input);
+    let of_kubelet = pods_of_unread_sources(input);
+    let index = PodIndex::of(input, &of_kubelet);
     let mut rows = Vec::new();
+    for (source, pod) in &of_kubelet {
+        let mut row = index.wanted_pod(*source, pod);
+        row.why = format!("{}; source {source} could not be read, and the kubelet has this pod", row.why);
+        rows.push(row);
+    }
     for (source, state) in input.sources {
         let pods = state.pods.iter().flatten().filter(|pod| pod.mirror_of.is_none());
         rows.extend(pods.map(|pod| index.wanted_pod(*source, pod)));
@@ -149,6 +163,20 @@ pub fn pod_rows(input: &VerdictInput<'_>) -> Vec<PodRow> {
     rows.sort_by(|left, right| sort_key(left).cmp(&sort_key(right)));
     add_views(&mut rows, input);
     rows
+}
+
+/// Returns the pods that the kubelet has from sources that could not be read.
+fn pods_of_unread_sources(input: &VerdictInput<'_>) -> Vec<(PodSource, WantedPod)> {
+    let known = input.kubelet.into_iter().flat_map(|kubelet| kubelet.pods.values());
+    let unread = known.filter_map(|pod| {
+        let source = pod.source.filter(|source| input.sources.get(source).is_some_and(is_unread))?;
+        Some((source, pod.wanted().filter(|pod| pod.mirror_of.is_none())?))
+    });
+    unread.collect()
+}
+
+const fn is_unread(state: &SourceState) -> bool {
+    state.pods.is_none()
 }
 
 fn sort_key(row: &PodRow) -> (&str, &str, PodVerdict, &str) {
@@ -193,7 +221,7 @@ impl PodRow {
 }
 
 impl<'a> PodIndex<'a> {
-    fn of(input: &'a VerdictInput<'a>) -> Self {
+    fn of(input: &'a VerdictInput<'a>, of_kubelet: &'a [(PodSource, WantedPod)]) -> Self {
         let mut index = Self {
             input,
             running: HashMap::new(),
@@ -205,7 +233,7 @@ impl<'a> PodIndex<'a> {
             index.running.entry(&pod.identity).or_default().push(pod);
         }
         for (source, state) in input.sources {
-            if state.pods.is_none() {
+            if is_unread(state) {
                 index.unread.push(*source);
             }
             for pod in state.pods.iter().flatten() {
@@ -214,6 +242,10 @@ impl<'a> PodIndex<'a> {
                     index.uids.insert(&pod.uid, *source);
                 }
             }
+        }
+        for (source, pod) in of_kubelet {
+            index.wanted.entry(&pod.identity).or_default().push((*source, pod));
+            index.uids.insert(&pod.uid, *source);
         }
         index
     }
@@ -254,85 +286,109 @@ impl<'a> PodIndex<'a> {
         Some((mirror, problem))
     }
 
-    /// Returns the kubelet's own status of a pod, or else the status from the source.
-    fn status(&self, pod: &WantedPod) -> Value {
+    /// Returns the kubelet's own status of a pod, or else the status from the source, and who says so.
+    fn status(&self, pod: &WantedPod) -> (Value, &'static str) {
         let kubelets = self.input.kubelet.map(|kubelet| kubelet.status(&pod.uid));
-        kubelets.filter(|status| !status.is_null()).unwrap_or_else(|| pod.status.read())
+        let kubelets = kubelets.filter(|status| !status.is_null()).map(|status| (status, "the kubelet"));
+        kubelets.unwrap_or_else(|| (pod.status.read(), "the API server"))
+    }
+
+    /// Returns the pods that the runtime has under this pod's name.
+    fn with_name(&self, pod: &WantedPod) -> &[&'a RuntimePod] {
+        self.running.get(&pod.identity).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns the pod in the runtime.
+    fn own(&self, source: PodSource, pod: &WantedPod) -> Option<&'a RuntimePod> {
+        match pod.known_uid() {
+            Some(uid) => self.input.runtime?.get(uid),
+            // Without a UID, the pod is found by its name and source; its running version is not known.
+            None => self.with_name(pod).iter().copied().find(|other| other.source == Some(source)),
+        }
     }
 
     /// Returns the row of a pod that a source wants.
     fn wanted_pod(&self, source: PodSource, pod: &WantedPod) -> PodRow {
-        let row = self.wanted_pod_without_labels(source, pod);
-        PodRow { labels: RowLabels::WantedPod(pod.content.labels.clone()), ..row }
+        let own = self.own(source, pod);
+        let (status, who) = self.status(pod);
+        let mut row = self.compared_pod((source, pod), own, (&status, who));
+        let is_explained = has_ended(&status)
+            || !matches!(
+                row.verdict,
+                PodVerdict::Running | PodVerdict::Starting | PodVerdict::Missing | PodVerdict::Unknown
+            );
+        let runs = |name: &str| {
+            own.and_then(|own| own.container(name)).is_some_and(|(_, state)| state == ContainerState::Running)
+        };
+        let waiting = WaitingContainer::all(&status).find(|waiting| !is_explained && !runs(&waiting.name));
+        if let Some(waiting) = waiting {
+            row.why = format!("{waiting}; {}", row.why);
+        }
+        let labels = RowLabels::WantedPod(pod.content.labels.clone());
+        PodRow { labels, running: row.running.or_else(|| own.map(RuntimePod::state)), ..row }
     }
 
-    fn wanted_pod_without_labels(&self, source: PodSource, pod: &WantedPod) -> PodRow {
+    /// Compares a wanted pod with the pod in the runtime and with its status, which `who` reports.
+    fn compared_pod(
+        &self,
+        (source, pod): (PodSource, &WantedPod),
+        own: Option<&RuntimePod>,
+        (status, who): (&Value, &str),
+    ) -> PodRow {
         let uid = pod.known_uid().unwrap_or_default();
         let row = |verdict, why: String| PodRow::new(&pod.identity, uid, Some(source), verdict, why);
-        let status = self.status(pod);
-        let Some(runtime) = self.input.runtime else {
-            return match refusal(&status) {
-                Some(reason) => row(PodVerdict::Refused, reason),
-                None => row(PodVerdict::Missing, "wanted; not compared with the runtime".to_owned()),
-            };
-        };
-        let with_name = self.running.get(&pod.identity).map(Vec::as_slice).unwrap_or_default();
-        let own = match pod.known_uid() {
-            Some(uid) => runtime.get(uid),
-            // Without a UID, the pod is found by its name and source; its running version is not known.
-            None => with_name.iter().copied().find(|other| other.source == Some(source)),
-        };
-        let state = own.map(RuntimePod::state);
-        let with_state = |row: PodRow| PodRow { running: state.clone(), ..row };
         if pod.is_terminating() {
             let (verdict, why) = self.terminating(pod, own);
-            return with_state(row(verdict, why));
+            return row(verdict, why);
         }
-        if let Some(reason) = refusal(&status) {
-            return with_state(row(PodVerdict::Refused, reason));
+        if let Some(reason) = refusal(source, status, own) {
+            return row(PodVerdict::Refused, reason);
         }
-        match own {
-            Some(own) if own.runs() => {
-                let (mirror, problem) = self.mirror(source, pod, own).unzip();
-                let mut why = running(source, pod, own);
-                if let Some(problem) = problem.flatten() {
-                    why.push_str("; ");
-                    why.push_str(&problem);
-                }
-                return with_state(PodRow { mirror, ..row(PodVerdict::Running, why) });
+        if let Some(own) = own.filter(|own| own.runs()) {
+            let (mirror, problem) = self.mirror(source, pod, own).unzip();
+            let mut why = running(source, pod, own);
+            if let Some(problem) = problem.flatten() {
+                why.push_str("; ");
+                why.push_str(&problem);
             }
-            Some(own) if own.is_alive() => return with_state(self.no_container_runs(row, own)),
-            Some(own) if has_finished(pod, &status) => {
-                let ended = match own.containers() {
-                    1 => "1 container ended".to_owned(),
-                    count => format!("{count} containers ended"),
-                };
-                let why = format!("has finished; restartPolicy does not start it again ({ended})");
-                return with_state(row(PodVerdict::Running, why));
-            }
-            _ => {}
+            return PodRow { mirror, ..row(PodVerdict::Running, why) };
         }
-        if let Some(other) = with_name.iter().find(|other| other.uid != pod.uid && other.is_alive()) {
+        if let Some(why) = how_it_ended(pod, own, status) {
+            return row(PodVerdict::Running, why);
+        }
+        if self.input.runtime.is_none() {
+            let phase = status.get("phase").and_then(Value::as_str);
+            let phase = phase.map(|phase| format!("; {who} says {phase}")).unwrap_or_default();
+            let why = format!("not compared with the runtime, whose pods are not known{phase}");
+            return row(PodVerdict::Unknown, why);
+        }
+        if let Some(own) = own.filter(|own| own.is_alive()) {
+            return self.no_container_runs(row, own, status);
+        }
+        let mut with_name = self.with_name(pod).iter();
+        if let Some(other) = with_name.find(|other| other.uid != pod.uid && other.is_alive()) {
             let row = self.name_in_use(source, pod, other);
             return PodRow { running: Some(other.state()), ..row };
         }
-        let (verdict, why) = self.nothing_runs(pod, own, &status);
-        with_state(row(verdict, why.to_owned()))
+        let (verdict, why) = self.nothing_runs(pod, own, status);
+        row(verdict, why.to_owned())
     }
 
     /// Returns the verdict and the reason of a pod that is being deleted.
     fn terminating(&self, pod: &WantedPod, own: Option<&RuntimePod>) -> (PodVerdict, String) {
         let alive = own.filter(|own| own.is_alive());
         let over = pod.deletion_at().map(|at| self.input.now.duration_since(at));
+        let is_compared = self.input.runtime.is_some();
         let Some(over) = over.filter(|over| *over > GRACE) else {
-            let why = if alive.is_some() {
-                "the pod must stop, but still runs"
-            } else {
-                "the pod must stop; none of its containers runs"
+            let why = match alive {
+                Some(_) => "the pod must stop, but still runs",
+                None if is_compared => "the pod must stop; none of its containers runs",
+                None => "the pod must stop; the runtime's pods are not known",
             };
             return (PodVerdict::Terminating, why.to_owned());
         };
         let what = match (alive, pod.finalizer_names().first()) {
+            _ if !is_compared => "it still exists, and the runtime's pods are not known".to_owned(),
             (Some(alive), _) => match (alive.running(), alive.containers()) {
                 (0, _) => "its sandbox still runs".to_owned(),
                 (running, all) => format!("{running} of {all} containers still run"),
@@ -358,7 +414,7 @@ impl<'a> PodIndex<'a> {
         }
         let kubelet_has_pod =
             pod.known_uid().and_then(|uid| self.input.kubelet.map(|kubelet| kubelet.pods.contains_key(uid)));
-        if status.get("phase").and_then(Value::as_str) == Some("Pending") && own.is_none() {
+        if is_pending(status) && own.is_none() {
             return (PodVerdict::Starting, "Pending: the kubelet has not created a sandbox for it");
         }
         let why = match (own, kubelet_has_pod) {
@@ -378,12 +434,15 @@ impl<'a> PodIndex<'a> {
     }
 
     /// Returns the row of a pod with a sandbox or a container, but without a running container in a ready sandbox.
-    fn no_container_runs(&self, row: impl Fn(PodVerdict, String) -> PodRow, own: &RuntimePod) -> PodRow {
-        let (verdict, age) = if self.is_young(own.since()) {
-            (PodVerdict::Starting, "young")
-        } else {
-            (PodVerdict::Missing, "older than a minute")
-        };
+    fn no_container_runs(
+        &self,
+        row: impl Fn(PodVerdict, String) -> PodRow,
+        own: &RuntimePod,
+        status: &Value,
+    ) -> PodRow {
+        let is_young = self.is_young(own.since());
+        let age = if is_young { "young" } else { "older than a minute" };
+        let verdict = if is_young || is_pending(status) { PodVerdict::Starting } else { PodVerdict::Missing };
         let why = match (own.ready(), own.containers()) {
             (0, _) => "containers run without a ready sandbox".to_owned(),
             (_, 0) => format!("it has a sandbox ({age}), but no container yet"),
@@ -439,6 +498,9 @@ impl<'a> PodIndex<'a> {
             .map(|pod| {
                 let static_pod = pod.mirror_of.as_ref().and_then(|hash| self.input.runtime?.get(hash));
                 let (verdict, why) = match static_pod.filter(|pod| pod.is_alive()) {
+                    _ if !pod.is_terminating() && self.input.runtime.is_none() => {
+                        (PodVerdict::Stale, "the mirror pod of a static pod that no source has")
+                    }
                     _ if pod.is_terminating() => (
                         PodVerdict::Terminating,
                         "the mirror pod of a static pod that no source has; the API server is deleting the mirror pod",
@@ -461,19 +523,16 @@ impl<'a> PodIndex<'a> {
     /// Returns rows for running pods that no source wants.
     fn unwanted_pods(&self) -> Vec<PodRow> {
         let runtime = self.input.runtime.into_iter().flat_map(BTreeMap::values);
-        let was_read =
-            |source: PodSource| self.input.sources.get(&source).is_some_and(|state| state.pods.is_some());
         runtime
             .filter(|pod| pod.is_alive() && !self.uids.contains_key(pod.uid.as_str()))
-            // If the pod's source could not be read, the source may want the pod.
-            .filter(|pod| pod.source.is_some_and(was_read))
             .filter_map(|pod| self.unwanted_pod(pod))
             .collect()
     }
 
-    /// Returns the row of a running pod whose UID no source wants. Returns `None` if the pod may be wanted after all,
-    /// because the UID of a wanted pod with its name is not known.
+    /// Returns the row of a running pod whose UID no source wants. Returns `None` for a pod of a source that this kubelet does
+    /// not have, and if the pod may be wanted after all, because the UID of a wanted pod with its name is not known.
     fn unwanted_pod(&self, pod: &RuntimePod) -> Option<PodRow> {
+        let (source, state) = self.input.sources.get_key_value(&pod.source?)?;
         let wanted = self.wanted_as(&pod.identity);
         if wanted.iter().any(|(_, wanted)| wanted.known_uid().is_none()) {
             return None;
@@ -481,6 +540,13 @@ impl<'a> PodIndex<'a> {
         let (verdict, why) = if wanted.iter().any(|(_, wanted)| wanted.mirror_of.is_none()) {
             let why = "the old version of a wanted pod; it ends before the new version starts";
             (PodVerdict::Terminating, why.to_owned())
+        } else if is_unread(state) {
+            let kubelet = match self.input.kubelet {
+                Some(_) => ", and the kubelet does not have it",
+                None => ", and the kubelet's own pods are not known either",
+            };
+            let why = format!("it runs; source {source}, which may want it, could not be read{kubelet}");
+            (PodVerdict::Unknown, why)
         } else if self.unread.is_empty() {
             let why = "it runs, but no source wants it: the kubelet stops it within seconds, unless its pod \
                        worker hangs";
@@ -521,20 +587,61 @@ fn refused_file(source: PodSource, refused: &RefusedFile) -> PodRow {
     PodRow::new(&identity, "", Some(source), PodVerdict::Refused, refused.reason.clone())
 }
 
-/// Returns why the kubelet did not admit a pod, from the pod's status.
-fn refusal(status: &Value) -> Option<String> {
+/// Returns why the kubelet did not admit a pod, from the pod's status. A pod that the kubelet has admitted and ended later,
+/// such as an evicted pod, has the same phase and a reason too; if it is a static pod, it counts as refused, because the
+/// kubelet should run it and does not.
+fn refusal(source: PodSource, status: &Value, own: Option<&RuntimePod>) -> Option<String> {
     let text = |key: &str| status.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let reason = text("reason").filter(|_| text("phase") == Some("Failed"))?;
-    Some(match text("message") {
-        Some(message) => format!("{reason}: {message}"),
-        None => reason.to_owned(),
-    })
+    if source == PodSource::Api && (own.is_some() || was_admitted(status)) {
+        return None;
+    }
+    Some(reason_and_message(reason, status))
 }
 
-/// Whether a pod whose containers have ended is done, so that the kubelet does not restart them.
-fn has_finished(pod: &WantedPod, status: &Value) -> bool {
-    let phase = status.get("phase").and_then(Value::as_str);
-    let spec = pod.content.spec.read();
-    let policy = spec.get("restartPolicy").and_then(Value::as_str);
-    matches!(phase, Some("Succeeded" | "Failed")) || matches!(policy, Some("Never" | "OnFailure"))
+fn reason_and_message(reason: &str, status: &Value) -> String {
+    match status.get("message").and_then(Value::as_str).filter(|text| !text.is_empty()) {
+        Some(message) => format!("{reason}: {message}"),
+        None => reason.to_owned(),
+    }
+}
+
+/// Whether a pod that has failed had been admitted: a container of it existed, or the kubelet evicted it.
+fn was_admitted(status: &Value) -> bool {
+    let had_container = |container: &Value| {
+        container.get("containerID").is_some() || container.pointer("/state/terminated").is_some()
+    };
+    // The message of an eviction at admission (`nodeConditionMessageFmt` in pkg/kubelet/eviction/eviction_manager.go).
+    let at_admission = |message: &str| message.contains("The node had condition");
+    let is_evicted = status.get("reason").is_some_and(|reason| reason == "Evicted")
+        && !status.get("message").and_then(Value::as_str).is_some_and(at_admission);
+    is_evicted || container_statuses(status).any(had_container)
+}
+
+fn is_pending(status: &Value) -> bool {
+    status.get("phase").is_some_and(|phase| phase == "Pending")
+}
+
+/// Returns how a pod has ended, if the kubelet does not restart its containers.
+fn how_it_ended(pod: &WantedPod, own: Option<&RuntimePod>, status: &Value) -> Option<String> {
+    let is_once = || {
+        let spec = pod.content.spec.read();
+        let policy = spec.get("restartPolicy").and_then(Value::as_str);
+        own.is_some_and(|own| !own.is_alive()) && matches!(policy, Some("Never" | "OnFailure"))
+    };
+    if !has_ended(status) && !is_once() {
+        return None;
+    }
+    let reason = status.get("reason").and_then(Value::as_str).filter(|reason| !reason.is_empty());
+    let phase = status.get("phase").and_then(Value::as_str).filter(|_| has_ended(status));
+    let how = match (reason, phase) {
+        (Some(reason), Some(_)) => format!("has ended: {}", reason_and_message(reason, status)),
+        (None, Some(phase)) => format!("has finished ({phase})"),
+        (_, None) => "has finished".to_owned(),
+    };
+    let ended = match own.map_or(0, RuntimePod::containers) {
+        0 => String::new(),
+        count => format!(" ({} ended)", plural(count, "container")),
+    };
+    Some(format!("{how}; the kubelet does not start it again{ended}"))
 }

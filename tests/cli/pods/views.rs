@@ -265,6 +265,69 @@ fn a_socket_that_is_missing_or_no_socket_is_named() {
     assert!(error(&file).contains("not a socket"));
 }
 
+/// Returns the name and the verdict of each row.
+fn verdicts(report: &Value) -> Vec<(&str, &str)> {
+    let rows = report["pods"].as_array().unwrap().iter();
+    rows.map(|row| (row["name"].as_str().unwrap(), row["verdict"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn an_api_server_that_does_not_answer_hides_no_pod_of_the_kubelet_or_the_runtime() {
+    let (runtime, folder) = (runtime(None), TestDir::new("views-no-api"));
+    let server = PodsApiServer::start(&folder.0, |_| listing(vec![web()]));
+    let silent = Server::start(|_, _| ServerAction::Silent);
+    let (output, report) = pods(&runtime, &silent, server.socket(), &["--timeout", "500ms"]);
+    assert_eq!((output.code, verdicts(&report)), (Some(0), vec![("web", "running")]), "{output}");
+    assert!(
+        report["sources"][0]["error"].as_str().unwrap().contains("did not answer within 500ms"),
+        "{output}"
+    );
+    assert!(report["pods"][0]["why"].as_str().unwrap().contains("source api could not be read"), "{output}");
+    // Without the kubelet's pods, nobody says what should run.
+    let none = folder.0.join("none.sock");
+    let (output, report) = pods(&runtime, &silent, none.to_str().unwrap(), &["--timeout", "500ms"]);
+    assert_eq!((output.code, verdicts(&report)), (Some(2), vec![("web", "unknown")]), "{output}");
+    assert_eq!(report["pods"][0]["views"]["runtime"]["state"], "running", "{output}");
+}
+
+#[test]
+fn a_runtime_that_hangs_or_refuses_leaves_running_pods_unknown_and_ended_pods_known() {
+    let folder = TestDir::new("views-no-runtime");
+    let list = |pods: &[Value]| folder.file("pods.json", json!({"kind": "List", "items": pods}).to_string());
+    let with = |scenario: &str, list: &str| {
+        let words = [
+            "pods",
+            "-r",
+            scenario,
+            "--node-name",
+            "n1",
+            "--api-pods",
+            list,
+            "--timeout",
+            "500ms",
+            "-o",
+            "json",
+        ];
+        let output = Invocation::new(&words).run();
+        let report: Value =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
+        (output, report)
+    };
+    for (scenario, why) in [("sim:hung-list", "did not answer within 500ms"), ("sim:runtime-down", "refused")]
+    {
+        let both = list(&[pod("done", 3, "Succeeded"), pod("web", 3, "Running")]);
+        let (output, report) = with(scenario, &both);
+        assert_eq!(verdicts(&report), [("done", "running"), ("web", "unknown")], "{output}");
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(report["runtimeError"].as_str().unwrap().contains(why), "{output}");
+        let mut refused = pod("web", 3, "Failed");
+        refused["status"]["reason"] = "OutOfcpu".into();
+        let (output, report) = with(scenario, &list(&[pod("api", 3, "Running"), refused]));
+        assert_eq!(verdicts(&report), [("api", "unknown"), ("web", "refused")], "{output}");
+        assert_eq!(output.code, Some(1), "bad news stays bad news: {output}");
+    }
+}
+
 #[test]
 fn the_pods_api_below_a_directory_that_others_may_write_to_is_not_used() {
     let folder = TestDir::new("views-trust");

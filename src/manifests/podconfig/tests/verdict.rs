@@ -76,10 +76,128 @@ fn a_pod_that_no_source_wants_is_an_orphan_with_a_reason() {
     let rows = verdict_rows(&sources, [running("etcd-n1", "1", "file"), running("web", "2", "api")]);
     assert_eq!(
         verdicts(&rows),
-        [("1", PodVerdict::Orphan)],
+        [("1", PodVerdict::Orphan), ("2", PodVerdict::Unknown)],
         "a pod of a source that could not be read is not an orphan"
     );
     assert!(rows[0].2.contains("until source api is ready"), "{}", rows[0].2);
+    assert!(rows[1].2.contains("source api, which may want it, could not be read"), "{}", rows[1].2);
+    let foreign = verdict_rows(&file(vec![]), [running("web", "2", "api")]);
+    assert_eq!(foreign, [], "a pod of a source that this kubelet does not have");
+}
+
+/// The kubelet's answer with one pod from the API server.
+fn kubelet_with(name: &str, uid: &str, status: &Value) -> KubeletPods {
+    let list = json!({"kind": "PodList", "items": [{"metadata": {"name": name, "namespace": "kube-system", "uid": uid,
+        "annotations": {"kubernetes.io/config.source": "api"}}, "status": status}]});
+    KubeletPods::parse(list.to_string().as_bytes(), NOW).unwrap()
+}
+
+#[test]
+fn a_source_that_cannot_be_read_hides_neither_the_kubelets_pods_nor_those_of_the_runtime() {
+    let mut sources = file(vec![]);
+    sources.insert(PodSource::Api, SourceState::default());
+    let kubelet = kubelet_with("web", "2", &json!({"phase": "Running"}));
+    let (mut sandboxes, mut containers): (Vec<_>, Vec<_>) =
+        [running("web", "2", "api"), running("job", "3", "api")].into_iter().unzip();
+    let runtime = RuntimePod::group(sandboxes.clone(), containers.clone());
+    let rows = Asked { sources: &sources, runtime: Some(&runtime), kubelet: Some(&kubelet) }.rows();
+    let found: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.verdict)).collect();
+    assert_eq!(found, [("job", PodVerdict::Unknown), ("web", PodVerdict::Running)]);
+    assert!(rows[0].why.contains("the kubelet does not have it"), "{}", rows[0].why);
+    assert!(rows[1].why.ends_with("source api could not be read, and the kubelet has this pod"));
+    assert_eq!(rows[1].views.wanted, None, "nobody has said that it is wanted");
+    (sandboxes, containers) = (Vec::new(), Vec::new());
+    let empty = RuntimePod::group(sandboxes, containers);
+    let rows = Asked { sources: &sources, runtime: Some(&empty), kubelet: Some(&kubelet) }.rows();
+    assert_eq!(
+        (rows.len(), rows[0].verdict),
+        (1, PodVerdict::Missing),
+        "the kubelet runs it, the runtime does not"
+    );
+}
+
+#[test]
+fn without_the_runtimes_pods_a_pod_is_unknown_unless_another_view_decides() {
+    let of_api = |status: Value, change: fn(&mut WantedPod)| {
+        let pod = with(&pod("web", "1"), |pod| pod.status = status.into());
+        let pods = Some(vec![with(&pod, change)]);
+        let sources = [(PodSource::Api, SourceState { pods, refused: Vec::new() })].into();
+        let row = Asked { sources: &sources, runtime: None, kubelet: None }.rows().remove(0);
+        (row.verdict, row.why)
+    };
+    let (verdict, why) = of_api(json!({"phase": "Running"}), |_| {});
+    assert_eq!((verdict, verdict.is_good()), (PodVerdict::Unknown, None));
+    assert!(why.ends_with("whose pods are not known; the API server says Running"), "{why}");
+    assert_eq!(of_api(json!({"phase": "Succeeded"}), |_| {}).0, PodVerdict::Running);
+    assert_eq!(of_api(json!({"phase": "Failed", "reason": "OutOfcpu"}), |_| {}).0, PodVerdict::Refused);
+    let (verdict, why) = of_api(json!({}), |pod| pod.content.deleted = json!("2001-09-09T01:36:40Z").into());
+    assert_eq!(verdict, PodVerdict::Stuck);
+    assert!(why.starts_with("it still exists, and the runtime's pods are not known"), "{why}");
+    let mut sources = file(vec![]);
+    let mirror = with(&pod("gone-n1", "api-uid"), |pod| pod.mirror_of = Some("9".into()));
+    sources.insert(PodSource::Api, SourceState { pods: Some(vec![mirror]), refused: Vec::new() });
+    let rows = Asked { sources: &sources, runtime: None, kubelet: None }.rows();
+    assert_eq!(
+        rows[0].why, "the mirror pod of a static pod that no source has",
+        "whether it runs is not known"
+    );
+}
+
+#[test]
+fn a_pod_that_has_ended_is_good_without_a_sandbox_and_a_pod_that_was_never_admitted_is_refused() {
+    let verdict = |source: PodSource, status: Value| {
+        let pods = Some(vec![with(&pod("job", "1"), |pod| pod.status = status.into())]);
+        let (_, verdict, why) =
+            verdict_rows(&[(source, SourceState { pods, refused: Vec::new() })].into(), []).remove(0);
+        (verdict, why)
+    };
+    let done = verdict(PodSource::Api, json!({"phase": "Succeeded"}));
+    assert_eq!(done.0, PodVerdict::Running);
+    assert_eq!(done.1, "has finished (Succeeded); the kubelet does not start it again");
+    // Statuses of kubelet 1.36, and the short one that older kubelets give an evicted pod.
+    let low = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 60Mi. ";
+    let terminated = json!([{"name": "main", "state": {"terminated": {"exitCode": 137}}}]);
+    for status in [
+        json!({"phase": "Failed", "reason": "Evicted", "message": low, "containerStatuses": terminated}),
+        json!({"phase": "Failed", "reason": "Evicted", "message": low}),
+        json!({"phase": "Failed", "reason": "DeadlineExceeded", "message": low, "containerStatuses": terminated}),
+    ] {
+        let (found, why) = verdict(PodSource::Api, status.clone());
+        assert_eq!(found, PodVerdict::Running, "{why}");
+        assert!(why.starts_with("has ended: ") && why.contains("low on resource"), "{why}");
+        assert_eq!(verdict(PodSource::File, status).0, PodVerdict::Refused, "a static pod should run on");
+    }
+    let at_admission = json!({"phase": "Failed", "reason": "Evicted",
+        "message": "Pod was rejected: The node had condition: [DiskPressure]. "});
+    assert_eq!(verdict(PodSource::Api, at_admission).0, PodVerdict::Refused);
+}
+
+#[test]
+fn what_a_container_waits_for_comes_before_what_the_runtime_shows() {
+    let waiting = |name: &str, reason: &str| json!({"name": name, "state": {"waiting": {"reason": reason, "message": "Back-off pulling image"}}});
+    let verdict = |age: i64, runtime: ContainerState, status: Value| {
+        let pods = Some(vec![with(&pod("web", "1"), |pod| pod.status = status.into())]);
+        let sources = [(PodSource::Api, SourceState { pods, refused: Vec::new() })].into();
+        let sandbox = sandbox("web", "1", "api", SandboxState::Ready, age);
+        let (_, verdict, why) = verdict_rows(&sources, [(sandbox, container("1", runtime))]).remove(0);
+        (verdict, why)
+    };
+    let pulls = json!({"phase": "Pending", "containerStatuses": [waiting("app", "ImagePullBackOff")]});
+    let (found, why) = verdict(HOUR, ContainerState::Created, pulls);
+    assert_eq!(found, PodVerdict::Starting, "a Pending pod is starting, however old its sandbox is");
+    assert!(
+        why.starts_with("container app waits: ImagePullBackOff: Back-off pulling image; it has a"),
+        "{why}"
+    );
+    let one_runs = json!({"phase": "Running", "containerStatuses": [waiting("app", "CrashLoopBackOff")]});
+    let (found, why) = verdict(HOUR, ContainerState::Running, one_runs);
+    assert_eq!(found, PodVerdict::Running);
+    assert!(why.starts_with("container app waits: CrashLoopBackOff"), "{why}");
+    // An old status, and a container that waits only for its pod.
+    let old = json!({"phase": "Running", "containerStatuses": [waiting("main", "CrashLoopBackOff")]});
+    assert!(verdict(HOUR, ContainerState::Running, old).1.starts_with("1 of 1 containers run"));
+    let new = json!({"phase": "Pending", "containerStatuses": [waiting("app", "ContainerCreating")]});
+    assert!(verdict(HOUR, ContainerState::Created, new).1.starts_with("it has a sandbox"));
 }
 
 #[test]
@@ -109,7 +227,7 @@ fn a_deleted_pod_is_terminating_and_good() {
     let sources = [(PodSource::Api, SourceState { pods: Some(vec![ending]), refused: Vec::new() })].into();
     let rows = verdict_rows(&sources, [running("web", "1", "api")]);
     assert_eq!(verdicts(&rows), [("1", PodVerdict::Terminating)]);
-    assert!(rows[0].1.is_good());
+    assert_eq!(rows[0].1.is_good(), Some(true));
 }
 
 #[test]
@@ -127,7 +245,7 @@ fn a_deleted_pod_whose_grace_period_ended_more_than_a_minute_ago_is_stuck() {
     let rows = verdict_rows(&ending("2001-09-09T01:36:40Z", &[]), [running("web", "1", "api")]);
     assert_eq!(verdicts(&rows), [("1", PodVerdict::Stuck)]);
     assert_eq!(rows[0].2, "1 of 1 containers still run; its grace period has been over for 10m");
-    assert!(!rows[0].1.is_good());
+    assert_eq!(rows[0].1.is_good(), Some(false));
     let rows = verdict_rows(&ending("2001-09-09T01:36:40Z", &["example.com/backup"]), []);
     assert!(rows[0].2.starts_with("none of its containers runs; it has the finalizer example.com/backup"));
 }
