@@ -1,6 +1,7 @@
 //! Parses the journal of the kubelet, the runtime and the kernel into the counts and lines that the rules need. Also has
 //! the answer of systemd. `commands` reads both.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::journal_line::logged_by;
@@ -66,7 +67,12 @@ pub struct Journal {
     pub config_unread: Option<String>,
     /// The kubelet's processes and their last messages.
     pub kubelet_runs: KubeletRuns,
+    /// The kubelet's last error about each pod, by `NAMESPACE/NAME` and by UID.
+    pub pod_errors: BTreeMap<String, String>,
 }
+
+/// The most names and UIDs whose errors are kept.
+const MAX_POD_ERRORS: usize = 1000;
 
 impl Journal {
     /// Parses the output of `journalctl --output=short-unix`.
@@ -142,8 +148,33 @@ impl Journal {
         self.runtime_starts += usize::from(has("starting containerd") || has("Starting CRI-O"));
         keep_if(has("node-problem-detector") && has("restart") && has("kubelet"), &mut self.watchdog);
         self.kubelet_runs.add(line);
+        if let Some((_, message)) = logged_by(line, "kubelet") {
+            self.add_pod_error(message);
+        }
         if let Some((_, message)) = logged_by(line, "containerd") {
             self.add_start_of_containerd(message);
+        }
+    }
+
+    /// Adds an error of the kubelet about a pod. The beginning of a line has its severity (klog): `E1126 14:00:00.123`.
+    fn add_pod_error(&mut self, message: &str) {
+        let Some((_, words)) = message.split_once("] ").filter(|(head, _)| head.starts_with('E')) else {
+            return;
+        };
+        let value = |before: &str| {
+            let (_, rest) = words.split_once(before)?;
+            rest.split('"').next().filter(|value| !value.is_empty())
+        };
+        // A volume operation has its error behind the names of the volume; other messages have it in quotation marks.
+        let of_volume = words.split_once(" Error: ").map(|(_, error)| short(error));
+        let error = of_volume.or_else(|| quoted(words, " err=\"")).unwrap_or_else(|| short(words));
+        // This message only repeats that a volume operation has not succeeded.
+        let is_effect = error.contains("unmounted volumes=");
+        for key in [value(" pod=\""), value(" podUID=\""), value("(UID: \"")].into_iter().flatten() {
+            let is_known = self.pod_errors.contains_key(key);
+            if if is_known { !is_effect } else { self.pod_errors.len() < MAX_POD_ERRORS } {
+                self.pod_errors.insert(key.to_owned(), error.clone());
+            }
         }
     }
 
@@ -158,7 +189,7 @@ impl Journal {
             self.config_unread = None;
         }
         if has("msg=\"failed to load plugin") && has("io.containerd.grpc.v1.cri") {
-            self.cri_plugin_error = quoted_error(message);
+            self.cri_plugin_error = quoted(message, " error=\"");
         }
         if let Some(why) = message.strip_prefix("containerd: failed to load TOML") {
             self.config_unread = Some(short(why.trim_start_matches([':', ' '])));
@@ -168,9 +199,10 @@ impl Journal {
     }
 }
 
-/// Returns the value of `error="…"` in a message of containerd.
-fn quoted_error(line: &str) -> Option<String> {
-    let (_, rest) = line.split_once(" error=\"")?;
+/// Returns the text between `before`, which ends with a quotation mark, and the next one. A quotation mark in the text has a
+/// backslash.
+fn quoted(line: &str, before: &str) -> Option<String> {
+    let (_, rest) = line.split_once(before)?;
     let mut is_escaped = false;
     let end = rest.find(|letter: char| {
         let is_end = letter == '"' && !is_escaped;
@@ -208,6 +240,30 @@ mod tests {
         assert_eq!(journal.pleg_ages, [181.5, 191.5]);
         assert_eq!(journal.last_pleg_message, Some((1_700_000_011.0, 191.5)));
         assert!((journal.span_seconds - 10.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_kubelets_last_error_about_a_pod_is_kept_and_a_volumes_own_error_is_not_replaced() {
+        let line = |message: &str| format!("1.0 n kubelet[7]: {message}\n");
+        let error = |messages: &[&str], key: &str| {
+            let text: String = messages.iter().map(|message| line(message)).collect();
+            Journal::of(&text).pod_errors.get(key).cloned()
+        };
+        let syncs = "E1126 14:00:00.1    7 pod_workers.go:1324] \"Error syncing pod, skipping\" err=\"failed to \\\"StartContainer\\\" \
+            for \\\"app\\\" with ErrImagePull: \\\"no such host\\\"\" pod=\"shop/web-1\" podUID=\"u-1\"";
+        let words = "failed to \"StartContainer\" for \"app\" with ErrImagePull: \"no such host\"";
+        for key in ["shop/web-1", "u-1"] {
+            assert_eq!(error(&[syncs], key).as_deref(), Some(words));
+        }
+        let mounts = "E1126 14:00:00.1    7 nestedpendingoperations.go:348] Operation for \"{volumeName:x podName:u-1 nodeName:}\" \
+            failed. No retries permitted until 2026 (durationBeforeRetry 500ms). Error: MountVolume.SetUp failed for volume \"c\" \
+            (UniqueName: \"x\") pod \"web-1\" (UID: \"u-1\") : configmap \"c\" not found";
+        let waits = syncs.replace("failed to", "unmounted volumes=[c], failed to");
+        for messages in [[syncs, mounts, waits.as_str()], [mounts, waits.as_str(), waits.as_str()]] {
+            assert!(error(&messages, "u-1").unwrap().ends_with("configmap \"c\" not found"), "{messages:?}");
+        }
+        assert_eq!(error(&[mounts, syncs], "u-1").as_deref(), Some(words), "the newer error of another kind");
+        assert_eq!(error(&[&syncs.replacen('E', "I", 1)], "u-1"), None, "no error");
     }
 
     #[test]

@@ -60,6 +60,7 @@ impl WaitingContainer {
     }
 
     /// Returns the containers of a pod's status that wait for something of their own.
+    #[cfg(feature = "cli")]
     pub fn all(status: &Value) -> impl Iterator<Item = Self> {
         let waiting = container_statuses(status).filter_map(Self::of);
         waiting.filter(|container| !container.reason.is_empty() && !container.waits_for_pod())
@@ -80,6 +81,7 @@ impl fmt::Display for WaitingContainer {
 }
 
 /// Whether the pod has ended, so that the kubelet starts none of its containers again.
+#[cfg(feature = "cli")]
 pub fn has_ended(status: &Value) -> bool {
     matches!(status.get("phase").and_then(Value::as_str), Some("Succeeded" | "Failed"))
 }

@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::daemon::{RealRuntime, tool};
@@ -91,6 +91,37 @@ impl Seen {
     }
 }
 
+/// Requires that `pods --why` names what keeps the pod from starting: with the API server's word that the pod should run, and
+/// without any source.
+#[track_caller]
+fn assert_why(runtime: &RealRuntime, older: f64, (name, uid): (&str, &str), kind: &str, words: &[&str]) {
+    let since = humantime::format_rfc3339_seconds(SystemTime::now() - Duration::from_secs(600)).to_string();
+    let list = json!({"kind": "List", "items": [{
+        "metadata": {"name": name, "namespace": "default", "uid": uid}, "spec": {"nodeName": "n1"},
+        "status": {"phase": "Pending", "startTime": since}}]});
+    let file = runtime.directory().join("pods.json").display().to_string();
+    fs::write(&file, list.to_string()).unwrap();
+    let (endpoint, pod) = (runtime.endpoint(), format!("default/{name}"));
+    let words_of = |more: &[&str]| {
+        let fixed = ["pods", "-r", &endpoint, "--node-name", "n1", "--why", &pod, "-o", "json"];
+        let node = runtime.aged_node(older);
+        let output = Invocation::new(&[&fixed, more].concat()).env("PLEGCTL_TEST_NODE", node).run();
+        let report: Value =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
+        assert_eq!(output.code, Some(1), "{output}");
+        assert_eq!(
+            (&report["holders"][0]["kind"], &report["holders"][0]["confidence"]),
+            (&kind.into(), &"likely".into())
+        );
+        for words in words {
+            assert!(report["summary"].as_str().unwrap().contains(words), "{words}: {output}");
+        }
+        report["state"].clone()
+    };
+    assert_eq!(words_of(&["--api-pods", &file]), "notStarting");
+    assert_eq!(words_of(&[]), "held");
+}
+
 /// Prints how long it took from the begin of a hang to the report that names its cause.
 fn print_time(version: Containerd, what: &str, began: Instant, older: f64) {
     let took = began.elapsed().as_secs_f64();
@@ -132,7 +163,8 @@ fn a_network_plugin_that_hangs_is_named_with_its_pod(version: Containerd) {
     runtime.run_pods(2, 1);
     install_plugin(&runtime, &format!("read line < {}", pipe(&runtime)));
     let began = Instant::now();
-    let waiting = runtime.start_pod_in_background(&PodSpec::new("netless").own_network());
+    let uid = "7f0c2a4e-0000-4000-8000-000000000001";
+    let waiting = runtime.start_pod_in_background(&PodSpec::new("netless").uid(uid).own_network());
     let plugin = runtime.directory().join("cni-bin/loopback").display().to_string();
     wait_for("the plugin to hang", || runs(&plugin));
     let young = Seen::of(&runtime, 40.0);
@@ -141,6 +173,7 @@ fn a_network_plugin_that_hangs_is_named_with_its_pod(version: Containerd) {
     assert!(young.screen.contains("of default/netless has not finished for"), "{}", young.screen);
     let old = Seen::of(&runtime, 70.0);
     print_time(version, "a network plugin that hangs", began, 70.0);
+    assert_why(&runtime, 70.0, ("netless", uid), "network", &["the network plugin loopback["]);
     waiting.abort();
     old.assert_verdict("degraded");
     old.assert_finding("D16", "likely", &["loopback[", "default/netless"]);
@@ -189,7 +222,8 @@ fn a_runc_that_hangs_is_named_with_its_pod(version: Containerd) {
         ),
     );
     let began = Instant::now();
-    let waiting = runtime.start_pod_in_background(&PodSpec::new("runcless"));
+    let uid = "7f0c2a4e-0000-4000-8000-000000000002";
+    let waiting = runtime.start_pod_in_background(&PodSpec::new("runcless").uid(uid));
     let runc = runtime.directory().join("bin/runc").display().to_string();
     wait_for("runc to hang", || runs(&runc));
     let young = Seen::of(&runtime, 40.0);
@@ -198,6 +232,7 @@ fn a_runc_that_hangs_is_named_with_its_pod(version: Containerd) {
     assert!(young.screen.contains("default/runcless"), "{}", young.screen);
     let old = Seen::of(&runtime, 70.0);
     print_time(version, "a runc that hangs", began, 70.0);
+    assert_why(&runtime, 70.0, ("runcless", uid), "runtime", &["runc[", "has not finished for"]);
     waiting.abort();
     old.assert_verdict("degraded");
     old.assert_finding("D10", "likely", &["runc[", "create of default/runcless"]);

@@ -120,7 +120,7 @@ pub struct PodsArgs {
     #[arg(long)]
     terminating: bool,
 
-    /// Show what holds this pod, which is being deleted: a process, an umount, the runtime, a finalizer
+    /// Show what keeps this pod from starting or ending: its image, network, a mount, a process, the runtime, a finalizer
     #[arg(long, value_name = "NAMESPACE/POD", conflicts_with_all = ["watch", "no_cri", "terminating"], add = ArgValueCompleter::new(complete::pods))]
     why: Option<String>,
 

@@ -117,7 +117,10 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
     if let Some(documents) = context.simulated_pods()?.filter(|_| !arguments.names_a_source()) {
         found.api = Some(Api::Simulated(documents.api));
     } else if !arguments.names_a_source() {
-        let Some(running) = context.kubelet() else { return Err(Error::NoSource) };
+        // This machine's kubelet is not that of a simulated or recorded node.
+        let Some(running) = context.kubelet().filter(|_| context.is_live()) else {
+            return Err(Error::NoSource);
+        };
         add_kubelets_sources(&mut found, running, context, file, url);
         add_api_source(&mut found, running, context, node());
         if found.names().is_empty() {

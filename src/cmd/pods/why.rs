@@ -1,4 +1,4 @@
-//! `pods --why NAMESPACE/POD`: shows what holds a pod that is being deleted.
+//! `pods --why NAMESPACE/POD`: shows what keeps a pod from ending or from starting.
 //!
 //! ```text
 //! $ plegctl pods --why shop/db-0
@@ -24,13 +24,15 @@ use crate::cmd::{Error, Exit};
 use crate::cri::{Endpoint, Sandbox, SandboxState};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::pod_holders::report::{PodHold, PodWhy};
-use crate::diagnosis::pod_holders::{self, Deletion, PodFacts, SpecVolume};
+use crate::diagnosis::pod_holders::{self, Deletion, PodFacts, PodStatus, SpecVolume};
 use crate::diagnosis::{gather, judge};
 use crate::manifests::podconfig::{PodSource, WantedPod};
 use crate::manifests::{Kubelet, PodIdentity};
 use crate::report::{PodRef, document, most_similar};
 use crate::sim;
 
+/// How long after its binding a pod is certainly known to a kubelet that receives the API server's pods.
+const BOUND_FOR: Duration = Duration::from_secs(60);
 /// The time limit for the look at the pod, after the checks of `health`.
 const LOOK_BUDGET: Duration = Duration::from_secs(15);
 
@@ -42,7 +44,10 @@ pub fn run(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet, pod: &str
         Output::Name => text::name(&report, out),
         output => text::screen(&report, output == Output::Wide, context.style().color, out),
     })?;
-    Ok(if report.state == PodHold::Held { Exit::Bad } else { Exit::Good })
+    Ok(match report.state {
+        PodHold::Held | PodHold::NotStarting => Exit::Bad,
+        PodHold::Starting | PodHold::InGrace | PodHold::Free | PodHold::NotDeleted => Exit::Good,
+    })
 }
 
 async fn why(
@@ -52,20 +57,26 @@ async fn why(
     identity: &PodIdentity,
 ) -> Result<PodWhy, Error> {
     let endpoint = context.endpoint()?;
-    let known = match &endpoint {
-        Endpoint::Sim { scenario } if !arguments.names_a_source() => {
-            KnownPods::simulated(scenario, context.clock.wall())?
-        }
-        _ => Box::pin(KnownPods::read(arguments, context, kubelet)).await?,
-    };
+    let mut known = Box::pin(KnownPods::read(arguments, context, kubelet)).await?;
+    if let Endpoint::Sim { scenario } = &endpoint
+        && !arguments.names_a_source()
+    {
+        known.simulated = sim::deleted_pods(&sim::load(scenario)?, context.clock.wall());
+    }
     let mut inputs = health::inputs_of_caller(context, &endpoint, health::BUDGET, Vec::new())?;
     let evidence = Box::pin(gather(&inputs, &|_| ())).await;
     let report = judge(&evidence);
     let now = context.clock.wall();
-    let facts = known.facts(identity, &evidence, now).ok_or_else(|| Error::NoSuchPod {
-        pod: format!("{}/{}", identity.namespace, identity.name),
-        nearest: known.nearest(identity, &evidence),
-    })?;
+    let in_findings = || {
+        let named = report.findings.iter().filter_map(|finding| finding.pod.as_ref());
+        let pod = named.into_iter().find(|pod| is_named(pod, identity))?.clone();
+        Some(PodFacts { pod, ..PodFacts::default() })
+    };
+    let facts =
+        known.facts(identity, &evidence, now).or_else(in_findings).ok_or_else(|| Error::NoSuchPod {
+            pod: format!("{}/{}", identity.namespace, identity.name),
+            nearest: known.nearest(identity, &evidence),
+        })?;
     inputs.began = context.clock.mono();
     inputs.budget = LOOK_BUDGET;
     let look = Box::pin(pod_holders::look(&inputs, &evidence, &facts)).await;
@@ -83,11 +94,6 @@ struct KnownPods {
 }
 
 impl KnownPods {
-    fn simulated(scenario: &str, now: Wall) -> Result<Self, Error> {
-        let scenario = sim::load(scenario)?;
-        Ok(Self { simulated: sim::deleted_pods(&scenario, now), ..Self::default() })
-    }
-
     /// Reads every source that can be read. A pod may be held without any of them, so an error is only a remark.
     async fn read(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) -> Result<Self, Error> {
         let configured = match sources::configured(arguments, context, kubelet) {
@@ -141,12 +147,12 @@ impl KnownPods {
             *is_alive && best.is_none_or(|best| best.known_uid() != Some(pod.uid.as_str()))
         });
         match (best, other) {
-            (Some(best), _) if best.is_terminating() => Some(facts_of(best)),
+            (Some(best), _) if best.is_terminating() => Some(self.facts_of(best, now)),
             // The runtime still runs a pod that its source has dropped or replaced.
             (_, Some((pod, _, source))) if self.has_dropped(pod, *source) => {
                 Some(PodFacts { pod: pod.clone(), deletion: Deletion::Gone, ..PodFacts::default() })
             }
-            (Some(best), _) => Some(facts_of(best)),
+            (Some(best), _) => Some(self.facts_of(best, now)),
             (None, _) => {
                 let (pod, _, source) = other.or(in_runtime.first())?;
                 let is_gone = self.has_dropped(pod, *source);
@@ -154,6 +160,24 @@ impl KnownPods {
                 Some(PodFacts { pod: pod.clone(), deletion, ..PodFacts::default() })
             }
         }
+    }
+
+    /// Returns what the sources and the kubelet say about a pod. The kubelet's status is newer than that of the API server.
+    fn facts_of(&self, pod: &WantedPod, now: Wall) -> PodFacts {
+        let in_kubelet = self.kubelet.iter().flatten().find(|known| known.uid == pod.uid);
+        let of_kubelet = in_kubelet.and_then(|pod| PodStatus::of(&pod.status.read(), "the kubelet"));
+        let status = of_kubelet.or_else(|| PodStatus::of(&pod.status.read(), "the API server"));
+        // A kubelet without any pod of the API server may have just started.
+        let of_api = |pods: &[Arc<WantedPod>]| {
+            pods.iter().any(|known| self.kubelet.iter().flatten().any(|pod| pod.uid == known.uid))
+        };
+        let is_settled = self.of_source(PodSource::Api).is_some_and(of_api);
+        let is_old = status
+            .as_ref()
+            .and_then(|status| status.since)
+            .is_some_and(|since| now.duration_since(since) > BOUND_FOR);
+        let is_unknown_to_kubelet = is_settled && is_old && in_kubelet.is_none();
+        PodFacts { status, is_unknown_to_kubelet, ..facts_of(pod) }
     }
 
     /// Whether the source that this pod of the runtime came from was read and does not have the pod.

@@ -1,5 +1,5 @@
-//! Formats the report of `plegctl pods --why` as text: the answer in the first line, then what holds the pod with its proof
-//! and the next steps. The short form fits on a screen; `-o wide` has everything.
+//! Formats the report of `plegctl pods --why` as text: the answer in the first line, then what keeps the pod from ending or from
+//! starting with its proof and the next steps. The short form fits on a screen; `-o wide` has everything.
 
 use std::io::{self, Write};
 
@@ -28,8 +28,8 @@ pub fn screen(report: &PodWhy, wide: bool, color: bool, out: &mut dyn Write) -> 
     let lines = if wide { all(report) } else { short(report) };
     let code = match report.state {
         _ if !color => "",
-        PodHold::Held => "1;31",
-        PodHold::InGrace => "33",
+        PodHold::Held | PodHold::NotStarting => "1;31",
+        PodHold::InGrace | PodHold::Starting => "33",
         PodHold::Free | PodHold::NotDeleted => "32",
     };
     let sentence = wrapped(&escaped(&report.summary), COLUMNS, "  ");

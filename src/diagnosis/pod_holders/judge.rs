@@ -1,5 +1,6 @@
-//! Decides what holds a pod (keeps it from ending), from the evidence of `health`, from what the sources say about the pod, and from the look at
-//! its processes and mounts. It makes no calls and reads no clock.
+//! Decides what holds a pod (keeps it from ending or from starting), from the evidence of `health`, from what the sources say
+//! about the pod, and from the look at its processes and mounts. It makes no calls and reads no clock. `start` has what concerns
+//! only a pod that does not start.
 //!
 //! A kernel wait is *certain* only if the stack of the waiting task was readable, its owner is known, and it is proven
 //! that the task belongs to the pod. A finalizer is always certain. A finding of `health` keeps its confidence.
@@ -8,13 +9,17 @@ use std::time::Duration;
 
 use super::look::{PodLook, PodProcess, Umount, VolumeMount};
 use super::report::{HolderKind, PodHold, PodHolder, PodWhy};
-use super::{Deletion, PodFacts};
+use super::start::Direction;
+use super::{Deletion, PodFacts, PodStatus};
 use crate::clock::Wall;
 use crate::cri::{ContainerState, SandboxState};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kernel_waits::KernelWait;
-use crate::diagnosis::proc::Process;
-use crate::diagnosis::report::{HealthFinding, HealthReport, RuleId, Severity};
+use crate::diagnosis::limits;
+use crate::diagnosis::overdue_processes;
+use crate::diagnosis::proc::{Process, Role};
+use crate::diagnosis::report::{CulpritOutcome, HealthFinding, HealthReport, RuleId, Severity};
+use crate::diagnosis::words::seconds;
 use crate::host::proc::NodeMount;
 use crate::host::proc::usage::{OnTerm, PathUser, SignalSets};
 use crate::report::duration::elapsed;
@@ -22,15 +27,15 @@ use crate::report::{Confidence, NotChecked, PodRef, plural};
 
 /// How long after the end of the grace period a pod may still end by itself: the kubelet stops the containers at the end,
 /// and then unmounts volumes and reports.
-const MARGIN: Duration = Duration::from_secs(60);
-/// From this age on, an umount counts as stuck.
-const UMOUNT_OLD: Duration = Duration::from_secs(30);
-/// An umount that is younger may only wait for a slow server.
-const UMOUNT_YOUNG: Duration = Duration::from_secs(10);
+pub(super) const MARGIN: Duration = Duration::from_secs(60);
+/// From this age on, a mount or an umount counts as stuck.
+pub(super) const UMOUNT_OLD: Duration = Duration::from_secs(30);
+/// A mount or an umount that is younger may only wait for a slow server.
+pub(super) const UMOUNT_YOUNG: Duration = Duration::from_secs(10);
 /// A process that started within this time of the deletion may be the preStop hook.
 const HOOK_START: Duration = Duration::from_secs(10);
 /// The most holders of one kind.
-const MAX_OF_KIND: usize = 3;
+pub(super) const MAX_OF_KIND: usize = 3;
 
 /// Decides what holds the pod. `health` is the report that was made from `evidence`.
 pub fn judge(
@@ -61,12 +66,12 @@ pub fn judge(
     }
 }
 
-struct HolderCase<'a> {
-    evidence: &'a Evidence,
+pub(super) struct HolderCase<'a> {
+    pub(super) evidence: &'a Evidence,
     health: &'a HealthReport,
-    facts: &'a PodFacts,
-    look: &'a PodLook,
-    now: Wall,
+    pub(super) facts: &'a PodFacts,
+    pub(super) look: &'a PodLook,
+    pub(super) now: Wall,
 }
 
 /// Whether a holder is likely or certain.
@@ -79,8 +84,25 @@ fn any_of(found: &[PodHolder], kinds: &[HolderKind]) -> bool {
 }
 
 impl<'a> HolderCase<'a> {
-    fn uid(&self) -> &str {
+    pub(super) fn uid(&self) -> &str {
         &self.facts.pod.uid
+    }
+
+    /// Whether `pod` is this pod. A source that does not know the UID, such as an older network plugin's environment, names the
+    /// pod.
+    fn is_this(&self, pod: &PodRef) -> bool {
+        let own = &self.facts.pod;
+        if pod.uid.is_empty() || own.uid.is_empty() {
+            (&pod.namespace, &pod.name) == (&own.namespace, &own.name)
+        } else {
+            pod.uid == own.uid
+        }
+    }
+
+    /// Whether the sandbox or container with this id is of this pod, by the runtime's lists or by the pod's processes.
+    pub(super) fn owns(&self, id: &str) -> bool {
+        self.evidence.names.pod(id).is_some_and(|pod| self.is_this(&pod))
+            || self.look.members.iter().any(|member| member.container_id.as_deref() == Some(id))
     }
 
     /// Whether the pod should have ended more than a minute ago, or no source has it any more.
@@ -98,13 +120,25 @@ impl<'a> HolderCase<'a> {
     }
 
     fn holders(&self) -> Vec<PodHolder> {
-        if self.facts.deletion == Deletion::NotRequested {
-            return Vec::new();
+        let direction = self.direction();
+        let mut found = match direction {
+            Direction::Runs | Direction::HasEnded => Vec::new(),
+            Direction::Starts => self.hung_mounts(),
+            Direction::Ends | Direction::Unknown => self.umounts(),
+        };
+        if !matches!(direction, Direction::Runs | Direction::HasEnded) {
+            found.extend(self.kernel_waits());
         }
-        let mut found = self.umounts();
-        found.extend(self.kernel_waits());
-        let of_health = self.health_findings(&found);
+        let of_health = self.health_findings(direction, &found);
         found.extend(of_health);
+        let overdue = self.overdue_processes(&found);
+        found.extend(overdue);
+        if direction == Direction::Starts {
+            found.extend(self.words_of_kubelet());
+            if !found.iter().any(is_likely_or_certain) {
+                found.push(self.stage());
+            }
+        }
         if self.is_ending() {
             found.extend(self.hooks());
             if !any_of(&found, &[HolderKind::Kernel, HolderKind::Kubelet, HolderKind::Runtime]) {
@@ -122,9 +156,16 @@ impl<'a> HolderCase<'a> {
 
     fn state(&self, holders: &[PodHolder]) -> PodHold {
         match self.facts.deletion {
-            Deletion::NotRequested => PodHold::NotDeleted,
             Deletion::Requested { .. } if !self.is_over() => PodHold::InGrace,
+            _ if self.direction() == Direction::Starts => {
+                if self.is_young() {
+                    PodHold::Starting
+                } else {
+                    PodHold::NotStarting
+                }
+            }
             _ if holders.iter().any(is_likely_or_certain) => PodHold::Held,
+            Deletion::NotRequested => PodHold::NotDeleted,
             _ => PodHold::Free,
         }
     }
@@ -135,8 +176,21 @@ impl<'a> HolderCase<'a> {
         let since = self.facts.deletion.requested_at().map(|at| elapsed(self.now.duration_since(at)));
         let after = |separator: &str| first.map(|first| format!("{separator}{first}")).unwrap_or_default();
         let how = match (self.facts.deletion, since) {
+            (Deletion::NotRequested, _) if self.direction() == Direction::Starts => {
+                return format!("{pod} {}{}", self.how_it_starts(state), after(": "));
+            }
             (Deletion::NotRequested, _) => {
-                return format!("{pod} is not being deleted: it has no deletion timestamp");
+                let status = self.facts.status.as_ref().filter(|status| status.has_ended);
+                let has_ended = |status: &PodStatus| {
+                    format!("has ended ({}) and ", status.reason.as_ref().unwrap_or(&status.phase))
+                };
+                let ended = status.map(has_ended).unwrap_or_default();
+                let separator =
+                    if state == PodHold::Held { ", but " } else { "; plegctl found only what is possible: " };
+                return format!(
+                    "{pod} {ended}is not being deleted: it has no deletion timestamp{}",
+                    after(separator)
+                );
             }
             (Deletion::Requested { at, .. }, Some(since)) if state == PodHold::InGrace => {
                 let left = at.duration_since(self.now);
@@ -170,7 +224,7 @@ impl<'a> HolderCase<'a> {
 
     /// Whether a container of the pod runs, or its sandbox is ready, by the runtime or by the processes.
     fn is_alive(&self) -> bool {
-        let of_pod = |id: &str| self.evidence.names.pod(id).is_some_and(|pod| pod.uid == self.uid());
+        let of_pod = |id: &str| self.owns(id);
         let runtime = &self.evidence.runtime;
         let containers = runtime.containers.latest().into_iter().flatten();
         let sandboxes = runtime.sandboxes.latest().into_iter().flatten();
@@ -188,8 +242,7 @@ impl<'a> HolderCase<'a> {
 
     /// Whether the containers of the pod ended at least a minute ago; false if the runtime does not tell.
     fn ended_long_ago(&self) -> bool {
-        let of_pod = |id: &str| self.evidence.names.pod(id).is_some_and(|pod| pod.uid == self.uid());
-        let records = self.evidence.runtime.status_calls.iter().filter(|record| of_pod(&record.target.id));
+        let records = self.evidence.runtime.status_calls.iter().filter(|record| self.owns(&record.target.id));
         let ended = records.filter_map(|record| record.result.as_ref().ok()?.finished_at);
         ended.max().is_some_and(|at| self.now.duration_since(at) > MARGIN)
     }
@@ -283,7 +336,7 @@ impl<'a> HolderCase<'a> {
     }
 
     /// Adds the reason for which a task waits, with its evidence and its steps.
-    fn add_wait(&self, found: &mut PodHolder, wait: Option<&KernelWait>) {
+    pub(super) fn add_wait(&self, found: &mut PodHolder, wait: Option<&KernelWait>) {
         let Some(wait) = wait else {
             found
                 .next
@@ -314,7 +367,8 @@ impl<'a> HolderCase<'a> {
         let mut found: Vec<PodHolder> = Vec::new();
         let mut seen: Vec<(&str, &Option<String>, HolderKind)> = Vec::new();
         for wait in &self.look.waits {
-            if self.look.umounts.iter().any(|umount| umount.pid == wait.pid) {
+            let mut mounts = self.look.umounts.iter().chain(&self.look.mounting);
+            if mounts.any(|umount| umount.pid == wait.pid) {
                 continue;
             }
             let Some(holder) = self.kernel_wait(wait) else { continue };
@@ -363,41 +417,82 @@ impl<'a> HolderCase<'a> {
         Some(found)
     }
 
-    /// Takes over what `health` found about this pod, and what keeps every pod of the node from ending.
-    fn health_findings(&self, found: &[PodHolder]) -> Vec<PodHolder> {
-        let has_wait = any_of(found, &[HolderKind::Kernel, HolderKind::Umount, HolderKind::Runtime]);
-        let of_pod = |id: &String| self.evidence.names.pod(id).is_some_and(|pod| pod.uid == self.uid());
-        let is_about_pod = |finding: &HealthFinding| {
-            finding.pod.as_ref().is_some_and(|pod| pod.uid == self.uid()) || finding.ids.iter().any(of_pod)
+    /// Takes over everything that `health` found about this pod, and, for a pod that does not start or end, what keeps every pod
+    /// of the node from it.
+    fn health_findings(&self, direction: Direction, found: &[PodHolder]) -> Vec<PodHolder> {
+        let (own, others): (Vec<&HealthFinding>, Vec<_>) =
+            self.health.findings.iter().partition(|finding| self.is_about_pod(finding));
+        let is_stuck = !matches!(direction, Direction::Runs | Direction::HasEnded);
+        let counts = |finding: &&HealthFinding| {
+            is_stuck && finding.confidence != Confidence::Possible && finding.severity != Severity::Info
         };
-        let kind = |finding: &HealthFinding| match finding.id {
-            RuleId::D22 | RuleId::D32 => Some(HolderKind::Kubelet),
-            RuleId::D02 | RuleId::D06 | RuleId::D07 | RuleId::D31 => Some(HolderKind::Runtime),
-            RuleId::D08 => None,
-            _ if !is_about_pod(finding) => None,
-            // The look at this pod found the same tasks.
-            RuleId::D09 | RuleId::D37 => (!has_wait).then_some(HolderKind::Kernel),
-            RuleId::D11 => Some(HolderKind::Kernel),
-            RuleId::D01 | RuleId::D10 => Some(HolderKind::Runtime),
-            _ => None,
-        };
-        let counting = self.health.findings.iter().filter(|finding| {
-            finding.confidence != Confidence::Possible && finding.severity != Severity::Info
-        });
-        let of_finding = |finding: &HealthFinding| {
-            let mut holder = PodHolder {
-                kernel_reason: finding.kernel_reason.clone(),
-                pid: finding.kernel_reason.as_ref().map(|reason| reason.pid),
-                process: finding.kernel_reason.as_ref().map(|reason| reason.process.clone()),
-                ..PodHolder::new(kind(finding)?, finding.confidence, finding.title.clone())
+        let own = own.into_iter().filter_map(|finding| Some((kind_of_own(finding, found)?, finding)));
+        let others = others.into_iter().filter(counts);
+        let others = others.filter_map(|finding| Some((kind_for_all(finding, direction)?, finding)));
+        let mut holders: Vec<PodHolder> = own.map(|(kind, finding)| of_finding(kind, finding)).collect();
+        holders.extend(others.take(MAX_OF_KIND).map(|(kind, finding)| of_finding(kind, finding)));
+        holders.extend(self.calls_without_finding());
+        holders
+    }
+
+    fn is_about_pod(&self, finding: &HealthFinding) -> bool {
+        finding.pod.as_ref().is_some_and(|pod| self.is_this(pod))
+            // D41 has the UIDs of pods.
+            || finding.ids.iter().any(|id| self.owns(id) || (!id.is_empty() && id == self.uid()))
+    }
+
+    /// Returns the slow, silent and failing calls about this pod that no finding is about.
+    fn calls_without_finding(&self) -> Option<PodHolder> {
+        let in_finding = |id: &String| self.health.findings.iter().any(|finding| finding.ids.contains(id));
+        let culprits = self.health.culprits.iter().filter(|culprit| self.owns(&culprit.id));
+        let mut lines = culprits.filter(|culprit| !in_finding(&culprit.id)).map(|culprit| {
+            let how = match culprit.outcome {
+                CulpritOutcome::Silent => "has not answered for",
+                CulpritOutcome::Slow => "answered after",
+                CulpritOutcome::Error => "failed after",
             };
-            holder.add_evidence(format!("finding {} of plegctl health", finding.id));
-            holder.evidence.extend(finding.evidence.iter().cloned());
-            holder.next.clone_from(&finding.next);
-            holder.add_step(format!("more about it: plegctl explain {}", finding.id));
-            Some(holder)
+            let waited = Duration::try_from_secs_f64(culprit.waited_seconds).unwrap_or_default();
+            format!("{} of {} {how} {}", culprit.rpc, self.evidence.names.name(&culprit.id), seconds(waited))
+        });
+        let mut holder = PodHolder::new(HolderKind::Runtime, Confidence::Possible, lines.next()?);
+        holder.evidence.extend(lines.take(MAX_OF_KIND));
+        holder.add_step("what the whole node shows: plegctl health");
+        Some(holder)
+    }
+
+    /// Finds the network plugins and OCI runtime processes that work for this pod for too long. `health` names only the first of
+    /// several pods.
+    fn overdue_processes(&self, found: &[PodHolder]) -> Vec<PodHolder> {
+        let Some(host) = self.evidence.node() else { return Vec::new() };
+        let overdue = overdue_processes::find(self.evidence, host.latest());
+        let own = overdue.filter_map(|process| {
+            let id = host.overdue_ids.get(&process.pid).filter(|id| self.owns(id))?;
+            let is_new = found.iter().all(|holder| !holder.title.contains(&process.label()));
+            is_new.then_some((process, id))
+        });
+        let holder = |(process, id): (&Process, &String)| {
+            let is_plugin = process.role == Role::Other;
+            let creates = overdue_processes::creates(process);
+            let (kind, what, old) = if is_plugin {
+                (HolderKind::Network, "the network plugin ", limits::CNI_PROCESS_STUCK)
+            } else {
+                (HolderKind::Runtime, "", limits::OCI_CREATE_STUCK)
+            };
+            let hangs = (is_plugin || creates) && process.age >= old;
+            let confidence = if hangs { Confidence::Likely } else { Confidence::Possible };
+            let age = seconds(process.age);
+            let title = format!("{what}{} has not finished for {age}", process.label());
+            let mut holder = PodHolder {
+                pid: Some(process.pid),
+                process: Some(process.comm.clone()),
+                ..PodHolder::new(kind, confidence, title)
+            };
+            holder.add_evidence(format!("it works on {}", self.evidence.names.describe(id)));
+            let wait = host.waits.iter().find(|wait| wait.pid == process.pid);
+            self.add_wait(&mut holder, wait);
+            holder
         };
-        counting.filter_map(of_finding).take(MAX_OF_KIND).collect()
+        own.map(holder).take(MAX_OF_KIND).collect()
     }
 
     /// Returns the processes of the pod that the runtime started, with the names of their containers.
@@ -651,6 +746,60 @@ impl<'a> HolderCase<'a> {
         }
         skipped
     }
+}
+
+/// Returns the kind of a finding about this pod; `None` if the look at this pod has found the same.
+fn kind_of_own(finding: &HealthFinding, found: &[PodHolder]) -> Option<HolderKind> {
+    let same_task = |pid: u32| found.iter().any(|holder| holder.pid == Some(pid));
+    match finding.id {
+        RuleId::D37 if finding.kernel_reason.as_ref().is_some_and(|reason| same_task(reason.pid)) => None,
+        RuleId::D09 if any_of(found, &[HolderKind::Kernel, HolderKind::Umount]) => None,
+        RuleId::D09 | RuleId::D11 | RuleId::D37 => Some(HolderKind::Kernel),
+        RuleId::D16 => Some(HolderKind::Network),
+        RuleId::D22 | RuleId::D32 | RuleId::D41 => Some(HolderKind::Kubelet),
+        _ => Some(HolderKind::Runtime),
+    }
+}
+
+/// Returns the kind of a finding that keeps every pod of the node from ending or from starting.
+fn kind_for_all(finding: &HealthFinding, direction: Direction) -> Option<HolderKind> {
+    let starts = direction == Direction::Starts;
+    match finding.id {
+        RuleId::D22 | RuleId::D32 => Some(HolderKind::Kubelet),
+        RuleId::D02 | RuleId::D06 | RuleId::D07 | RuleId::D31 => Some(HolderKind::Runtime),
+        RuleId::D14 | RuleId::D34 if starts => Some(HolderKind::Runtime),
+        // The network of the node is not ready. Otherwise the finding is about a plugin of another pod.
+        RuleId::D16 if starts && finding.rpc.is_some() => Some(HolderKind::Network),
+        _ => None,
+    }
+}
+
+fn of_finding(kind: HolderKind, finding: &HealthFinding) -> PodHolder {
+    // These findings are about the pod, but no pod waits for what they found.
+    let keeps_nothing = matches!(
+        finding.id,
+        RuleId::D04
+            | RuleId::D05
+            | RuleId::D17
+            | RuleId::D27
+            | RuleId::D28
+            | RuleId::D33
+            | RuleId::D38
+            | RuleId::D39
+            | RuleId::D40
+    );
+    let confidence = if keeps_nothing { Confidence::Possible } else { finding.confidence };
+    let mut holder = PodHolder {
+        kernel_reason: finding.kernel_reason.clone(),
+        pid: finding.kernel_reason.as_ref().map(|reason| reason.pid),
+        process: finding.kernel_reason.as_ref().map(|reason| reason.process.clone()),
+        ..PodHolder::new(kind, confidence, finding.title.clone())
+    };
+    holder.add_evidence(format!("finding {} of plegctl health", finding.id));
+    holder.evidence.extend(finding.evidence.iter().cloned());
+    holder.next.clone_from(&finding.next);
+    holder.add_step(format!("more about it: plegctl explain {}", finding.id));
+    holder
 }
 
 /// Whether a task is in the umount of a file system.

@@ -80,7 +80,7 @@ impl PodProcess {
     }
 }
 
-/// A process that unmounts a file system.
+/// A process that mounts or unmounts a file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Umount {
     /// The process id.
@@ -95,6 +95,8 @@ pub struct Umount {
     pub is_blocked: bool,
     /// The mount point on its command line, if readable.
     pub path: Option<String>,
+    /// The word before the mount point on its command line, which a mount has for what it mounts.
+    pub source: Option<String>,
 }
 
 /// What the node shows around one pod.
@@ -110,6 +112,8 @@ pub struct PodLook {
     pub members: Vec<PodProcess>,
     /// The umounts that run on the node.
     pub umounts: Vec<Umount>,
+    /// The mounts that run on the node, of the programs `mount` and `mount.nfs` and the like.
+    pub mounting: Vec<Umount>,
     /// The shims and OCI runtimes of the pod.
     pub parts: BTreeSet<u32>,
     /// The tasks that wait in the kernel in two looks.
@@ -185,7 +189,8 @@ fn in_sample(evidence: &Evidence, sample: &ProcSample, uid: &str) -> PodLook {
     PodLook {
         sees_node: true,
         mounts: volume_mounts(&sample.mounts, uid),
-        umounts: umounts(sample),
+        umounts: running(sample, |name| name.starts_with("umount")),
+        mounting: running(sample, mounts),
         parts: parts.filter(|pid| members.iter().all(|member| member.pid != *pid)).collect(),
         members,
         ..PodLook::default()
@@ -212,9 +217,15 @@ fn volume_mounts(mounts: &[NodeMount], uid: &str) -> Vec<VolumeMount> {
     found
 }
 
-/// Finds the processes that unmount a file system: those that are called `umount`, or after a helper such as `umount.nfs`.
-fn umounts(sample: &ProcSample) -> Vec<Umount> {
-    let is_umount = |process: &Process| process.comm.starts_with("umount") && !process.is_zombie();
+/// Whether a program mounts a file system and then ends. A FUSE daemon serves its file system, and does not end.
+fn mounts(name: &str) -> bool {
+    name == "mount" || name.strip_prefix("mount.").is_some_and(|kind| !kind.starts_with("fuse"))
+}
+
+/// Finds the processes that mount or unmount a file system: those that are called `umount`, or after a helper such as
+/// `umount.nfs`.
+fn running(sample: &ProcSample, is_named: fn(&str) -> bool) -> Vec<Umount> {
+    let is_umount = |process: &Process| is_named(&process.comm) && !process.is_zombie();
     let processes = || sample.processes.values().filter(|process| is_umount(process));
     let has_helper = |pid: u32| processes().any(|other| other.parent == pid);
     let starter = |process: &Process| {
@@ -232,6 +243,7 @@ fn umounts(sample: &ProcSample) -> Vec<Umount> {
         age: process.age,
         is_blocked: process.state == 'D',
         path: path_of(&process.command),
+        source: source_of(&process.command),
     };
     processes().filter(|process| !has_helper(process.pid)).map(umount).collect()
 }
@@ -241,8 +253,14 @@ fn path_of(command: &[String]) -> Option<String> {
     command.iter().skip(1).rfind(|word| word.starts_with('/')).cloned()
 }
 
-/// Returns the processes at whose tasks to look: those of the pod, umounts, shims and OCI runtimes of the pod, the kubelet,
-/// and programs that mount volumes.
+/// Returns the word before the mount point on the command line of a mount.
+fn source_of(command: &[String]) -> Option<String> {
+    let path = command.iter().rposition(|word| word.starts_with('/'))?;
+    command.get(path.checked_sub(1)?).filter(|word| !word.starts_with('-')).cloned()
+}
+
+/// Returns the processes at whose tasks to look: those of the pod, mounts and umounts, shims and OCI runtimes of the pod, the
+/// kubelet, and programs that mount volumes.
 fn watched(sample: &ProcSample, found: &PodLook) -> Vec<u32> {
     let is_storage = |process: &Process| {
         let name = process.comm.to_ascii_lowercase();
@@ -255,7 +273,7 @@ fn watched(sample: &ProcSample, found: &PodLook) -> Vec<u32> {
     });
     let mut pids: Vec<u32> = others.map(|process| process.pid).collect();
     pids.extend(found.members.iter().map(|member| member.pid));
-    pids.extend(found.umounts.iter().map(|umount| umount.pid));
+    pids.extend(found.umounts.iter().chain(&found.mounting).map(|umount| umount.pid));
     pids.extend(&found.parts);
     pids.sort_unstable();
     pids.dedup();
@@ -279,9 +297,12 @@ fn read(paths: &ProcPaths, root: &Path, sample: &ProcSample, uid: &str, found: &
         }
     }
     // Any program can have the name `umount`.
-    found.umounts.retain(|umount| runs_as_root(proc, umount.pid));
-    for umount in &mut found.umounts {
-        umount.path = path_of(&command_line_if_safe(&proc.join(umount.pid.to_string())));
+    for umounts in [&mut found.umounts, &mut found.mounting] {
+        umounts.retain(|umount| runs_as_root(proc, umount.pid));
+        for umount in umounts {
+            let command = command_line_if_safe(&proc.join(umount.pid.to_string()));
+            (umount.path, umount.source) = (path_of(&command), source_of(&command));
+        }
     }
     // All mounts of the pod are below the same directory.
     let directory = found.mounts.iter().find_map(|volume| {
@@ -356,8 +377,8 @@ mod tests {
             let process = Process { pid, parent, comm: comm.into(), state: 'S', ..Process::default() };
             sample.processes.insert(pid, process);
         }
-        let by: Vec<(u32, String)> =
-            umounts(&sample).into_iter().map(|umount| (umount.pid, umount.by)).collect();
+        let umounts = running(&sample, |name| name.starts_with("umount"));
+        let by: Vec<(u32, String)> = umounts.into_iter().map(|umount| (umount.pid, umount.by)).collect();
         assert_eq!(by, [(2291, "csi-nfs[2231]".to_owned()), (2300, "umount[2300]".to_owned())]);
     }
 

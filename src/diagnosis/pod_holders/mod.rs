@@ -1,5 +1,5 @@
-//! Finds out what holds a pod that is being deleted: a container that runs on, a task that waits in the kernel, an umount
-//! that does not return, the runtime, the kubelet, or a finalizer.
+//! Finds out what keeps a pod from ending (a container that runs on, a task that waits in the kernel, an umount that does not
+//! return, the runtime, the kubelet, a finalizer) or from starting (an image, its network, a mount, the runtime, the kubelet).
 //!
 //! [`look()`] reads the node's processes and mounts around one pod, after `health` has gathered its evidence. It makes no
 //! calls and accesses no volume. [`judge()`] is a pure function of the evidence, of what the sources say about the pod
@@ -8,6 +8,7 @@
 mod judge;
 mod look;
 pub mod report;
+mod start;
 
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ pub use judge::judge;
 pub use look::look;
 
 use crate::clock::Wall;
+use crate::kubelet::pod_status::{WaitingContainer, has_ended, moment, transition};
 use crate::report::PodRef;
 
 /// What the sources say about the deletion of a pod.
@@ -81,14 +83,58 @@ pub struct PodFacts {
     pub volumes: Vec<SpecVolume>,
     /// Its preStop hooks.
     pub pre_stop: Vec<PreStop>,
+    /// Whether its restart policy lets its containers end.
+    pub may_end: bool,
+    /// Its status, if the kubelet or the API server has one.
+    pub status: Option<PodStatus>,
+    /// Whether the API server bound the pod to the node more than a minute ago, and the kubelet does not know it.
+    pub is_unknown_to_kubelet: bool,
+}
+
+/// The status of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodStatus {
+    /// Who says so: `the kubelet` or `the API server`.
+    pub by: &'static str,
+    /// `Pending`, `Running`, `Succeeded` or `Failed`.
+    pub phase: String,
+    /// The reason and the message of the phase.
+    pub reason: Option<String>,
+    /// Whether the pod has ended, so that none of its containers is started again.
+    pub has_ended: bool,
+    /// The containers that wait for something of their own, in the kubelet's words.
+    pub waiting: Vec<WaitingContainer>,
+    /// When the kubelet accepted the pod, else when the pod was bound to the node.
+    pub since: Option<Wall>,
+}
+
+impl PodStatus {
+    /// Reads a status; `None` if it has no phase.
+    pub fn of(status: &Value, by: &'static str) -> Option<Self> {
+        let reason = text(status, "reason").filter(|reason| !reason.is_empty());
+        let message = text(status, "message").filter(|message| !message.is_empty());
+        let reason = reason.map(|reason| match message {
+            Some(message) => format!("{reason}: {message}"),
+            None => reason.to_owned(),
+        });
+        Some(Self {
+            by,
+            phase: text(status, "phase")?.to_owned(),
+            reason,
+            has_ended: has_ended(status),
+            waiting: WaitingContainer::all(status).collect(),
+            since: moment(status.get("startTime")).or_else(|| transition(status, "PodScheduled")),
+        })
+    }
 }
 
 impl PodFacts {
-    /// Takes the volumes and the preStop hooks from `spec`.
+    /// Takes the volumes, the preStop hooks and the restart policy from `spec`.
     #[must_use]
     pub fn with_spec(mut self, spec: &Value) -> Self {
         self.volumes = items(spec, "volumes").iter().filter_map(volume).collect();
         self.pre_stop = items(spec, "containers").iter().filter_map(pre_stop).collect();
+        self.may_end = matches!(text(spec, "restartPolicy"), Some("Never" | "OnFailure"));
         self
     }
 }

@@ -18,32 +18,42 @@ word_enum! {
         Kubelet = "kubelet",
         /// The runtime, or a process of it, does not finish its work on the pod.
         Runtime = "runtime",
+        /// The network plugin does not finish, or the network of the node is not ready.
+        Network = "network",
         /// The command of a preStop hook, which runs.
         PreStop = "preStop",
         /// A container that runs on.
         Container = "container",
-        /// A volume that is still mounted.
+        /// A volume that is still mounted, or whose mount does not return.
         Mount = "mount",
+        /// What the kubelet itself says about the pod, such as why it has no image.
+        Status = "status",
         /// Finalizers, because of which the API server keeps the pod.
         Finalizer = "finalizer",
+        /// How far a pod that does not start has come, if nothing else explains it.
+        Stage = "stage",
     }
 }
 
 word_enum! {
     /// Whether something holds the pod.
     pub json enum PodHold: as_str {
-        /// Something holds the pod.
+        /// Something holds the pod that is being deleted, or keeps calls about it waiting.
         Held = "held",
+        /// The pod should run, and does not run or not completely.
+        NotStarting = "notStarting",
+        /// The pod does not run yet, and is younger than a minute.
+        Starting = "starting",
         /// The grace period is not over, or has been over for less than a minute.
         InGrace = "inGrace",
         /// plegctl found nothing that holds the pod, or only what possibly does.
         Free = "free",
-        /// The pod is not being deleted.
+        /// The pod runs or has ended, and is not being deleted.
         NotDeleted = "notDeleted",
     }
 }
 
-/// Something that holds a pod, with its proof and with what to do.
+/// Something that keeps a pod from ending or from starting, with its proof and with what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -99,7 +109,7 @@ impl PodHolder {
     }
 }
 
-/// What holds a pod that is being deleted.
+/// What keeps a pod from ending or from starting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodWhy")]
@@ -122,7 +132,7 @@ pub struct PodWhy {
     pub grace_seconds: Option<u64>,
     /// The finalizers of the pod.
     pub finalizers: Vec<String>,
-    /// What holds the pod, the surest first.
+    /// What keeps the pod from ending or from starting, the surest first.
     pub holders: Vec<PodHolder>,
     /// What could not be checked, with the reasons.
     pub not_checked: Vec<NotChecked>,

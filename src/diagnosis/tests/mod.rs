@@ -6,6 +6,7 @@ mod kubelet;
 mod matrix;
 mod node;
 mod pod_holders;
+mod pod_starts;
 mod pods;
 pub(crate) mod scripted;
 mod shims;

@@ -16,7 +16,7 @@ use crate::diagnosis::{Inputs, gather, judge};
 use crate::report::{Confidence, PodRef};
 
 const PODS: &str = "/var/lib/kubelet/pods";
-const SERVER: &str = "10.1.2.3:/export";
+pub(super) const SERVER: &str = "10.1.2.3:/export";
 
 /// A stack of a task that waits for an NFS 4 server (functions of `net/sunrpc/sched.c`, `fs/nfs/inode.c` and
 /// `fs/namei.c`).
@@ -25,12 +25,12 @@ const NFS_STACK: &str = "[<0>] rpc_wait_bit_killable+0x11/0x70\n[<0>] nfs4_proc_
     ksys_umount+0x38/0x80\n[<0>] do_syscall_64+0x71/0x280\n";
 
 /// Pod 1 of a script.
-fn pod() -> PodRef {
+pub(super) fn pod() -> PodRef {
     PodRef { uid: "uid-1".into(), namespace: "default".into(), name: "web-1".into() }
 }
 
 /// The facts of pod 1, deleted this many seconds ago with a grace period of 30 s.
-fn deleted(seconds: u64) -> impl Fn(Wall) -> PodFacts {
+pub(super) fn deleted(seconds: u64) -> impl Fn(Wall) -> PodFacts {
     move |now| {
         let at = now.minus(Duration::from_secs(seconds)).plus(Duration::from_secs(30));
         PodFacts { pod: pod(), deletion: Deletion::Requested { at, grace: Some(30) }, ..PodFacts::default() }
@@ -45,16 +45,16 @@ async fn judged(inputs: Inputs<Scripted>, facts: impl Fn(Wall) -> PodFacts) -> P
     pod_holders::judge(&evidence, &judge(&evidence), &facts, &look, now)
 }
 
-async fn why(node: &FakeNode, script: Scripted, facts: impl Fn(Wall) -> PodFacts) -> PodWhy {
+pub(super) async fn why(node: &FakeNode, script: Scripted, facts: impl Fn(Wall) -> PodFacts) -> PodWhy {
     judged(node.inputs(script), facts).await
 }
 
-fn holders(why: &PodWhy) -> Vec<(HolderKind, Confidence)> {
+pub(super) fn holders(why: &PodWhy) -> Vec<(HolderKind, Confidence)> {
     why.holders.iter().map(|holder| (holder.kind, holder.confidence)).collect()
 }
 
 /// A runtime in which the containers of pod 1 have ended.
-fn ended() -> Scripted {
+pub(super) fn ended() -> Scripted {
     let mut script = Scripted::with_pods(3);
     script.sandboxes[1].state = SandboxState::NotReady;
     script.containers[1].state = ContainerState::Exited;
@@ -62,7 +62,7 @@ fn ended() -> Scripted {
 }
 
 /// A node in which no process of pod 1 runs.
-fn node_after_the_end(name: &str) -> FakeNode {
+pub(super) fn node_after_the_end(name: &str) -> FakeNode {
     let node = FakeNode::new(name).with_pods(3);
     for pid in ["1001", "2001"] {
         fs::remove_dir_all(node.proc().join(pid)).unwrap();
@@ -70,7 +70,7 @@ fn node_after_the_end(name: &str) -> FakeNode {
     node
 }
 
-fn path_of(uid: &str, volume: &str) -> String {
+pub(super) fn path_of(uid: &str, volume: &str) -> String {
     format!("{PODS}/{uid}/volumes/kubernetes.io~csi/{volume}/mount")
 }
 

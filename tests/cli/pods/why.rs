@@ -1,11 +1,13 @@
-//! `pods --why` and `pods --terminating`: what holds a pod that is being deleted.
+//! `pods --why` and `pods --terminating`: what keeps a pod from ending or from starting.
 
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
 use super::api_server::TestDir;
-use crate::support::plegctl::plegctl;
+use crate::support::plegctl::{Invocation, plegctl};
+use crate::support::pods_api::{PodsApiServer, listing, running_pod, time, wire};
+use crate::support::{FakeRuntime, Node};
 
 const SENTENCE: &str =
     "shop/db-0 terminates since 44m: umount of 10.1.2.3:/export by csi-nfs[2231] does not return";
@@ -114,4 +116,52 @@ fn a_pod_whose_grace_period_is_over_is_stuck_and_can_be_selected() {
     assert_eq!((ending.code, ending.stdout.as_str()), (Some(0), "shop/db-0\n"), "{ending}");
     let none = pods(None, &["--terminating", "-o", "name"]);
     assert_eq!(none.stdout, "", "{none}");
+}
+
+#[test]
+fn a_pod_that_does_not_start_is_explained_by_health_and_by_what_the_kubelet_does_not_know() {
+    let why = |pod: &str| {
+        let output = plegctl(&["pods", "-r", "sim:deaf-kubelet", "--why", pod, "-o", "json"]);
+        assert_eq!(output.code, Some(1), "{output}");
+        let report: Value = serde_json::from_str(&output.stdout).unwrap();
+        assert_eq!(report["state"], "notStarting", "{output}");
+        report
+    };
+    let waits = why("shop/new-0");
+    assert_eq!(waits["holders"][0]["evidence"][0], "finding D41 of plegctl health", "{waits:#}");
+    assert!(
+        waits["summary"].as_str().unwrap().starts_with("shop/new-0 does not start since 44m: pods neither")
+    );
+    let unknown = why("shop/new-3");
+    let title = "the kubelet does not know it, so it does not receive the API server's pods";
+    assert_eq!(unknown["holders"][0]["title"], title, "{unknown:#}");
+}
+
+#[test]
+fn the_kubelets_own_reason_for_a_container_that_waits_is_the_answer() {
+    let folder = TestDir::new("why-image");
+    let server = PodsApiServer::start(&folder.0, |_| {
+        let mut pod = running_pod("web", "uid-web", ("api", "n1"), "", 0);
+        let status = pod.status.as_mut().unwrap();
+        "Pending".clone_into(&mut status.phase);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        status.start_time = time(i64::try_from(now).unwrap() - 600);
+        let waiting = wire::ContainerStateWaiting {
+            reason: "ImagePullBackOff".to_owned(),
+            message: "Back-off pulling image \"shop/web:9\"".to_owned(),
+        };
+        status.container_statuses[0].state =
+            Some(wire::ContainerState { waiting: Some(waiting), ..Default::default() });
+        listing(vec![pod])
+    });
+    let runtime = FakeRuntime::start(Node::new().pod("shop/web", "uid-web").sandbox("s1"));
+    let words = ["pods", "-r", &runtime.endpoint(), "--pods-api", server.socket(), "--why", "shop/web"];
+    let output = Invocation::new(&words).run();
+    assert_eq!(output.code, Some(1), "{output}");
+    let sentence = output.stdout.lines().take(2).collect::<Vec<_>>().join("").replace("  ", " ");
+    assert_eq!(
+        sentence,
+        "shop/web does not start since 10m: container main waits: ImagePullBackOff: Back-off pulling image \"shop/web:9\"",
+        "{output}"
+    );
 }
