@@ -6,14 +6,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
+use std::time::Duration;
 
 use prost::bytes::Bytes;
 
 use super::anonymise::Pseudonyms;
 use super::answer_encoder::{AnswerEncoder, ListKey};
-use super::entry::{Body, CaptureEntry, StoredMessage, rpc, unencoded};
+use super::entry::{Body, CaptureEntry, Lost, LostEnd, StoredMessage, rpc, unencoded};
 use super::message_cache::MessageCache;
-use super::read::Capture;
+use super::read::{Capture, CaptureMoment};
 use super::segment::{self, Entries, framed};
 use super::store;
 use crate::clock::Wall;
@@ -34,7 +35,11 @@ impl Range {
         self.from.is_none_or(|from| wall >= from) && self.to.is_none_or(|to| wall <= to)
     }
 
-    /// Whether the range contains a part of an incident, which has no end while it lasts.
+    fn ends_before(self, wall: Wall) -> bool {
+        self.to.is_some_and(|to| to < wall)
+    }
+
+    /// Whether the range contains a part of a period; an incident has no end while it lasts.
     pub(super) fn overlaps(self, begins: Wall, ends: Option<Wall>) -> bool {
         self.from.is_none_or(|from| ends.is_none_or(|to| to >= from)) && self.to.is_none_or(|to| begins <= to)
     }
@@ -61,7 +66,7 @@ pub fn export(
     if let Some(names) = &mut names {
         register_names(capture, names);
     }
-    let before = last_calls_before(capture, range);
+    let selection = Selection::of(capture, range);
     let (encoder, stored_numbers) = (AnswerEncoder::new(), MessageCache::default());
     let mut writer = ExportWriter { out, encoder, stored_numbers, open_calls: HashMap::new(), session: 0 };
     writer.out.write_all(&segment::header())?;
@@ -72,9 +77,11 @@ pub fn export(
             continue;
         }
         for (_, mut entry) in Entries::of(&bytes) {
-            if !writer.selects(&entry, range, &before) {
+            if !writer.selects(&entry, &selection) {
                 continue;
             }
+            let lost_end = selection.lost_end_of(&entry, writer.session);
+            selection.adapt(&mut entry, writer.session);
             let refusals = capture.refusals();
             let has_content = unpack(capture, number, &mut entry);
             exported.left_out += u64::from(capture.refusals() > refusals);
@@ -87,6 +94,9 @@ pub fn export(
             }
             writer.write(entry)?;
             exported.entries += 1;
+            if let Some(lost_end) = lost_end {
+                writer.write(lost_end)?;
+            }
         }
     }
     exported.names = names.map_or(0, |names| names.count());
@@ -136,16 +146,73 @@ fn register_names(capture: &Capture, names: &mut Pseudonyms) {
     }
 }
 
-/// Returns the last call of each request before the range, as session id and call number.
-fn last_calls_before(capture: &Capture, range: Range) -> HashSet<(u64, u64)> {
-    let Some(from) = range.from else { return HashSet::new() };
-    let mut last: HashMap<(Rpc, &Bytes), (u64, u64)> = HashMap::new();
-    for call in capture.calls.iter().filter(|call| call.wall < from) {
-        if let Some(run) = capture.sessions.get(call.sent.session) {
-            last.insert((call.rpc, &call.request), (run.session.id, call.number));
+/// What an export contains, besides the entries whose time is in its range. Calls and relists have the id of their session.
+struct Selection {
+    range: Range,
+    /// The last call of each request before the range, and the last one that had been answered by then.
+    calls_before: HashSet<(u64, u64)>,
+    /// The relists of which a part is in the range.
+    relists: HashSet<(u64, u64)>,
+    /// The calls whose end the capture may have lost, with the time since which nobody knows whether they had ended. The
+    /// entries that show this may be outside the range.
+    lost_ends: HashMap<(u64, u64), u64>,
+}
+
+impl Selection {
+    fn of(capture: &Capture, range: Range) -> Self {
+        let id = |at: CaptureMoment| capture.sessions.get(at.session).map(|run| run.session.id);
+        let mut selection =
+            Self { range, calls_before: HashSet::new(), relists: HashSet::new(), lost_ends: HashMap::new() };
+        let mut last: HashMap<(Rpc, &Bytes), [Option<(u64, u64)>; 2]> = HashMap::new();
+        for call in &capture.calls {
+            let Some(session) = id(call.sent) else { continue };
+            let key = (session, call.number);
+            selection.lost_ends.extend(call.lost.map(|lost| (key, lost.mono)));
+            if range.from.is_some_and(|from| call.wall < from) {
+                let ended = call.end.as_ref().map(|end| call.wall.plus(end.took));
+                let had_ended = ended.zip(range.from).is_some_and(|(ended, from)| ended <= from);
+                let [latest, last_ended] = last.entry((call.rpc, &call.request)).or_default();
+                *latest = Some(key);
+                *last_ended = if had_ended { *latest } else { *last_ended };
+            }
+        }
+        selection.calls_before = last.into_values().flatten().flatten().collect();
+        for relist in &capture.relists {
+            let began = relist.wall.minus(relist.ended.since(relist.began));
+            if range.overlaps(began, Some(relist.wall)) {
+                selection.relists.extend(id(relist.began).map(|session| (session, relist.done.number)));
+            }
+        }
+        selection
+    }
+
+    /// Returns the entry that says that the end of a call may be lost, if `entry` is the start of such a call.
+    fn lost_end_of(&self, entry: &CaptureEntry, session: u64) -> Option<CaptureEntry> {
+        let Some(Body::CallStarted(started)) = &entry.body else { return None };
+        let mono = *self.lost_ends.get(&(session, started.call))?;
+        let ends = vec![LostEnd { call: started.call, mono }];
+        Some(CaptureEntry {
+            body: Some(Body::Lost(Lost { ends, since: mono.max(1), ..Lost::default() })),
+            ..*entry
+        })
+    }
+
+    /// Adapts an entry to the export, which is one segment and has a part of the entries.
+    fn adapt(&self, entry: &mut CaptureEntry, session: u64) {
+        match &mut entry.body {
+            // The numbers of segments show gaps, whose lost ends the export names one by one.
+            Some(Body::Session(session)) => session.segment = 0,
+            Some(Body::Lost(lost)) => {
+                (lost.ends, lost.more_ends) = (Vec::new(), false);
+                lost.since = if lost.since == 0 { entry.mono.max(1) } else { lost.since };
+            }
+            // Without the end of its relist, the call would look like a part of a relist that never ended.
+            Some(Body::CallStarted(started)) if !self.relists.contains(&(session, started.relist)) => {
+                started.relist = 0;
+            }
+            _ => {}
         }
     }
-    last.into_values().collect()
 }
 
 /// Writes the entries of an export.
@@ -163,9 +230,9 @@ struct ExportWriter<'a> {
 
 impl ExportWriter<'_> {
     /// Whether the export contains an entry. It contains the end of a call if it contains the beginning, even if the call
-    /// ended after the range.
-    fn selects(&mut self, entry: &CaptureEntry, range: Range, before: &HashSet<(u64, u64)>) -> bool {
-        let wall = Wall::from_nanos(entry.wall);
+    /// ended after the range; but not that of the event stream, which would make the export end much later than the range.
+    fn selects(&mut self, entry: &CaptureEntry, selection: &Selection) -> bool {
+        let (range, wall) = (selection.range, Wall::from_nanos(entry.wall));
         match &entry.body {
             Some(Body::Session(session)) => {
                 self.session = session.id;
@@ -174,14 +241,23 @@ impl ExportWriter<'_> {
             // Each segment repeats the open calls, but the export contains each call only once.
             Some(Body::CallStarted(started)) => {
                 let call = (self.session, started.call);
-                !self.open_calls.contains_key(&call) && (range.has(wall) || before.contains(&call))
+                !self.open_calls.contains_key(&call)
+                    && (range.has(wall) || selection.calls_before.contains(&call))
             }
-            Some(Body::CallFinished(ended)) => self.open_calls.contains_key(&(self.session, ended.call)),
+            Some(Body::CallFinished(ended)) => {
+                let call = self.open_calls.get(&(self.session, ended.call));
+                call.is_some_and(|(rpc, _)| *rpc != Rpc::GetContainerEvents || !range.ends_before(wall))
+            }
             Some(Body::StreamMessage(streamed)) => {
                 range.has(wall) && self.open_calls.contains_key(&(self.session, streamed.call))
             }
             Some(Body::Incident(incident)) => {
                 range.overlaps(Wall::from_nanos(incident.from), Wall::known(incident.to))
+            }
+            Some(Body::Relist(relist)) => selection.relists.contains(&(self.session, relist.number)),
+            Some(Body::Lost(lost)) if lost.since > 0 => {
+                let since = Duration::from_nanos(entry.mono.saturating_sub(lost.since));
+                range.overlaps(wall.minus(since), Some(wall))
             }
             Some(_) => range.has(wall),
             None => false,

@@ -381,7 +381,7 @@ impl Capture {
         capture.budget = ReadBudget::of(capture.segments.iter().map(|segment| segment.bytes).sum());
         capture.is_being_recorded = directory && store::is_being_recorded(path);
         capture.mark_lost_ends(&builder);
-        capture.add_unfinished_relists();
+        capture.add_unfinished_relists(&builder);
         if capture.sessions.is_empty() && !directory {
             return Err(Error::Empty { path: path.to_path_buf() });
         }
@@ -396,7 +396,14 @@ impl Capture {
 
     /// Adds the relists that were running when the recorder ended, because they are often the relists that hung. There may
     /// be very many sessions, so relists and calls are iterated only once.
-    fn add_unfinished_relists(&mut self) {
+    fn add_unfinished_relists(&mut self, builder: &IndexBuilder) {
+        let mut last_loss = vec![0; self.sessions.len()];
+        let losses = self.losses.iter().map(|(at, _, lost)| (at.session, lost.since));
+        for (session, mono) in losses.chain(builder.gaps.iter().map(|gap| (gap.session, gap.from))) {
+            if let Some(last) = last_loss.get_mut(session) {
+                *last = mono.max(*last);
+            }
+        }
         let mut finished = vec![0; self.sessions.len()];
         for relist in &self.relists {
             if let Some(last) = finished.get_mut(relist.ended.session) {
@@ -409,7 +416,10 @@ impl Capture {
             let (Some(run), Some(begun)) = (self.sessions.get(session), begun.get_mut(session)) else {
                 continue;
             };
-            if *begun || finished.get(session).is_none_or(|finished| call.relist <= *finished) {
+            // If entries were lost after the call was sent, the end of its relist may be among them.
+            let is_lost = last_loss.get(session).is_some_and(|loss| *loss > call.sent.mono);
+            let is_finished = finished.get(session).is_none_or(|finished| call.relist <= *finished);
+            if *begun || is_finished || is_lost {
                 continue;
             }
             *begun = true;
@@ -476,11 +486,19 @@ impl Capture {
         Some(self.with_wall_time(run.to)?.1)
     }
 
-    /// Returns the last moment at which the capture shows the pending calls of a session.
+    /// Returns the last moment at which the capture shows the pending calls of a session. The ends of calls may be in the
+    /// queue of a recorder whose disk hangs, so this is the last entry even if the recorder is still running.
     fn known_until(&self, session: usize) -> CaptureMoment {
-        let end_of_time = CaptureMoment { session, mono: u64::MAX };
-        let Some(run) = self.sessions.get(session) else { return end_of_time };
-        if self.is_running(session) { end_of_time } else { run.to }
+        let run = self.sessions.get(session);
+        run.map_or(CaptureMoment { session, mono: u64::MAX }, |run| run.to)
+    }
+
+    /// Whether the recorder lost entries at this moment, so that calls of this moment may be missing.
+    pub fn is_lost_at(&self, at: CaptureMoment) -> bool {
+        let is_at = |(end, _, lost): &(CaptureMoment, Wall, Lost)| {
+            end.session == at.session && lost.since > 0 && lost.since <= at.mono && at < *end
+        };
+        self.losses.iter().any(is_at)
     }
 
     /// Whether the recorder ended so soon after it sent the call that the missing answer means nothing.
@@ -653,7 +671,10 @@ impl Capture {
             Body::Jump(jump) => self.jumps.push((wall, jump)),
             Body::Lost(lost) => {
                 builder.add_loss(&lost, at, before, segment);
-                self.losses.push((at, wall, lost));
+                // An export has an entry without a loss for each call whose end the original may have lost.
+                if lost.entries > 0 {
+                    self.losses.push((at, wall, lost));
+                }
             }
             Body::Stopped(_) => {
                 if let Some(run) = self.sessions.get_mut(session) {

@@ -2,15 +2,18 @@
 //! disk that hangs delays nothing else.
 //!
 //! The start of a call is queued before the call is sent. An entry that does not fit into the queue, or that the disk does
-//! not accept, is counted as lost. As soon as the disk accepts entries again, the recorder first writes an entry about the
+//! not accept, is counted as lost. As soon as entries are accepted again, the recorder first records an entry about the
 //! loss.
+//!
+//! The queue never loses the end of a call whose start it has accepted, because a call without an end looks like a call
+//! that hangs. If such an end does not fit, only its answer is lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -20,7 +23,7 @@ use tokio::sync::watch;
 
 use super::entry::{
     Body, CallFinished, CallStarted, CaptureEntry, Incident, Lost, LostEnd, RecordedOutcome, RelistDone,
-    Session, Stopped, StoredDocument, StreamMessage, nanos, rpc_number, unencoded,
+    Session, Stopped, StoredDocument, StoredMessage, StreamMessage, nanos, rpc_number, unencoded,
 };
 use super::store::CarriedEntries;
 use super::{Error, Extent, Limits, Store};
@@ -31,11 +34,11 @@ use crate::pleg::stream::Relist;
 use crate::report::json;
 use crate::threads::locked;
 
-/// The maximum number of entries in the queue.
-const MAX_QUEUED_ENTRIES: usize = 4096;
+/// The maximum size of the queued entries in bytes: three seconds of 5 000 events per second. A single entry may be larger.
+const MAX_QUEUED_BYTES: usize = 32 * 1024 * 1024;
 
-/// The maximum size of the queued answers in bytes. A single answer may be larger.
-const MAX_QUEUED_BYTES: usize = 8 * 1024 * 1024;
+/// The size of the largest end of a call without its answer: the entry and its error message, which has at most 4 KiB.
+const MAX_END_SIZE: usize = size_of::<WriterMessage>() + 8 * 1024;
 
 /// The pause after a failed write until the next attempt.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
@@ -43,35 +46,16 @@ const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// The smallest change of the wall clock against the monotonic clock that counts as a jump; less is drift.
 const MIN_CLOCK_JUMP: Duration = Duration::from_millis(500);
 
-/// The maximum number of calls that an entry about a loss names.
-const MAX_LOST_ENDS: usize = 1024;
+/// The reason for a loss if the queue is full.
+const QUEUE_FULL: &str = "the disk did not keep up";
 
 /// Counts the lost entries that the capture does not mention yet.
 impl Lost {
-    /// Adds a lost entry. If it is the end of a call, keeps the call's number, so that the call does not look silent.
     fn add(&mut self, entry: &CaptureEntry) {
         if self.entries == 0 {
             self.since = entry.mono.max(1);
         }
         self.entries += 1;
-        if let Some(Body::CallFinished(ended)) = &entry.body {
-            if self.ends.len() < MAX_LOST_ENDS {
-                self.ends.push(LostEnd { call: ended.call, mono: entry.mono });
-            } else {
-                self.more_ends = true;
-            }
-        }
-    }
-
-    /// Adds later lost entries.
-    fn add_all(&mut self, later: Self) {
-        if self.entries == 0 {
-            self.since = later.since;
-        }
-        self.entries += later.entries;
-        self.more_ends |= later.more_ends || self.ends.len() + later.ends.len() > MAX_LOST_ENDS;
-        self.ends.extend(later.ends);
-        self.ends.truncate(MAX_LOST_ENDS);
     }
 }
 
@@ -103,20 +87,32 @@ enum WriterMessage {
     Entry(CaptureEntry),
     /// Begin a session at this time of the wall clock, and confirm it through the sender.
     Begin(Session, i64, SyncSender<()>),
-    /// Handle the [`WriterRequests`].
-    Wake,
+    /// Replace the session's details, which became known at these times.
+    UpdateSession(Session, Wall, u64),
+    /// Close the current segment and open the directory's path again.
+    Reopen,
+    /// Close the capture for this reason, and confirm it through the sender.
+    Close(String, SyncSender<()>),
 }
 
-/// Requests to the writer that must not be lost if the queue is full.
+/// What decides which entries go into the queue.
 #[derive(Default)]
-struct WriterRequests {
-    reopen: bool,
-    /// Incidents that did not fit into the queue. They must not be lost, because they decide which segments are kept.
-    incidents: Vec<CaptureEntry>,
-    /// The session with more details, and the times at which these became known.
-    session_update: Option<(Session, Wall, u64)>,
-    /// The reason for closing the capture, and the sender that confirms the end.
-    close: Option<(String, SyncSender<()>)>,
+struct QueueAdmission {
+    /// The wall clock minus the monotonic clock.
+    offset: i64,
+    /// The calls whose start went into the queue and whose end did not yet. The queue has room for these ends.
+    begun: BTreeSet<u64>,
+    /// The starts that did not fit, of calls that are still pending.
+    left_out: BTreeMap<u64, CaptureEntry>,
+    /// The lost entries that the queue does not mention yet.
+    lost: Lost,
+}
+
+impl QueueAdmission {
+    /// Whether entries were lost or left out, and the queue does not mention it yet.
+    fn is_losing(&self) -> bool {
+        self.lost.entries > 0 || !self.left_out.is_empty()
+    }
 }
 
 /// The result of the first attempt to open the directory: the number of incidents in the capture.
@@ -137,19 +133,18 @@ pub struct RecorderStatus {
 
 /// The state that the recorder and its writer thread share.
 struct RecorderShared {
-    queue: SyncSender<WriterMessage>,
+    queue: Sender<WriterMessage>,
     queued_bytes: AtomicUsize,
-    unreported_loss: Mutex<Lost>,
+    /// The number of lost entries.
+    lost: AtomicU64,
     pending: Mutex<BTreeMap<u64, TrackedCall>>,
     status: Mutex<RecorderStatus>,
     clock: Arc<dyn Clock>,
     origin: Mono,
-    /// The wall clock minus the monotonic clock. The lock is held while both are read and the entry is queued, so that
-    /// entries are in the order of their times.
-    offset: Mutex<i64>,
+    /// The lock is held while the clocks are read and the entry is queued, so that entries are in the order of their times.
+    admission: Mutex<QueueAdmission>,
     calls: AtomicU64,
     relist: AtomicU64,
-    requests: Mutex<WriterRequests>,
     opened: Mutex<Receiver<OpenResult>>,
     /// Whether the number of incidents that were in the capture before this recording is known.
     earlier_known: AtomicBool,
@@ -189,21 +184,23 @@ impl Recorder {
         limits: Limits,
         clock: Arc<dyn Clock>,
     ) -> (Self, CaptureWriter, Receiver<WriterMessage>) {
-        let (queue, messages) = sync_channel(MAX_QUEUED_ENTRIES);
+        let (queue, messages) = channel();
         let (open_result, opened) = sync_channel(1);
         let origin = clock.mono();
         let shared = Arc::new(RecorderShared {
             queue,
             queued_bytes: AtomicUsize::new(0),
-            unreported_loss: Mutex::default(),
+            lost: AtomicU64::new(0),
             pending: Mutex::default(),
             status: Mutex::default(),
-            offset: Mutex::new(clock.wall().nanos()),
+            admission: Mutex::new(QueueAdmission {
+                offset: clock.wall().nanos(),
+                ..QueueAdmission::default()
+            }),
             clock,
             origin,
             calls: AtomicU64::new(1),
             relist: AtomicU64::new(0),
-            requests: Mutex::default(),
             opened: Mutex::new(opened),
             earlier_known: AtomicBool::new(false),
             earlier_incidents: AtomicU64::new(0),
@@ -218,7 +215,7 @@ impl Recorder {
             open_result: Some(open_result),
             begun: false,
             unreported_loss: Lost::default(),
-            lost: 0,
+            unwritten_starts: BTreeSet::new(),
         };
         (Self(shared), writer, messages)
     }
@@ -235,16 +232,14 @@ impl Recorder {
     /// Begins a session. Waits at most `limit` until the session is written; a slow or full disk receives it later.
     pub fn begin(&self, session: Session, limit: Duration) {
         let (done, over) = sync_channel(1);
-        if self.send(WriterMessage::Begin(session, self.0.clock.wall().nanos(), done)).is_none() {
-            // After the time limit, the session is still written before all later entries.
-            let _ = over.recv_timeout(limit);
-        }
+        self.send(WriterMessage::Begin(session, self.0.clock.wall().nanos(), done));
+        // After the time limit, the session is still written before all later entries.
+        let _ = over.recv_timeout(limit);
     }
 
     /// Replaces the session's details, for example once the runtime's name is known.
     pub fn update_session(&self, session: Session) {
-        let more = (session, self.0.clock.wall(), self.now());
-        self.request(|requests| requests.session_update = Some(more));
+        self.send(WriterMessage::UpdateSession(session, self.0.clock.wall(), self.now()));
     }
 
     /// Returns the number in the capture of an incident of this recording.
@@ -270,15 +265,32 @@ impl Recorder {
 
     /// Records an entry with the present time.
     pub fn record(&self, body: Body) {
-        let mut offset = locked(&self.0.offset);
+        let mut admission = locked(&self.0.admission);
         let earliest = self.now();
         let wall = self.0.clock.wall();
         let latest = self.now();
-        if let Some(by) = clock_jump(&mut offset, wall, earliest..=latest) {
-            let jump = Body::Jump(super::entry::Jump { by });
-            self.queue(CaptureEntry { wall: wall.nanos(), mono: earliest, body: Some(jump) });
+        let jump = clock_jump(&mut admission.offset, wall, earliest..=latest);
+        let entry = |body| CaptureEntry { wall: wall.nanos(), mono: earliest, body: Some(body) };
+        if self.0.queued_bytes.load(Ordering::SeqCst) <= MAX_QUEUED_BYTES / 2 {
+            self.end_loss(&mut admission, entry);
         }
-        self.queue(CaptureEntry { wall: wall.nanos(), mono: earliest, body: Some(body) });
+        if let Some(by) = jump {
+            self.queue(&mut admission, entry(Body::Jump(super::entry::Jump { by })));
+        }
+        self.queue(&mut admission, entry(body));
+    }
+
+    /// Queues an entry about the loss, if there is one, and the starts that did not fit of calls that are still pending.
+    /// From now on, the queue accepts entries again.
+    fn end_loss(&self, admission: &mut QueueAdmission, entry: impl Fn(Body) -> CaptureEntry) {
+        let lost = std::mem::take(&mut admission.lost);
+        if lost.entries > 0 {
+            self.send_entry(entry(Body::Lost(Lost { why: QUEUE_FULL.to_owned(), ..lost })));
+        }
+        for (call, start) in std::mem::take(&mut admission.left_out) {
+            admission.begun.insert(call);
+            self.send_entry(start);
+        }
     }
 
     /// Records a document.
@@ -294,28 +306,59 @@ impl Recorder {
         self.record(Body::Document(StoredDocument { kind, text: text.into(), inflated: 0 }));
     }
 
-    /// Queues an entry for the writer. If the queue is full, the entry counts as lost, except an incident.
-    fn queue(&self, entry: CaptureEntry) {
-        let bytes = queue_size(&entry);
-        let waiting = self.0.queued_bytes.fetch_add(bytes, Ordering::SeqCst);
-        let fits = waiting == 0 || waiting.saturating_add(bytes) <= MAX_QUEUED_BYTES;
-        let unsent =
-            if fits { self.send(WriterMessage::Entry(entry)) } else { Some(WriterMessage::Entry(entry)) };
-        let Some(WriterMessage::Entry(entry)) = unsent else { return };
-        self.0.queued_bytes.fetch_sub(bytes, Ordering::SeqCst);
-        if matches!(entry.body, Some(Body::Incident(_))) {
-            self.request(|requests| requests.incidents.push(entry));
-        } else {
-            locked(&self.0.unreported_loss).add(&entry);
+    /// Queues an entry for the writer. If the queue is full, the entry counts as lost, except an incident, because incidents
+    /// decide which segments are kept, and the end of a call.
+    fn queue(&self, admission: &mut QueueAdmission, mut entry: CaptureEntry) {
+        let fits = |admission: &QueueAdmission, size: usize| {
+            let queued = self.0.queued_bytes.load(Ordering::SeqCst);
+            let occupied = queued.saturating_add(admission.begun.len() * MAX_END_SIZE);
+            // After a loss, entries are refused until the queue is half empty, so that there are few losses.
+            !admission.is_losing() && (queued == 0 || occupied.saturating_add(size) <= MAX_QUEUED_BYTES)
+        };
+        let size = queue_size(&entry);
+        match &mut entry.body {
+            Some(Body::Incident(_)) => {}
+            Some(Body::CallStarted(started)) => {
+                let call = started.call;
+                if !fits(admission, size + MAX_END_SIZE) {
+                    admission.left_out.insert(call, entry);
+                    return;
+                }
+                admission.begun.insert(call);
+            }
+            Some(Body::CallFinished(ended)) => {
+                if let Some(start) = admission.left_out.remove(&ended.call) {
+                    return self.lose(admission, &[start, entry]);
+                }
+                admission.begun.remove(&ended.call);
+                if !ended.answers.is_empty() && !fits(admission, size) {
+                    ended.answers.clear();
+                    ended.omitted = true;
+                    self.lose(admission, std::slice::from_ref(&entry));
+                }
+            }
+            _ if !fits(admission, size) => return self.lose(admission, &[entry]),
+            _ => {}
+        }
+        self.send_entry(entry);
+    }
+
+    /// Counts lost entries.
+    fn lose(&self, admission: &mut QueueAdmission, entries: &[CaptureEntry]) {
+        for entry in entries {
+            admission.lost.add(entry);
+            self.0.lost.fetch_add(1, Ordering::SeqCst);
         }
     }
 
-    /// Queues a message; returns it if the queue is full.
-    fn send(&self, message: WriterMessage) -> Option<WriterMessage> {
-        match self.0.queue.try_send(message) {
-            Ok(()) => None,
-            Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => Some(message),
-        }
+    fn send_entry(&self, entry: CaptureEntry) {
+        self.0.queued_bytes.fetch_add(queue_size(&entry), Ordering::SeqCst);
+        self.send(WriterMessage::Entry(entry));
+    }
+
+    fn send(&self, message: WriterMessage) {
+        // The writer is gone only after the capture was closed.
+        let _ = self.0.queue.send(message);
     }
 
     /// Returns the pending calls of all clients in the order in which they were sent. The event stream is left out, because
@@ -351,27 +394,23 @@ impl Recorder {
 
     /// Closes the current segment and opens the directory's path again, which may be another directory by now.
     pub fn reopen(&self) {
-        self.request(|requests| requests.reopen = true);
-    }
-
-    /// Adds a request to the writer, which cannot be lost.
-    fn request(&self, request: impl FnOnce(&mut WriterRequests)) {
-        request(&mut locked(&self.0.requests));
-        // If the queue is full, the writer finds the request after the queued entries.
-        self.send(WriterMessage::Wake);
+        self.send(WriterMessage::Reopen);
     }
 
     /// Returns the state of the recorder.
     pub fn status(&self) -> RecorderStatus {
-        let mut status = locked(&self.0.status).clone();
-        status.lost += locked(&self.0.unreported_loss).entries;
-        status
+        let status = locked(&self.0.status).clone();
+        RecorderStatus { lost: self.0.lost.load(Ordering::SeqCst), ..status }
     }
 
     /// Writes the queued entries and closes the capture. Returns whether this was done within `limit`.
     pub fn close(&self, why: &str, limit: Duration) -> bool {
+        let mut admission = locked(&self.0.admission);
+        let (wall, mono) = (self.0.clock.wall().nanos(), self.now());
+        self.end_loss(&mut admission, |body| CaptureEntry { wall, mono, body: Some(body) });
+        drop(admission);
         let (done, over) = sync_channel(1);
-        self.request(|requests| requests.close = Some((why.to_owned(), done)));
+        self.send(WriterMessage::Close(why.to_owned(), done));
         over.recv_timeout(limit).is_ok()
     }
 }
@@ -390,12 +429,17 @@ fn clock_jump(offset: &mut i64, wall: Wall, mono: RangeInclusive<u64>) -> Option
 
 /// Returns the number of bytes that an entry counts against [`MAX_QUEUED_BYTES`].
 fn queue_size(entry: &CaptureEntry) -> usize {
-    match &entry.body {
-        Some(Body::CallFinished(ended)) => ended.answers.iter().map(|answer| answer.bytes.len()).sum(),
+    let content = match &entry.body {
+        Some(Body::CallStarted(started)) => started.request.len(),
+        Some(Body::CallFinished(ended)) => {
+            let answers = ended.answers.iter().map(|answer| size_of::<StoredMessage>() + answer.bytes.len());
+            ended.message.len() + answers.sum::<usize>()
+        }
         Some(Body::Document(document)) => document.text.len(),
         Some(Body::StreamMessage(streamed)) => streamed.answer.bytes.len(),
         _ => 0,
-    }
+    };
+    size_of::<WriterMessage>() + content
 }
 
 impl CallObserver for CallRecorder {
@@ -455,10 +499,10 @@ struct CaptureWriter {
     open_result: Option<SyncSender<OpenResult>>,
     /// Whether the session has begun.
     begun: bool,
-    /// The lost entries that the capture does not mention yet.
+    /// The entries that could not be written, and that the capture does not mention yet.
     unreported_loss: Lost,
-    /// The number of lost entries.
-    lost: u64,
+    /// The calls whose start could not be written. The ends of other calls are missing in the capture.
+    unwritten_starts: BTreeSet<u64>,
 }
 
 impl CaptureWriter {
@@ -469,18 +513,14 @@ impl CaptureWriter {
             self.answer(Err(why));
         }
         self.report();
-        loop {
-            // Entries that were queued before a request are written first.
-            let message = if let Ok(message) = messages.try_recv() {
-                message
-            } else {
-                if self.handle_requests() {
-                    return;
-                }
-                // The thread sleeps until the next message, so that an idle recorder uses no processor time.
-                let Ok(message) = messages.recv() else { return };
-                message
-            };
+        // The thread sleeps until the next message, so that an idle recorder uses no processor time.
+        while let Ok(message) = messages.recv() {
+            if let WriterMessage::Close(why, done) = message {
+                self.close(why);
+                // The receiver may have reached its time limit.
+                let _ = done.send(());
+                return;
+            }
             self.handle(message);
             self.report();
         }
@@ -502,32 +542,15 @@ impl CaptureWriter {
                 // The receiver may have reached its time limit.
                 let _ = done.send(());
             }
-            WriterMessage::Wake => {}
-        }
-    }
-
-    /// Handles the requests; returns whether the capture is closed now.
-    fn handle_requests(&mut self) -> bool {
-        let requests = std::mem::take(&mut *locked(&self.shared.requests));
-        for entry in requests.incidents {
-            self.write(entry);
-        }
-        if let Some((session, wall, mono)) = requests.session_update {
-            match &mut self.store {
+            WriterMessage::UpdateSession(session, wall, mono) => match &mut self.store {
                 // If this cannot be written now, the next segment begins with the updated session.
                 Some(store) => drop(store.update_session(session, wall.nanos(), mono)),
                 None => self.carried.update_session(session),
-            }
+            },
+            WriterMessage::Reopen => self.reopen(),
+            // Handled by the caller, which ends.
+            WriterMessage::Close(..) => {}
         }
-        if requests.reopen {
-            self.reopen();
-            self.report();
-        }
-        let Some((why, done)) = requests.close else { return false };
-        self.close(why);
-        // The receiver may have reached its time limit.
-        let _ = done.send(());
-        true
     }
 
     /// Sends the result of the first attempt to open the directory.
@@ -567,19 +590,14 @@ impl CaptureWriter {
             status.extent = store.extent();
             status.incidents = store.known_incidents();
         }
-        status.lost = self.lost;
         status.trouble = self.trouble.as_ref().map(|(_, why)| why.clone());
     }
 
-    /// Writes an entry, after an entry about earlier losses if there were any.
+    /// Writes an entry. If the disk does not accept it, tries again after a pause.
     fn write(&mut self, mut entry: CaptureEntry) {
         let again = nanos(RETRY_PAUSE);
         let is_pausing =
             self.trouble.as_ref().is_some_and(|(since, _)| entry.mono < since.saturating_add(again));
-        let dropped = std::mem::take(&mut *locked(&self.shared.unreported_loss));
-        self.lost += dropped.entries;
-        self.unreported_loss.add_all(dropped);
-        let mono = entry.mono;
         let ready = if is_pausing || self.store.is_some() { Ok(()) } else { self.open() };
         if self.shared.earlier_known.load(Ordering::SeqCst)
             && let Some(Body::Incident(incident)) = &mut entry.body
@@ -587,28 +605,15 @@ impl CaptureWriter {
             incident.number =
                 incident.number.saturating_add(self.shared.earlier_incidents.load(Ordering::SeqCst));
         }
-        let written = ready.map_err(|why| why.to_string()).and_then(|()| match &mut self.store {
-            Some(store) if !is_pausing => {
-                if self.unreported_loss.entries > 0 {
-                    for end in &self.unreported_loss.ends {
-                        store.remove_open_call(end.call);
-                    }
-                    let known = self.trouble.as_ref().map(|(_, why)| why.clone());
-                    let why = known.unwrap_or_else(|| "the disk did not keep up".to_owned());
-                    let body = Some(Body::Lost(Lost { why, ..self.unreported_loss.clone() }));
-                    store.write(CaptureEntry { body, ..entry.clone() }).map_err(|why| why.to_string())?;
-                    self.unreported_loss = Lost::default();
-                }
-                store.write(entry.clone()).map_err(|why| why.to_string()).map(|()| true)
-            }
-            _ => Ok(false),
-        });
+        let written = ready
+            .map_err(|why| why.to_string())
+            .and_then(|()| if is_pausing { Ok(false) } else { self.write_now(&entry).map(|()| true) });
         if written == Ok(true) {
             self.trouble = None;
             return;
         }
-        self.unreported_loss.add(&entry);
-        self.lost += 1;
+        self.add_loss(&entry);
+        let mono = entry.mono;
         // Open calls and incidents are remembered, and repeated in the next segment.
         match &mut self.store {
             Some(store) => store.track_unwritten(entry),
@@ -616,6 +621,42 @@ impl CaptureWriter {
         }
         if let Err(why) = written {
             self.trouble = Some((mono, why));
+        }
+    }
+
+    /// Writes an entry, after an entry about earlier entries that could not be written, if there are any.
+    fn write_now(&mut self, entry: &CaptureEntry) -> Result<(), String> {
+        let Some(store) = &mut self.store else { return Ok(()) };
+        if self.unreported_loss.entries > 0 {
+            let why = self.trouble.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
+            let body = Some(Body::Lost(Lost { why, ..self.unreported_loss.clone() }));
+            store.write(CaptureEntry { body, ..entry.clone() }).map_err(|why| why.to_string())?;
+            self.unreported_loss = Lost::default();
+            self.unwritten_starts.clear();
+        }
+        store.write(entry.clone()).map_err(|why| why.to_string())
+    }
+
+    /// Counts an entry that could not be written. If it is the end of a call, keeps the call's number, so that the call does
+    /// not look silent.
+    fn add_loss(&mut self, entry: &CaptureEntry) {
+        if let Some(Body::Lost(earlier)) = &entry.body {
+            if self.unreported_loss.entries == 0 {
+                self.unreported_loss.since = earlier.since;
+            }
+            self.unreported_loss.entries += earlier.entries;
+            return;
+        }
+        self.unreported_loss.add(entry);
+        self.shared.lost.fetch_add(1, Ordering::SeqCst);
+        match &entry.body {
+            Some(Body::CallStarted(started)) => {
+                self.unwritten_starts.insert(started.call);
+            }
+            Some(Body::CallFinished(ended)) if !self.unwritten_starts.remove(&ended.call) => {
+                self.unreported_loss.ends.push(LostEnd { call: ended.call, mono: entry.mono });
+            }
+            _ => {}
         }
     }
 
@@ -632,11 +673,10 @@ impl CaptureWriter {
 
     /// Writes the entry about the end of the recorder, and closes the capture.
     fn close(&mut self, why: String) {
+        let (wall, mono) = (self.shared.clock.wall().nanos(), self.shared.now());
+        // If the disk is full, this entry is lost too.
+        let _ = self.write_now(&CaptureEntry { wall, mono, body: Some(Body::Stopped(Stopped { why })) });
         if let Some(store) = &mut self.store {
-            let wall = self.shared.clock.wall().nanos();
-            let mono = self.shared.now();
-            // If the disk is full, this entry is lost too.
-            let _ = store.write(CaptureEntry { wall, mono, body: Some(Body::Stopped(Stopped { why })) });
             // The reserved space is released before the size is reported.
             store.seal();
         }
@@ -732,64 +772,128 @@ mod tests {
         std::fs::remove_dir_all(directory).unwrap();
     }
 
+    /// Lets the writer write everything, and opens the capture.
+    fn written(
+        name: &str,
+        recorder: &Recorder,
+        writer: CaptureWriter,
+        messages: Receiver<WriterMessage>,
+    ) -> Capture {
+        let writer = thread::spawn(move || writer.run(&messages));
+        assert!(recorder.close("done", Duration::MAX));
+        writer.join().unwrap();
+        let directory = place(name);
+        let capture = Capture::open(&directory).unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
+        capture
+    }
+
+    const ANSWER: usize = 1 << 20;
+
+    fn start_call(recorder: &Recorder) -> u64 {
+        recorder.observer(true).call_started(Rpc::ListContainers, Bytes::new())
+    }
+
+    fn end_call(recorder: &Recorder, call: u64) {
+        let answer = vec![Bytes::from(vec![0; ANSWER])];
+        recorder.observer(true).call_ended(call, Duration::from_secs(1), CallEnd::Answered(answer));
+    }
+
+    /// Records answered calls until the queue is full. Returns their number.
+    fn fill_queue(recorder: &Recorder) -> usize {
+        for calls in 1.. {
+            let call = start_call(recorder);
+            end_call(recorder, call);
+            if recorder.status().lost > 0 {
+                return calls;
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn full_queue_loses_answers_but_no_end_of_a_recorded_call() {
+        let clock = Arc::new(crate::clock::ManualClock::default());
+        let (recorder, writer, messages) = prepared("ends", Arc::clone(&clock) as _);
+        recorder.begin(Session::default(), Duration::ZERO);
+        let [pending, ends_late] = [(); 2].map(|()| start_call(&recorder));
+        let before = fill_queue(&recorder);
+        assert!(before >= MAX_QUEUED_BYTES / ANSWER, "{before} answers of 1 MiB fit");
+        clock.advance(Duration::from_secs(60));
+        end_call(&recorder, ends_late);
+        // These calls begin while the queue is full: one ends, the other one is still pending when the disk works again.
+        let short = start_call(&recorder);
+        end_call(&recorder, short);
+        let hangs = start_call(&recorder);
+        clock.advance(Duration::from_secs(60));
+        // The answers of the last call before and of `ends_late` are lost, and both entries of `short`.
+        assert_eq!(recorder.status().lost, 4);
+        let capture = written("ends", &recorder, writer, messages);
+        let open: Vec<_> =
+            capture.calls.iter().filter(|call| call.end.is_none()).map(|call| call.number).collect();
+        assert_eq!(open, [pending, hangs]);
+        assert!(capture.calls.iter().all(|call| call.lost.is_none() && call.number != short));
+        let hanging = capture.calls.iter().find(|call| call.number == hangs).unwrap();
+        assert_eq!(capture.seen_open(hanging), Duration::from_secs(60));
+        let late = capture.calls.iter().find(|call| call.number == ends_late).unwrap();
+        assert!(late.end.as_ref().unwrap().omitted);
+        let losses: Vec<_> =
+            capture.losses.iter().map(|(.., lost)| (lost.entries, lost.why.as_str())).collect();
+        assert_eq!(losses, [(4, QUEUE_FULL)]);
+    }
+
     #[test]
     fn closing_and_reopening_work_with_a_full_queue() {
         let (recorder, writer, messages) = prepared("full", Arc::new(crate::clock::ManualClock::default()));
         recorder.begin(Session::default(), Duration::ZERO);
-        for _ in 1..MAX_QUEUED_ENTRIES {
-            recorder.record(stopped("an entry"));
-        }
-        assert_eq!(recorder.status().lost, 0);
-        recorder.record(stopped("one too many"));
-        assert_eq!(recorder.status().lost, 1);
+        fill_queue(&recorder);
         recorder.incident(Incident { number: 1, from: 1, to: 2, ..Incident::default() });
         recorder.reopen();
-        let shared = Arc::clone(&recorder.0);
-        let writer = thread::spawn(move || {
-            // The writer starts only after the recorder was closed, so the queue stays full until then.
-            while shared.requests.lock().unwrap().close.is_none() {
-                thread::yield_now();
-            }
-            writer.run(&messages);
-        });
-        assert!(recorder.close("done", Duration::MAX));
-        writer.join().unwrap();
-        let directory = place("full");
-        let capture = Capture::open(&directory).unwrap();
-        let entries: u64 = capture.segments.iter().map(|segment| segment.entries).sum();
-        // Five further entries: the sessions of two segments, the loss, the incident and the end of the recorder.
-        assert_eq!(
-            (capture.segments.len(), entries),
-            (2, u64::try_from(MAX_QUEUED_ENTRIES).unwrap() - 1 + 5)
-        );
+        let capture = written("full", &recorder, writer, messages);
         assert_eq!(capture.incidents[&1].to, 2, "the end of an incident is never lost");
         assert!(capture.sessions[0].stopped);
-        std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
-    fn loss_entry_names_the_calls_that_ended_in_it() {
-        let ended = |mono, call| {
-            let body =
-                Body::CallFinished(CallFinished::new(call, Duration::ZERO, &RecordedOutcome::Answered));
-            CaptureEntry { wall: 0, mono, body: Some(body) }
-        };
-        let mut unreported_loss = Lost::default();
-        unreported_loss.add(&ended(5, 1));
-        unreported_loss.add(&CaptureEntry {
-            wall: 0,
-            mono: 6,
-            body: Some(Body::Relist(RelistDone::default())),
-        });
-        let mut later = Lost::default();
-        later.add(&ended(9, 2));
-        unreported_loss.add_all(later);
-        assert_eq!(
-            (unreported_loss.entries, unreported_loss.since, unreported_loss.more_ends),
-            (3, 5, false)
-        );
-        assert_eq!(unreported_loss.ends, [LostEnd { call: 1, mono: 5 }, LostEnd { call: 2, mono: 9 }]);
-        (0..2000).for_each(|call| unreported_loss.add(&ended(10, call)));
-        assert!(unreported_loss.more_ends && unreported_loss.ends.len() == MAX_LOST_ENDS);
+    fn queue_holds_three_seconds_of_five_thousand_events_per_second() {
+        let (recorder, _writer, _messages) =
+            prepared("events", Arc::new(crate::clock::ManualClock::default()));
+        let stream = recorder.observer(false).call_started(Rpc::GetContainerEvents, Bytes::new());
+        // A pod with two containers has events of this size.
+        let event = Bytes::from(vec![0; 1800]);
+        for _ in 0..15_000 {
+            recorder.observer(false).message_received(stream, event.clone());
+        }
+        assert_eq!(recorder.status().lost, 0);
+        for _ in 0..15_000 {
+            recorder.observer(false).message_received(stream, event.clone());
+        }
+        assert!(recorder.status().lost > 0, "the queue has a limit");
+    }
+
+    #[test]
+    fn entry_about_unwritten_entries_names_the_recorded_calls_that_ended_in_them() {
+        let clock = Arc::new(crate::clock::ManualClock::default());
+        let (recorder, mut writer, messages) = prepared("unwritten", Arc::clone(&clock) as _);
+        recorder.begin(Session::default(), Duration::ZERO);
+        let written_start = start_call(&recorder);
+        (0..2).for_each(|_| writer.handle(messages.recv().unwrap()));
+        // The disk refuses the entries of the next ten seconds.
+        writer.trouble = Some((recorder.now(), "no space".to_owned()));
+        let other = start_call(&recorder);
+        end_call(&recorder, other);
+        end_call(&recorder, written_start);
+        (0..3).for_each(|_| writer.handle(messages.recv().unwrap()));
+        assert_eq!(recorder.status().lost, 3);
+        // The recorder ends before it tries again.
+        writer.close("done".to_owned());
+        let directory = place("unwritten");
+        let capture = Capture::open(&directory).unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
+        let lost = &capture.losses[0].2;
+        assert_eq!((lost.entries, lost.why.as_str()), (3, "no space"));
+        assert_eq!(lost.ends.iter().map(|end| end.call).collect::<Vec<_>>(), [written_start]);
+        let call = |number| capture.calls.iter().find(|call| call.number == number);
+        assert!(call(written_start).unwrap().lost.is_some() && call(other).is_none());
     }
 }

@@ -501,6 +501,8 @@ impl Playback {
                 CallState::NotKnown => return KnownResult::Lost,
                 CallState::Open(waited) if waited < MIN_SILENCE => just_sent = Some((call, waited)),
                 CallState::Open(waited) => return KnownResult::Silent(call, waited),
+                // A later call may be among the lost entries.
+                CallState::Ended(_) if self.capture.is_lost_at(now) => return KnownResult::Lost,
                 CallState::Ended(end) => match &end.outcome {
                     RecordedOutcome::Abandoned if end.took < MIN_SILENCE => {}
                     RecordedOutcome::Abandoned | RecordedOutcome::Failed(Error::Silent { .. }) => {

@@ -449,9 +449,8 @@ fn call_bar(
     if capture.was_cut_short(call) || call.rpc == cri::Rpc::GetContainerEvents {
         return None;
     }
-    let last = capture.sessions.get(call.sent.session).map_or(call.sent, |run| run.to);
     let (took, outcome, message) = match &call.end {
-        None => (last.since(call.sent), "open", None),
+        None => (capture.seen_open(call), "open", None),
         Some(end) => match &end.outcome {
             RecordedOutcome::Answered => (end.took, "ok", None),
             RecordedOutcome::Failed(error) if error.is_not_found() => return None,

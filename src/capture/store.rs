@@ -379,11 +379,6 @@ impl Store {
         self.pins.drain(..surplus);
     }
 
-    /// Removes a call that has ended, but whose end cannot be written, from the calls that the next segment repeats.
-    pub fn remove_open_call(&mut self, call: u64) {
-        self.carried.open_calls.remove(&call);
-    }
-
     /// Writes one entry. After an error, the capture is unchanged, and the next entry may be written again.
     pub fn write(&mut self, entry: CaptureEntry) -> io::Result<()> {
         let position = self.timeline.at(entry.mono);

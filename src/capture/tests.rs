@@ -635,12 +635,8 @@ fn age_counts_from_the_list_calls_of_a_relist_whose_status_call_hangs() {
             store.write(call_answered(second + 1, number, b"")).unwrap();
         }
     }
-    store
-        .write(entry(
-            60,
-            Body::Lost(Lost { entries: 1, why: "the disk did not keep up".into(), ..Lost::default() }),
-        ))
-        .unwrap();
+    let version = CallStarted { call: 4, rpc: rpc_number(Rpc::Version), ..CallStarted::default() };
+    store.write(entry(60, Body::CallStarted(version))).unwrap();
     drop(store);
     let capture = Capture::open(&place.0).unwrap();
     let report = super::report::CaptureReport::of(&capture, super::Range::default()).unwrap();
@@ -759,6 +755,104 @@ fn call_whose_end_was_lost_is_not_silent() {
     let place =
         capture_with_one_call([entry(30, Body::Lost(Lost { entries: 1, ..Lost::default() })), relist(90)]);
     assert_eq!(call_state(&place, 80), "not known");
+}
+
+/// Exports the part of a capture between two seconds, and opens it.
+fn export_of(place: &TestPath, from: u64, to: u64) -> (TestPath, Capture) {
+    let range = super::Range { from: Some(Wall::from_nanos(at(from))), to: Some(Wall::from_nanos(at(to))) };
+    let mut bytes = Vec::new();
+    super::export(&Capture::open(&place.0).unwrap(), range, None, &mut bytes).unwrap();
+    let exported = TestPath::new();
+    fs::write(&exported.0, bytes).unwrap();
+    let capture = Capture::open(&exported.0).unwrap();
+    (exported, capture)
+}
+
+#[test]
+fn export_of_a_later_time_does_not_show_a_call_whose_end_was_lost_as_silent() {
+    let ends = vec![super::entry::LostEnd { call: 1, mono: 11_000_000_000 }];
+    let named = Lost { entries: 1, ends, since: 11_000_000_000, ..Lost::default() };
+    let unnamed = Lost { ends: Vec::new(), more_ends: true, ..named.clone() };
+    for lost in [named, unnamed] {
+        let place = capture_with_one_call([entry(30, Body::Lost(lost)), relist(90), relist(100)]);
+        let (exported, capture) = export_of(&place, 60, 200);
+        assert_eq!((capture.calls.len(), capture.losses.len(), capture.relists.len()), (1, 0, 2));
+        assert_eq!(
+            [10, 11, 95].map(|second| call_state(&exported, second)),
+            ["open for 0 s", "not known", "not known"]
+        );
+        // An export of a part of the loss shows that this part is lost.
+        let (_exported, capture) = export_of(&place, 15, 20);
+        let is_lost = |second: u64| {
+            let mono = second * 1_000_000_000;
+            capture.is_lost_at(super::CaptureMoment { session: 0, mono })
+        };
+        assert_eq!([10, 11, 29, 30].map(is_lost), [false, true, true, false]);
+    }
+}
+
+#[test]
+fn export_names_the_calls_whose_ends_were_in_a_deleted_segment_and_no_others() {
+    let place = TestPath::new();
+    record_capture(&place.0, 4 << 20, 40);
+    let mut store = Store::open(&place.0, limits(4 << 20)).unwrap();
+    store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(100));
+    store.write(call_started(100, 7, Rpc::ListContainers)).unwrap();
+    store.seal();
+    store.write(call_answered(101, 7, b"x")).unwrap();
+    store.seal();
+    store.write(call_started(102, 8, Rpc::ContainerStatus)).unwrap();
+    store.write(relist(180)).unwrap();
+    drop(store);
+    let segments = files(&place.0);
+    fs::remove_file(&segments[segments.len() - 2]).unwrap();
+    let of = |capture: &Capture| {
+        let calls =
+            capture.calls.iter().filter(|call| call.number == 7 || call.number == 8 && call.end.is_none());
+        calls.map(|call| (call.number, call.lost.map(|lost| lost.mono / 1_000_000_000))).collect::<Vec<_>>()
+    };
+    let expected = of(&Capture::open(&place.0).unwrap());
+    assert_eq!(expected.last(), Some(&(8, None)), "this call hangs");
+    assert!(expected.contains(&(7, Some(100))), "{expected:?}");
+    assert_eq!(of(&export_of(&place, 0, 300).1), expected);
+    assert_eq!(of(&export_of(&place, 150, 300).1), [(7, Some(100)), (8, None)]);
+}
+
+#[test]
+fn export_without_a_whole_relist_has_no_unfinished_relist() {
+    let place = TestPath::new();
+    let mut store = Store::open(&place.0, limits(16 << 20)).unwrap();
+    store.begin(Session { endpoint: "unix:///x".into(), slow: 1, ..Session::default() }, at(0));
+    let started = |second: u64, call: u64, rpc: Rpc, id: u8, relist: u64| {
+        let request = Bytes::from(vec![b'\n', 1, id]);
+        entry(second, Body::CallStarted(CallStarted { call, rpc: rpc_number(rpc), request, relist }))
+    };
+    // Each relist takes two seconds, and has a status call of its own.
+    for (number, call) in (1..=10).zip((1..).step_by(2)) {
+        let begins = number * 6;
+        store.write(started(begins, call, Rpc::ListContainers, b'x', number)).unwrap();
+        store.write(call_answered(begins + 1, call, b"list")).unwrap();
+        store.write(started(begins + 1, call + 1, Rpc::ContainerStatus, b'x', number)).unwrap();
+        store.write(call_answered(begins + 2, call + 1, b"status")).unwrap();
+        let done = RelistDone { number, began: begins * 1_000_000_000, ..RelistDone::default() };
+        store.write(entry(begins + 2, Body::Relist(done))).unwrap();
+    }
+    drop(store);
+    for from in 9..60 {
+        let (_exported, capture) = export_of(&place, from, from + 2);
+        let report = super::report::CaptureReport::of(&capture, super::Range::default()).unwrap();
+        let errors = report.relists.iter().filter(|relist| relist.error.is_some()).count();
+        assert_eq!((errors, report.times_without_relist().len()), (0, 0), "from second {from}: {report:?}");
+    }
+    // The entry about the end of a relist may be lost.
+    let mut store = Store::open(&place.0, limits(16 << 20)).unwrap();
+    store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
+    store.write(started(1, 1, Rpc::ListContainers, b'x', 1)).unwrap();
+    store.write(call_answered(2, 1, b"list")).unwrap();
+    let lost = Lost { entries: 1, since: 3_000_000_000, ..Lost::default() };
+    store.write(entry(90, Body::Lost(lost))).unwrap();
+    drop(store);
+    assert_eq!(Capture::open(&place.0).unwrap().relists.len(), 10);
 }
 
 #[test]

@@ -1,13 +1,18 @@
-//! Tests of the recorder on a full disk, and on a disk on which files cannot be deleted.
+//! Tests of the recorder on a full disk, on a disk that does not answer, and on a disk on which files cannot be deleted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use plegctl::capture::Capture;
+use plegctl::cri::Rpc;
 
+use super::service::get;
+use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument, skip};
-use crate::support::plegctl::{Output, plegctl};
+use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::{FakeRuntime, Node, RuntimeKind};
 
 /// A small file system.
@@ -194,4 +199,108 @@ fn immutable_segment_does_not_make_the_capture_exceed_its_size() {
     assert!(succeeds("chattr", &["-i", argument(&immutable)]));
     assert!(immutable.exists() && segments().len() > 1, "{:?}", segments());
     assert!(size <= 256 << 10, "{size} bytes");
+}
+
+/// A frozen file system: each write to it waits until this is dropped.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn freeze(mount: PathBuf) -> Option<Self> {
+        succeeds("fsfreeze", &["--freeze", argument(&mount)]).then_some(Self(mount))
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        assert!(succeeds("fsfreeze", &["--unfreeze", argument(&self.0)]));
+    }
+}
+
+/// Waits until the condition is true, however long a busy machine takes.
+fn wait_until(what: &str, is_true: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !is_true() {
+        assert!(since.elapsed() < Duration::from_secs(300), "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The number of entries that a recorder has lost, from its metrics page.
+fn lost_entries(address: &str) -> u64 {
+    let (_, page) = get(address, "/metrics", "");
+    let line = page.lines().find_map(|line| line.strip_prefix("plegctl_record_lost_entries_total "));
+    line.unwrap().parse().unwrap()
+}
+
+/// The longest silence after which a call certainly hangs, with [`Invocation::with_short_silences`], and some more.
+const SILENT: Duration = Duration::from_secs(5);
+
+#[test]
+fn disk_that_stalls_does_not_make_a_healthy_runtime_look_hung() {
+    let Some(disk) = Disk::in_a_file(64 << 20) else {
+        return skip("a loop device cannot be mounted here (not root, or no mkfs.ext4?)");
+    };
+    let mount = disk.0.path("disk");
+    let directory = mount.join("capture");
+    let pods = |exited: bool| {
+        (0..8).fold(Node::new(), |node, number| {
+            let name = format!("shop/web-{number}");
+            let node = node.pod(&name, &format!("uid-{number}")).sandbox(&format!("sandbox-{number}"));
+            let node = node.container(&format!("container-{number}"), "web");
+            if exited { node.exited(0) } else { node }
+        })
+    };
+    let fake = FakeRuntime::start(pods(false));
+    let (endpoint, address) = (fake.endpoint(), free_address());
+    let how = ["record", "-r", &endpoint, argument(&directory), "--period", "1ms", "--max-size", "1MiB"];
+    let options = ["--no-host", "--no-diagnose", "--slow", "1h", "--metrics-listen", &address];
+    let mut recorder = Invocation::new(&[how.as_slice(), &options].concat()).spawn();
+    recorder.until("recording");
+    wait_until("no relist was written", || Capture::open(&directory).is_ok_and(|now| now.relists.len() > 2));
+    let Some(frozen) = Frozen::freeze(mount) else {
+        return skip("a file system cannot be frozen here (no fsfreeze?)");
+    };
+    let stalled = Instant::now();
+    // The answers fill the queue. Then each container exits, so that each has a status call whose answer does not fit.
+    for rpc in [Rpc::ListContainers, Rpc::ContainerStatus] {
+        fake.on(rpc).oversize(1 << 20);
+    }
+    wait_until("the queue is not full", || lost_entries(&address) > 0);
+    let statuses = fake.calls_of(Rpc::ContainerStatus).len();
+    fake.set_node(pods(true));
+    fake.wait_for(Rpc::ContainerStatus, statuses + 8);
+    let lists = fake.calls_of(Rpc::ListPodSandbox).len();
+    fake.wait_for(Rpc::ListPodSandbox, lists + 3);
+    fake.remove_rules();
+    // An open call is silent only some time after it was sent.
+    wait_until("time stands still", || stalled.elapsed() > SILENT);
+    drop(frozen);
+    let capture = || Capture::open(&directory).unwrap();
+    let verdict = |capture: &Path| {
+        let endpoint = format!("capture:{}", argument(capture));
+        let output = Invocation::new(&["health", "-r", &endpoint, "-o", "json"]).with_short_silences().run();
+        let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        (report["verdict"].as_str().unwrap().to_owned(), report["culprits"].clone(), output.to_string())
+    };
+    let assert_healthy = |what: &str, capture: &Path| {
+        let (verdict, culprits, output) = verdict(capture);
+        assert!(verdict == "healthy" && culprits.as_array().is_none_or(Vec::is_empty), "{what}: {output}");
+    };
+    wait_until("the disk does not work again", || !capture().losses.is_empty());
+    assert_healthy("the full capture", &directory);
+    let now = capture().relists.last().unwrap().wall.to_string();
+    let exported = disk.0.path("after.plegcap");
+    wait_until("no relist after the stall", || capture().relists.last().unwrap().wall.to_string() > now);
+    let export = ["capture", "export", argument(&directory), argument(&exported), "--from", &now];
+    let output = plegctl(&export);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_healthy("the export", &exported);
+    let dropped = capture().dropped;
+    wait_until("the loss is not evicted", || capture().losses.is_empty() && capture().dropped > dropped);
+    assert_healthy("the evicted capture", &directory);
+    recorder.signal("TERM");
+    assert_eq!(recorder.wait().code, Some(0));
+    let list = plegctl(&["capture", "report", argument(&directory), "-o", "json"]);
+    let list: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
+    assert_eq!(list["calls"], serde_json::json!([]), "no call was slow or hung");
 }

@@ -135,7 +135,7 @@ fn recorder_metrics_have_the_kubelets_names_and_name_the_culprit() {
 }
 
 /// Returns the answer of a recorder: its head and its body.
-fn get(address: &str, target: &str, header: &str) -> (String, String) {
+pub(super) fn get(address: &str, target: &str, header: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(format!("GET {target} HTTP/1.1\r\n{header}\r\n").as_bytes()).unwrap();
     let mut answer = String::new();
