@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 
 use super::client::EVENT_QUEUE;
+use super::stream_guard::GuardPings;
 use super::{CallObserver, Client, Error, EventStream};
 use crate::clock::Clock;
 use crate::threads;
@@ -66,16 +67,20 @@ impl EventConnection {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
-    /// Subscribes to the events, and starts the thread that reads them. The thread also sends back everything that arrives on
-    /// `pings`, which proves that it can still read events. A runtime without events sends nothing, not even headers, so the
-    /// stream counts as open once this function returns.
-    pub fn subscribe(self, pings: Option<StdStream>) -> io::Result<(EventStream, ConnectionCloser)> {
+    /// Subscribes to the events, and starts the thread that reads them. The thread also answers the guard's `pings`, which
+    /// proves that it can still read events, and closes the connection as soon as the guard has ended. A runtime without
+    /// events sends nothing, not even headers, so the stream counts as open once this function returns.
+    pub fn subscribe(self, pings: Option<GuardPings>) -> io::Result<(EventStream, ConnectionCloser)> {
         let Self { socket, endpoint, clock, observer } = self;
         let close = ConnectionCloser(socket.try_clone()?);
+        let for_guard = pings.is_some().then(|| socket.try_clone()).transpose()?.map(ConnectionCloser);
         let (feed, events) = EventStream::bounded(EVENT_QUEUE);
         let read = async move {
-            if let Some(pings) = pings {
-                tokio::spawn(echo(pings));
+            if let Some((pings, close)) = pings.zip(for_guard) {
+                tokio::spawn(async move {
+                    pings.answer().await;
+                    close.close();
+                });
             }
             let connect = single_use(socket, Arc::clone(&endpoint));
             // The stream has no deadline: a stream that is closed after an hour was not silent.
@@ -87,14 +92,6 @@ impl EventConnection {
         };
         threads::run_event_loop("events", read)?;
         Ok((events, close))
-    }
-}
-
-/// Sends back everything that arrives. If the socket fails, the guard process at the other end notices.
-async fn echo(socket: StdStream) {
-    if let Ok(mut socket) = socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket)) {
-        let (mut received, mut sent) = socket.split();
-        let _ = tokio::io::copy(&mut received, &mut sent).await;
     }
 }
 

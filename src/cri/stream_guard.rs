@@ -4,7 +4,8 @@
 //! that is stopped (SIGSTOP, a debugger) cannot close its connection, so the guard process has the same connection open.
 //!
 //! As soon as the connection has unread data, the guard sends a ping (one byte) to the reading thread, which sends it back.
-//! Without an answer, the guard shuts the connection down. While no data arrives, the guard sends a ping every 10 s.
+//! Without an answer, the guard shuts the connection down. While no data arrives, the guard sends a ping every 10 s. The
+//! reading thread closes the connection as soon as the guard has ended, so that no stream is open without a guard.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -12,6 +13,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -44,7 +47,30 @@ pub struct StreamGuard {
     process: Child,
     /// The socket on which the guard reports that it closed the connection.
     alarm_socket: UnixStream,
+    /// Whether the reading thread has noticed that the guard has ended.
+    is_gone: Arc<AtomicBool>,
     alarm: Option<GuardAlarm>,
+}
+
+/// The reading thread's end of the connection to its guard.
+#[derive(Debug)]
+pub struct GuardPings {
+    socket: UnixStream,
+    is_gone: Arc<AtomicBool>,
+}
+
+impl GuardPings {
+    /// Sends back everything that arrives, until the guard has ended.
+    pub async fn answer(self) {
+        let Self { socket, is_gone } = self;
+        if let Ok(mut socket) =
+            socket.set_nonblocking(true).and_then(|()| tokio::net::UnixStream::from_std(socket))
+        {
+            let (mut received, mut sent) = socket.split();
+            let _ = tokio::io::copy(&mut received, &mut sent).await;
+        }
+        is_gone.store(true, Ordering::SeqCst);
+    }
 }
 
 /// The reason why the stream was closed although the runtime did not end it.
@@ -57,8 +83,8 @@ pub enum GuardAlarm {
 }
 
 impl StreamGuard {
-    /// Starts a guard for `connection`. Also returns the socket on which the guard sends its pings to the reading thread.
-    pub fn start(connection: OwnedFd) -> io::Result<(Self, UnixStream)> {
+    /// Starts a guard for `connection`. Also returns the end of the guard's pings for the reading thread.
+    pub fn start(connection: OwnedFd) -> io::Result<(Self, GuardPings)> {
         let (alarm_socket, guard_alarm_socket) = UnixStream::pair()?;
         let (pings, guard_pings) = UnixStream::pair()?;
         alarm_socket.set_nonblocking(true)?;
@@ -74,7 +100,9 @@ impl StreamGuard {
             // The guard has its own process group, so that Ctrl-C and Ctrl-Z do not reach it.
             .process_group(0)
             .spawn()?;
-        Ok((Self { process, alarm_socket, alarm: None }, pings))
+        let is_gone = Arc::<AtomicBool>::default();
+        let pings = GuardPings { socket: pings, is_gone: Arc::clone(&is_gone) };
+        Ok((Self { process, alarm_socket, is_gone, alarm: None }, pings))
     }
 
     /// Returns the alarm if the guard has closed the connection, or if the guard process is gone.
@@ -82,7 +110,10 @@ impl StreamGuard {
         if self.alarm.is_none() {
             self.alarm = match self.alarm_socket.read(&mut [0; 1]) {
                 Ok(length) if length > 0 => Some(GuardAlarm::ReaderStopped),
-                Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
+                Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                    // The kernel may close the sockets of an ended guard one after the other.
+                    self.is_gone.load(Ordering::SeqCst).then_some(GuardAlarm::GuardGone)
+                }
                 _ => Some(GuardAlarm::GuardGone),
             };
         }

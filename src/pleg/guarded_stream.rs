@@ -315,7 +315,12 @@ impl GuardedStream {
             // A gap in a capture is no failure of the runtime.
             StreamItem::Ended(Some(cri::Error::Unanswerable { why, .. })) => self.release(&why, observer),
             StreamItem::Ended(why) => match self.alarm() {
-                Some(alarm) => self.release(alarm.as_str(), observer),
+                Some(alarm) => {
+                    if alarm == GuardAlarm::GuardGone {
+                        self.count_failed_guard();
+                    }
+                    self.release(alarm.as_str(), observer);
+                }
                 None => self.stream_ended(why.as_ref(), observer),
             },
             StreamItem::TooLong => {
@@ -419,17 +424,16 @@ impl GuardedStream {
         self.open.as_mut()?.guard.as_mut()?.alarm()
     }
 
-    /// Reports dropped events, and closes the stream if its guard process is gone.
-    pub fn check(&mut self, observer: &dyn StreamObserver) {
+    /// Counts the guards in a row that ended right after their start.
+    fn count_failed_guard(&mut self) {
         let now = self.clock.mono();
+        let lived = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
+        self.failed_guards = if lived < MIN_GUARD_LIFETIME { self.failed_guards + 1 } else { 0 };
+    }
+
+    /// Reports dropped events.
+    pub fn check(&mut self, observer: &dyn StreamObserver) {
         self.report_dropped(0, observer);
-        // If the guard closed the connection, the events that arrived before are still read, and then the stream ends by
-        // itself. Only a missing guard needs an action here.
-        if self.alarm() == Some(GuardAlarm::GuardGone) {
-            let lived = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
-            self.failed_guards = if lived < MIN_GUARD_LIFETIME { self.failed_guards + 1 } else { 0 };
-            self.release(GuardAlarm::GuardGone.as_str(), observer);
-        }
     }
 
     /// Reports the events that were dropped since the last report, and `given_up` further events.

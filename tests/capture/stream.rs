@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::captures::{CaptureDir, argument, record, replayed};
 use crate::support::plegctl::{Invocation, plegctl};
-use crate::support::{CallState, FakeRuntime, Node, RuntimeKind};
+use crate::support::{CallState, FakeRuntime, Node, ReceivedCall, RuntimeKind};
 use plegctl::capture::Capture;
 use plegctl::cri::Rpc;
 
@@ -109,4 +109,32 @@ fn stopped_recorder_keeps_no_event_stream_open() {
     assert_eq!(running.wait().code, Some(0));
     let check = plegctl(&["capture", "check", argument(&directory)]);
     assert_eq!(check.code, Some(0), "{check}");
+}
+
+/// The recorder's thread that reads the stream closes it, so that neither the period nor a relist that hangs matters.
+#[test]
+fn recorder_closes_its_event_stream_when_the_guard_is_killed_whatever_its_period() {
+    let recorders: Vec<_> = ["1s", "2s", "3s", "4s", "5s", "1h"]
+        .into_iter()
+        .map(|period| {
+            let (fake, place) = (FakeRuntime::start(Node::default()), CaptureDir::make());
+            let (directory, endpoint) = (place.path("capture"), fake.endpoint());
+            let how = ["record", "-r", &endpoint, argument(&directory), "--period", period];
+            let how = [&how[..], &["--no-host", "--no-diagnose"]].concat();
+            (Invocation::new(&how).spawn(), fake, place)
+        })
+        .collect();
+    let is_stream = |call: &&ReceivedCall| call.rpc == Rpc::GetContainerEvents;
+    for (recorder, fake, _) in &recorders {
+        fake.wait_until(|calls| calls.iter().any(|call| call.state == CallState::Streaming));
+        recorder.kill_guard();
+        fake.wait_until(|calls| {
+            calls.iter().find(is_stream).is_some_and(|call| call.state == CallState::Cancelled)
+        });
+    }
+    // The next stream has a guard again.
+    for (recorder, fake, _) in recorders.iter().take(1) {
+        fake.wait_until(|calls| calls.iter().filter(is_stream).count() == 2);
+        recorder.guard();
+    }
 }

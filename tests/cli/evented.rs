@@ -175,16 +175,6 @@ fn in_state(calls: &[ReceivedCall], state: CallState) -> usize {
     streams.filter(|call| call.state == state).count()
 }
 
-/// Returns the guard process of a running watch.
-fn guard_of(running: &Running) -> String {
-    let pid = running.pid();
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let mut children = children.split_whitespace();
-    let guard = children.next().expect("a guard is running").to_owned();
-    assert_eq!(children.next(), None, "it is the only child");
-    guard
-}
-
 /// Whether the process runs.
 fn is_alive(pid: &str) -> bool {
     // A zombie counts as ended.
@@ -456,7 +446,7 @@ fn ctrl_c_closes_the_stream_and_ends_the_guard() {
     let fake = FakeRuntime::start(node());
     let running = watch(&fake, &[]).spawn();
     fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
-    let guard = guard_of(&running);
+    let guard = running.guard();
     running.signal("INT");
     let output = running.wait();
     assert_eq!(states(&records(&output.stdout)), ["connected", "closed"], "{output}");
@@ -491,7 +481,7 @@ fn ctrl_z_closes_the_stream_before_the_stop_and_fg_reopens_it() {
     next_stream(&mut running, "connected");
     // The watch prints its first line before the runtime sees the stream.
     fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
-    let guard = guard_of(&running);
+    let guard = running.guard();
     running.signal("TSTP");
     fake.wait_until(|calls| in_state(calls, CallState::Cancelled) == 1);
     wait_until_gone(&guard);
@@ -512,7 +502,7 @@ fn guard_closes_the_stream_of_a_watch_stopped_by_sigstop() {
     next_stream(&mut running, "connected");
     // The watch prints its first line before the runtime sees the stream.
     fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
-    let guard = guard_of(&running);
+    let guard = running.guard();
     running.signal("STOP");
     // Unread data makes the guard ask at once; without data it would ask after ten seconds.
     fake.push_event(happened(STARTED, "c2", "uid-1"));
@@ -533,7 +523,7 @@ fn killed_watch_leaves_neither_stream_nor_guard() {
     next_stream(&mut running, "connected");
     // The watch prints its first line before the runtime sees the stream.
     fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
-    let guard = guard_of(&running);
+    let guard = running.guard();
     running.signal("KILL");
     assert_eq!(running.wait().signal, Some(9));
     fake.wait_until(|calls| in_state(calls, CallState::Cancelled) == 1);
@@ -545,12 +535,12 @@ fn stream_is_closed_when_its_guard_dies() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
-    let guard = guard_of(&running);
-    std::process::Command::new("kill").args(["-KILL", &guard]).status().unwrap();
+    let guard = running.guard();
+    running.kill_guard();
     let closed = next_stream(&mut running, "closed");
     assert!(text(&closed["error"]).contains("guard"), "{closed}");
     next_stream(&mut running, "connected");
-    assert_ne!(guard_of(&running), guard);
+    assert_ne!(running.guard(), guard);
     running.signal("INT");
     assert_eq!(summary(&running.wait())["stream"]["failures"], 0);
 }

@@ -253,6 +253,21 @@ impl Running {
         self.pid
     }
 
+    /// Returns the process id of the guard of the event stream.
+    pub fn guard(&self) -> String {
+        let pid = self.pid;
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        let mut children = children.split_whitespace();
+        let guard = children.next().expect("a guard is running").to_owned();
+        assert_eq!(children.next(), None, "it is the only child");
+        guard
+    }
+
+    /// Kills the guard of the event stream.
+    pub fn kill_guard(&self) {
+        send_signal(self.guard().parse().unwrap(), "KILL");
+    }
+
     /// Closes the reading end of the program's stdout, as `head` does.
     pub fn close_stdout(&mut self) {
         self.stdout = None;

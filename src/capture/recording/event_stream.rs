@@ -76,13 +76,6 @@ impl RecorderStream {
         }
     }
 
-    /// Closes the stream if its guard process is gone.
-    pub fn check(&mut self) {
-        if let Some(guarded) = &mut self.guarded {
-            guarded.check(&self.availability);
-        }
-    }
-
     /// Closes the stream, for this reason.
     pub fn release(&mut self, why: &str) {
         if let Some(guarded) = &mut self.guarded {

@@ -84,10 +84,7 @@ impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
                 signals.suspend().await;
             }
             Interruption::Sample => handler.sample(),
-            Interruption::Check => {
-                stream.check();
-                handler.check(relist);
-            }
+            Interruption::Check => handler.check(relist),
             Interruption::Stream(item) => stream.handle(item),
         }
         None
