@@ -26,7 +26,7 @@ quick: format clippy
 LONG = capture::anonymise:: capture::compare:: capture::disk:: capture::matrix:: capture::replay:: \
 	capture::signals::file_size_limit cli::evented::a_flood_of_pods cli::evented::removed_pods_leave \
 	cli::evented::ten_thousand_events cli::health::list_above cli::help::every_example cli::hostile::list_of_many \
-	cli::hostile::ten_thousands cli::lint::verdicts::every_verdict_and_uid cli::pods::scripts:: cli::screens:: \
+	cli::hostile::ten_thousands cli::lint::verdicts::every_verdict_and_uid cli::oversized:: cli::pods::scripts:: cli::screens:: \
 	cli::sim::kubelet_and_node cli::stacks::default_screen cli::syscalls:: cli::watch::log_that_cannot \
 	docs::the_walkthrough fleet::nodes::one_look_at_two_thousand fleet::nodes::worst_node \
 	fleet::recorders::incident_on_five_hundred manifests::fuzz:: manifests::mutated::deep_nesting \

@@ -20,6 +20,7 @@ use crate::diagnosis::HealthReport;
 use crate::diagnosis::report::{
     CulpritReport, HealthFinding, NotChecked, Phase, ReportSource, SourceKind, Verdict,
 };
+use crate::diagnosis::rules::judge_size;
 use crate::report::duration::{elapsed, in_sentence};
 use crate::report::{RuntimeRef, Seconds, document, fits_in_memory, json};
 
@@ -377,23 +378,25 @@ fn judge(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> (Verdi
             None => (Verdict::Unknown, format!("incident {number} is not diagnosed yet: {why}")),
         };
     }
-    match &snapshot.last_relist {
-        Some((age, relist)) if relist.outcome == Outcome::Ok => {
-            let (took, age) = (in_sentence(relist.duration.duration()), elapsed(*age));
-            (
-                Verdict::Healthy,
-                format!("no incident is open; the last relist took {took} and ended {age} ago"),
-            )
-        }
-        Some(_) => (Verdict::Unknown, "the last relist failed".to_owned()),
-        None => (Verdict::Unknown, "no relist has ended yet".to_owned()),
+    let Some((age, relist)) = &snapshot.last_relist else {
+        return (Verdict::Unknown, "no relist has ended yet".to_owned());
+    };
+    if relist.outcome != Outcome::Ok {
+        return (Verdict::Unknown, "the last relist failed".to_owned());
     }
+    // A list that grows opens no incident, because no call fails yet.
+    if let Some((_, title)) = relist.largest_list.and_then(|(rpc, bytes)| judge_size(rpc, bytes, true)) {
+        return (Verdict::Degraded, title);
+    }
+    let (took, age) = (in_sentence(relist.duration.duration()), elapsed(*age));
+    (Verdict::Healthy, format!("no incident is open; the last relist took {took} and ended {age} ago"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::capture::recording::FinishedRelist;
+    use crate::cri::Rpc;
 
     fn at(second: u64) -> Wall {
         Wall::from_nanos(1_700_000_000_000_000_000).plus(Duration::from_secs(second))
@@ -409,6 +412,7 @@ mod tests {
             error: None,
             pods: 3,
             containers: 5,
+            largest_list: Some((Rpc::ListContainers, 4096)),
         }
     }
 
@@ -453,6 +457,18 @@ mod tests {
         assert_eq!(verdict(&new), (Verdict::Unknown, "no relist has ended yet".to_owned()));
         let old = RecordingSnapshot { pleg_age: Some(Duration::from_secs(180)), ..quiet() };
         assert_eq!(verdict(&old).0, Verdict::Unhealthy);
+    }
+
+    #[test]
+    fn recorder_judges_the_size_of_the_lists_as_health_does() {
+        let with = |bytes| {
+            let relist = FinishedRelist { largest_list: Some((Rpc::ListContainers, bytes)), ..relist() };
+            verdict(&RecordingSnapshot { last_relist: Some((Duration::from_secs(4), relist)), ..quiet() })
+        };
+        assert_eq!(with(9 << 20).0, Verdict::Healthy);
+        let grows = "ListContainers grows towards the limit of gRPC";
+        assert_eq!(with(11 << 20), (Verdict::Degraded, grows.to_owned()));
+        assert_eq!(with(15 << 20).0, Verdict::Degraded);
     }
 
     #[test]

@@ -45,6 +45,11 @@ impl Labels {
         self.ends.is_empty()
     }
 
+    /// Returns the number of bytes of all keys and values.
+    pub const fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+
     /// Returns the indices of the pairs.
     fn numbers(&self) -> Range<usize> {
         0..self.ends.len() / 2

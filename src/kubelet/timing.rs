@@ -19,3 +19,10 @@ pub const FILE_CHECK_FREQUENCY: Duration = Duration::from_secs(20);
 pub const HTTP_CHECK_FREQUENCY: Duration = Duration::from_secs(20);
 /// The largest message that the kubelet's CRI client receives (cri-client: `maxMsgSize`).
 pub const RECEIVE_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// Returns the error text of the kubelet's gRPC client if a message of this size is too large for it (grpc-go,
+/// `rpc_util.go`).
+pub fn refused_message(bytes: u64) -> Option<String> {
+    (bytes > RECEIVE_LIMIT)
+        .then(|| format!("grpc: received message larger than max ({bytes} vs. {RECEIVE_LIMIT})"))
+}

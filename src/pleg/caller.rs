@@ -9,6 +9,7 @@ use super::shared_state::SharedState;
 use super::stream::Event;
 use crate::clock::Clock;
 use crate::cri::{self, Call, Container, Filter, Outcome, Rpc, Runtime, Sandbox};
+use crate::kubelet::timing;
 use crate::report::PodRef;
 
 /// Receives events and calls at the moment when the engine produces them. So the events of one pod do not wait for the hung
@@ -37,6 +38,29 @@ pub(super) struct Caller<'a, R> {
     pub shared_state: &'a SharedState,
     pub log: &'a mut CallLog,
     pub sink: &'a mut dyn Sink,
+    pub limit: AnswerLimit,
+}
+
+/// The answers that a [`Caller`] accepts, by their size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerLimit {
+    /// Those that the kubelet's client accepts. A larger answer is an error for the kubelet.
+    Kubelets,
+    /// All that plegctl can read.
+    Own,
+}
+
+impl AnswerLimit {
+    /// Returns the error of the kubelet's client, if it would not accept this answer.
+    fn refuse<T>(self, call: &Call<T>) -> Option<cri::Error> {
+        // A streamed list is sent in small messages.
+        let is_streamed = matches!(call.rpc, Rpc::StreamPodSandboxes | Rpc::StreamContainers);
+        if self == Self::Own || is_streamed || call.result.is_err() {
+            return None;
+        }
+        let message = timing::refused_message(call.response_bytes)?;
+        Some(cri::Error::TooLarge { rpc: call.rpc, message })
+    }
 }
 
 impl<R> Caller<'_, R> {
@@ -52,7 +76,10 @@ impl<R> Caller<'_, R> {
         let open = OpenCall { rpc, id: id.map(str::to_owned), pod: pod.cloned(), started: self.clock.mono() };
         self.sink.call_started(&open);
         self.log.begin(open);
-        let call = call.await;
+        let mut call = call.await;
+        if let Some(error) = self.limit.refuse(&call) {
+            call.result = Err(error);
+        }
         let (id, pod) = self.log.end().map_or((None, None), |open| (open.id, open.pod));
 
         let (duration, response_bytes) = (call.duration, call.response_bytes);

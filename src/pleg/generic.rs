@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::caller::{Caller, Sink};
+use super::caller::{AnswerLimit, Caller, Sink};
 use super::calls::{CallFailure, CallLog};
 use super::fetch::StatusFetch;
 use super::pods::{KubeletState, ListedPod, listed_pods};
@@ -400,7 +400,8 @@ struct RelistIo<'a, R> {
 
 impl<R> RelistIo<'_, R> {
     fn caller<'b>(&'b mut self, shared_state: &'b SharedState, log: &'b mut CallLog) -> Caller<'b, R> {
-        Caller { rt: self.rt, clock: self.clock, shared_state, log, sink: self.sink }
+        let limit = AnswerLimit::Kubelets;
+        Caller { rt: self.rt, clock: self.clock, shared_state, log, sink: self.sink, limit }
     }
 }
 

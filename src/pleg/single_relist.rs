@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-use super::caller::{Caller, Sink};
+use super::caller::{AnswerLimit, Caller, Sink};
 use super::calls::{CallFailure, CallLog, CallRecord, OpenCall};
 use super::fetch::StatusFetch;
 use super::pods::{ListedPod, listed_pods};
@@ -87,8 +87,10 @@ pub async fn relist_with_progress<R: Runtime>(
     let mut progress_sink = ProgressSink(progress);
     let started = clock.mono();
     let taken_at = clock.wall();
+    // The report shows how far a list is over the kubelet's limit, so the list must be accepted.
+    let limit = AnswerLimit::Own;
     let mut caller =
-        Caller { rt, clock, shared_state: &shared_state, log: &mut log, sink: &mut progress_sink };
+        Caller { rt, clock, shared_state: &shared_state, log: &mut log, sink: &mut progress_sink, limit };
     let lists = caller.lists(None).await;
     let mut calls = log.take_finished();
     let (sandboxes, containers) = match lists {
@@ -134,7 +136,8 @@ async fn inspect<R: Runtime>(
     let identity = PodRef::from(pod);
     let fetch = StatusFetch { pod: &identity, era, evented_gate: false, listed_at };
     let mut log = CallLog::default();
-    let mut caller = Caller { rt, clock, shared_state, log: &mut log, sink: &mut ProgressSink(progress) };
+    let (sink, limit) = (&mut ProgressSink(progress), AnswerLimit::Own);
+    let mut caller = Caller { rt, clock, shared_state, log: &mut log, sink, limit };
     // The failure is already in the call log.
     let (status, _) = fetch.run(&mut caller, Some(pod)).await;
     (status, log.take_finished())

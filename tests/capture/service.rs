@@ -208,6 +208,30 @@ fn recorder_shows_the_culprit_as_the_screen_of_health_and_as_json() {
 }
 
 #[test]
+fn list_over_the_kubelets_limit_is_an_incident_with_the_verdict_of_health() {
+    let fake = FakeRuntime::start(Node::many(4, 5));
+    fake.on(Rpc::ListContainers).oversize(17 << 20);
+    let place = CaptureDir::make();
+    let (directory, endpoint, address) = (place.path("capture"), fake.endpoint(), free_address());
+    let how = ["record", "-r", &endpoint, argument(&directory), "--slow", "1h", "--metrics-listen", &address];
+    let mut running = Invocation::new(&how).spawn();
+    until(&mut running, "incident 1:");
+    until(&mut running, "UNHEALTHY: ");
+    let verdict = document(&address, "/verdict");
+    assert_eq!(
+        (&verdict["verdict"], &verdict["primary"]["id"]),
+        (&"unhealthy".into(), &"D03".into()),
+        "{verdict}"
+    );
+    running.signal("TERM");
+    running.wait();
+    let list = plegctl(&["capture", "ls", argument(&directory), "-o", "json"]);
+    let list: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
+    assert_eq!(list["incidents"][0]["verdict"], "unhealthy", "{list}");
+    assert_eq!(list["incidents"][0]["primary"]["id"], "D03", "{list}");
+}
+
+#[test]
 fn recorder_answers_without_a_call_to_the_runtime_also_while_a_list_hangs() {
     let fake = FakeRuntime::start(Node::default());
     let place = CaptureDir::make();

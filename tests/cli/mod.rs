@@ -14,6 +14,7 @@ mod hostile;
 mod impostors;
 mod lint;
 mod outputs;
+mod oversized;
 mod pods;
 mod preflight;
 mod preflight_steps;

@@ -297,6 +297,24 @@ fn unhealthy_pleg_ends_an_until_unhealthy_watch() {
 }
 
 #[test]
+fn list_over_the_kubelets_limit_ends_an_until_unhealthy_watch() {
+    let fake = FakeRuntime::start(node());
+    fake.on(Rpc::ListContainers).oversize(17 << 20);
+    let output =
+        plegctl(&["watch", "-r", &fake.endpoint(), "--until-unhealthy", "--count", "2", "-o", "jsonl"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let records = records(&output.stdout);
+    let relist = of_kind(&records, "Relist")[0];
+    assert_eq!(relist["outcome"], "error", "{output}");
+    let error = relist["error"].as_str().unwrap();
+    assert!(
+        error.contains("grpc: received message larger than max (") && error.contains(" vs. 16777216)"),
+        "{error}"
+    );
+    assert_eq!(of_kind(&records, "Health")[0]["message"], "pleg has yet to be successful");
+}
+
+#[test]
 fn a_runtime_restart_is_reported_and_survived() {
     let mut fake = FakeRuntime::start(node());
     let mut running =

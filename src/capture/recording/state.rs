@@ -9,7 +9,7 @@ use crate::capture::entry::{Incident, kind};
 use crate::capture::incident::IncidentDetector;
 use crate::capture::recorder::RecorderStatus;
 use crate::clock::{Mono, Wall};
-use crate::cri::Outcome;
+use crate::cri::{Outcome, Rpc};
 use crate::pleg::stream::Relist;
 use crate::pleg::{OpenCall, Seconds};
 use crate::report::escape::label_value;
@@ -86,12 +86,20 @@ pub struct FinishedRelist {
     pub pods: u64,
     /// The number of listed containers.
     pub containers: u64,
+    /// The list call with the largest answer, and the size of the answer in bytes.
+    pub largest_list: Option<(Rpc, u64)>,
 }
 
 impl FinishedRelist {
     /// Describes a relist that ended at `ended`.
     pub fn new(ended: Mono, relist: &Relist) -> Self {
+        let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
+        let sizes = relist.calls.iter().filter(|call| call.pod.is_none()).filter_map(|call| {
+            let rpc = lists.into_iter().find(|rpc| rpc.name() == call.rpc)?;
+            Some((rpc, call.response_bytes))
+        });
         Self {
+            largest_list: sizes.max_by_key(|(_, bytes)| *bytes),
             ended,
             number: relist.relist,
             time: relist.time,

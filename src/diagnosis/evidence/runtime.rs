@@ -248,11 +248,13 @@ pub struct ListEvidence<T> {
     pub second: Option<Call<Vec<T>>>,
     /// The same list in parts, if it was too large as a whole.
     pub shards: Option<Shards>,
+    /// The items of these parts, as far as they were kept.
+    pub in_parts: Vec<T>,
 }
 
 impl<T> Default for ListEvidence<T> {
     fn default() -> Self {
-        Self { first: None, second: None, shards: None }
+        Self { first: None, second: None, shards: None, in_parts: Vec::new() }
     }
 }
 
@@ -260,6 +262,11 @@ impl<T> ListEvidence<T> {
     /// Returns the items of the first answer.
     pub fn items(&self) -> Option<&[T]> {
         self.first.as_ref()?.result.as_deref().ok()
+    }
+
+    /// Returns the items of the first answer, or those that were received in parts.
+    pub fn known_items(&self) -> &[T] {
+        self.items().unwrap_or(&self.in_parts)
     }
 
     /// Returns the items of the second answer, or of the first one if there is no second.

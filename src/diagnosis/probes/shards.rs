@@ -1,31 +1,39 @@
 //! Divides a list call into several calls (*shards*) if the runtime refused the list as too large for one message. It
 //! makes one list call for each state. If the list of one state is still too large, it makes one list call for each
-//! namespace in this state. It keeps no items, only counts: their sums over all answers.
+//! namespace in this state. It adds up counts over all answers, and keeps the items of the first answers, so that dead ones
+//! can be named.
 
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
 use super::{ProbeRunner, bounded};
-use crate::cri::{Call, ContainerState, Error, Filter, Rpc, Runtime, SandboxState, label};
+use crate::cri::{
+    Call, Container, ContainerState, Error, Filter, Rpc, Runtime, Sandbox, SandboxState, label,
+};
 use crate::diagnosis::evidence::{RuntimeEvidence, Shards};
 use crate::diagnosis::id_search;
+
+/// The size of the answers whose items are kept: two whole messages.
+const MAX_KEPT_BYTES: u64 = 32 << 20;
 
 impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     /// Fetches in parts each list that the runtime refused because of its size.
     pub(super) async fn shards(&self, evidence: &mut RuntimeEvidence) {
         if is_too_large(evidence.sandboxes.error()) {
-            evidence.sandboxes.shards = Some(self.sandbox_shards().await);
+            let (shards, items) = self.sandbox_shards().await;
+            (evidence.sandboxes.shards, evidence.sandboxes.in_parts) = (Some(shards), items);
         }
         if is_too_large(evidence.containers.error()) {
             let sandboxes = evidence.sandboxes.items().into_iter().flatten();
             let namespaces =
                 sandboxes.filter_map(|sandbox| Some(sandbox.metadata.as_ref()?.namespace.clone()));
-            evidence.containers.shards = Some(self.container_shards(namespaces.collect()).await);
+            let (shards, items) = self.container_shards(namespaces.collect()).await;
+            (evidence.containers.shards, evidence.containers.in_parts) = (Some(shards), items);
         }
     }
 
-    async fn sandbox_shards(&self) -> Shards {
+    async fn sandbox_shards(&self) -> (Shards, Vec<Sandbox>) {
         let runtime = Arc::clone(&self.runtime);
         let list = move |filter: Filter<SandboxState>| {
             let runtime = Arc::clone(&runtime);
@@ -39,7 +47,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         .await
     }
 
-    async fn container_shards(&self, namespaces: BTreeSet<String>) -> Shards {
+    async fn container_shards(&self, namespaces: BTreeSet<String>) -> (Shards, Vec<Container>) {
         let runtime = Arc::clone(&self.runtime);
         let list = move |filter: Filter<ContainerState>| {
             let runtime = Arc::clone(&runtime);
@@ -68,9 +76,9 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         known_namespaces: BTreeSet<String>,
         list: impl Fn(Filter<S>) -> F,
         describe: impl Fn(&T) -> (Option<String>, bool),
-    ) -> Shards {
+    ) -> (Shards, Vec<T>) {
         (self.progress)("a list in parts");
-        let mut shards = Shards::default();
+        let (mut shards, mut kept) = (Shards::default(), Vec::new());
         for state in states {
             let state_filter = Filter { state: Some(state), labels: Vec::new() };
             let Some(limit) = self.budget.allow(self.inputs.deadlines().list) else {
@@ -79,7 +87,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             };
             let answer = bounded(rpc, limit, list(state_filter)).await;
             if !is_too_large(answer.result.as_ref().err()) {
-                shards.add(answer, &describe);
+                shards.add(answer, &describe, &mut kept);
                 continue;
             }
             let mut namespaces = known_namespaces.clone();
@@ -97,11 +105,11 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
                 if is_too_large(answer.result.as_ref().err()) {
                     shards.too_large_in.insert(namespace);
                 } else {
-                    shards.add(answer, &describe);
+                    shards.add(answer, &describe, &mut kept);
                 }
             }
         }
-        shards
+        (shards, kept)
     }
 }
 
@@ -111,8 +119,13 @@ fn is_too_large(error: Option<&Error>) -> bool {
 }
 
 impl Shards {
-    /// Adds the counts of one answer.
-    fn add<T>(&mut self, answer: Call<Vec<T>>, describe: impl Fn(&T) -> (Option<String>, bool)) {
+    /// Adds the counts of one answer, and keeps its items unless the answers are too large together.
+    fn add<T>(
+        &mut self,
+        answer: Call<Vec<T>>,
+        describe: impl Fn(&T) -> (Option<String>, bool),
+        kept: &mut Vec<T>,
+    ) {
         let Ok(items) = answer.result else {
             self.failed += 1;
             return;
@@ -126,6 +139,9 @@ impl Shards {
             if let Some(namespace) = namespace {
                 *self.by_namespace.entry(namespace).or_default() += 1;
             }
+        }
+        if self.bytes <= MAX_KEPT_BYTES {
+            kept.extend(items);
         }
     }
 }

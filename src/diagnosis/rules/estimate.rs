@@ -158,7 +158,7 @@ impl Evidence {
             self.runtime.sandboxes.first.as_ref().map(|call| (call.rpc, call.response_bytes)),
             self.runtime.containers.first.as_ref().map(|call| (call.rpc, call.response_bytes)),
         ];
-        sizes.into_iter().flatten().find(|(_, bytes)| *bytes > timing::RECEIVE_LIMIT)
+        sizes.into_iter().flatten().find(|(_, bytes)| timing::refused_message(*bytes).is_some())
     }
 }
 

@@ -18,6 +18,7 @@ mod node;
 mod owners;
 mod pods;
 mod reach;
+mod removal;
 mod shims;
 mod size;
 pub mod state;
@@ -30,6 +31,8 @@ pub use catalogue::HealthRule;
 use catalogue::RuleFunction;
 pub use catalogue::{CATALOGUE, row};
 pub use kubelet::disagreements;
+#[cfg(feature = "cli")]
+pub use size::judge_size;
 
 use super::evidence::Evidence;
 use super::evidence::container_parts::still_blocked;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::owners::{largest, owners};
+use super::owners::{OwnedPods, largest, owners};
+use super::removal::{Removal, is_plain};
 use super::{Case, finding};
 use crate::cri::{Call, Error, Rpc};
 use crate::diagnosis::advice;
@@ -44,7 +45,7 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
     });
     if let Some((rpc, message)) = refused {
         let title = format!("{rpc} fails: its answer is over the 16 MiB of gRPC");
-        let mut found = oversized(case, Severity::Critical, title);
+        let mut found = oversized(case, Severity::Critical, title, Excess::Unknown);
         found.rpc = Some(rpc.name().to_owned());
         found.evidence.insert(0, message);
         return Some(found);
@@ -52,19 +53,10 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
     let sizes = [list_size(runtime.sandboxes.first.as_ref()), list_size(runtime.containers.first.as_ref())];
     let largest = sizes.into_iter().flatten().max_by_key(|size| size.bytes)?;
     let limit = timing::RECEIVE_LIMIT;
-    let (severity, title) = if largest.bytes > limit {
-        let more = if largest.items.is_some() { "" } else { " and more" };
-        let title =
-            format!("the kubelet refuses {}: {}{more} is over its 16 MiB", largest.rpc, bytes(largest.bytes));
-        (Severity::Critical, title)
-    } else if limits::reaches(largest.bytes, limit, limits::LIST_SIZE_CRITICAL_PERCENT) {
-        (Severity::Critical, format!("{} has almost reached the size limit of gRPC", largest.rpc))
-    } else if limits::reaches(largest.bytes, limit, limits::LIST_SIZE_WARNING_PERCENT) {
-        (Severity::Warning, format!("{} grows towards the limit of gRPC", largest.rpc))
-    } else {
-        return None;
-    };
-    let mut found = oversized(case, severity, title);
+    let (severity, title) = judge_size(largest.rpc, largest.bytes, largest.items.is_some())?;
+    let excess = largest.bytes.checked_sub(limit).filter(|excess| *excess > 0);
+    let excess = excess.map_or(Excess::None, Excess::Bytes);
+    let mut found = oversized(case, severity, title, excess);
     found.rpc = Some(largest.rpc.name().to_owned());
     let (share, received) = (largest.bytes * 100 / limit, bytes(largest.bytes));
     let Some(items) = largest.items else {
@@ -96,8 +88,34 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
+/// Judges the size of a list: how severe it is, and the title of D03. `is_whole` says whether the list was read to its end.
+pub fn judge_size(rpc: Rpc, size: u64, is_whole: bool) -> Option<(Severity, String)> {
+    let limit = timing::RECEIVE_LIMIT;
+    if timing::refused_message(size).is_some() {
+        let more = if is_whole { "" } else { " and more" };
+        let title = format!("the kubelet refuses {rpc}: {}{more} is over its 16 MiB", bytes(size));
+        return Some((Severity::Critical, title));
+    }
+    if limits::reaches(size, limit, limits::LIST_SIZE_CRITICAL_PERCENT) {
+        return Some((Severity::Critical, format!("{rpc} has almost reached the size limit of gRPC")));
+    }
+    limits::reaches(size, limit, limits::LIST_SIZE_WARNING_PERCENT)
+        .then(|| (Severity::Warning, format!("{rpc} grows towards the limit of gRPC")))
+}
+
+/// How far a list is over the kubelet's limit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Excess {
+    /// It is below the limit.
+    None,
+    /// It is this many bytes over the limit.
+    Bytes(u64),
+    /// The runtime refuses it, and its size is not known.
+    Unknown,
+}
+
 /// Creates a finding D03 with the numbers of dead sandboxes and containers, and what to do.
-fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFinding {
+fn oversized(case: &Case<'_>, severity: Severity, title: String, excess: Excess) -> HealthFinding {
     let runtime = &case.evidence.runtime;
     let mut found = finding(RuleId::D03, severity, Confidence::Certain, title);
     let population = runtime.population();
@@ -130,74 +148,85 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
     {
         found.evidence.extend(shards.as_ref().map(|shards| shard_line(rpc, shards)));
     }
+    let removal = Removal::of(runtime);
     // If nothing could be counted, dead sandboxes and containers are the most likely reason.
-    let are_dead = all == 0 || population.dead() * 10 >= all;
+    let are_dead = all == 0 || removal.is_possible();
     let owners = owners(runtime, are_dead);
     if !owners.is_empty() {
         let whose = if are_dead { "dead pods" } else { "pods" };
         found.add_evidence(format!("most {whose} by name: {}", largest(&owners)));
     }
+    // What to scale down comes before a general sentence, and what to remove after it.
+    if !are_dead {
+        found.evidence.extend(removal.evidence());
+    }
     found.add_evidence(
         "the kubelet's garbage collection makes the same list call, so the node does not recover by itself",
     );
-    let (namespace, name) =
-        owners.first().map_or(("NAMESPACE", "them"), |owner| (owner.namespace.as_str(), owner.name.as_str()));
-    let prefix = name.rsplit('/').next().unwrap_or(name).trim_end_matches('*');
-    let by_name = if owners.is_empty() { String::new() } else { format!(" --name '^{prefix}'") };
-    found.next.extend(if are_dead {
-        vec![
-            format!(
-                "remove 200 dead pods of {name}, and repeat it until health no longer says D03 (changes state): crictl pods \
-                 --state notready --namespace '^{namespace}$'{by_name} -q | head -200 | xargs -r crictl rmp"
-            ),
-            find_creator(name, namespace),
-            LIMIT_HISTORY.to_owned(),
-        ]
-    } else {
-        let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
-        vec![
-            format!("let no new pod come (changes state): kubectl cordon {node}"),
-            format!(
-                "scale down what creates {name}, so that they do not come back (changes state): kubectl -n {namespace} get \
-                 deploy,sts,rs"
-            ),
-            format!(
-                "then end them here, because the kubelet cannot now: 200 at once, and again until health no longer says D03 \
-                 (changes state): crictl pods --namespace '^{namespace}$'{by_name} -q | head -200 | xargs -r crictl rmp -f"
-            ),
-            "then lower maxPods, or shorten annotations and labels".to_owned(),
-        ]
-    });
+    if are_dead {
+        found.evidence.extend(removal.evidence());
+        found.next = removal.of_dead();
+        found.next.extend(remove_many(case, &removal, &owners));
+        if all == 0 {
+            found.add_step("what is dead: crictl --timeout 60s pods --state notready   # exited: crictl ps -a --state exited");
+        }
+        found.next.extend(limit_history(owners.first()));
+    }
+    let is_enough = match excess {
+        Excess::None => are_dead,
+        Excess::Bytes(excess) => removal.dead_bytes() >= excess,
+        Excess::Unknown => all == 0 || population.dead() * 10 >= all,
+    };
+    if !is_enough {
+        found.next.extend(removal.of_living(case, excess != Excess::None));
+    }
     found
+}
+
+/// Returns the step that removes many dead sandboxes, one after the other, if crictl can list them.
+fn remove_many(case: &Case<'_>, removal: &Removal<'_>, owners: &[OwnedPods]) -> Option<String> {
+    let list = case.evidence.runtime.sandboxes.first.as_ref()?;
+    let is_listed = list.result.is_ok() && list.response_bytes <= timing::RECEIVE_LIMIT;
+    let owner = owners.first().filter(|_| is_listed && removal.further_sandboxes() > 0)?;
+    let prefix = owner.name.rsplit('/').next()?.trim_end_matches('*');
+    let (name, namespace) = (&owner.name, &owner.namespace);
+    (is_plain(prefix) && is_plain(namespace)).then(|| {
+        format!(
+            "200 dead pods of {name}, one after the other (changes state): crictl --timeout 60s pods --state notready \
+             --namespace '^{namespace}$' --name '^{prefix}' -q | head -200 | xargs -r -n 1 crictl --timeout 60s rmp"
+        )
+    })
 }
 
 /// The step that keeps finished pods from piling up.
 const LIMIT_HISTORY: &str = "there set ttlSecondsAfterFinished, and the CronJob's history limits";
 
-/// Returns the step that finds what creates the pods.
-fn find_creator(name: &str, namespace: &str) -> String {
-    format!("find what creates {name}: kubectl -n {namespace} get cronjobs,jobs")
+/// Returns the steps that keep dead pods from coming again.
+fn limit_history(owner: Option<&OwnedPods>) -> Vec<String> {
+    let Some(OwnedPods { name, namespace, .. }) = owner.filter(|owner| is_plain(&owner.namespace)) else {
+        let text = "find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits";
+        return vec![text.to_owned()];
+    };
+    vec![
+        format!("find what creates {name}: kubectl -n {namespace} get cronjobs,jobs"),
+        LIMIT_HISTORY.to_owned(),
+    ]
 }
 
 /// Returns the steps against dead pods: find what creates most of them, then delete those that are there.
 fn against_dead_pods(case: &Case<'_>) -> Vec<String> {
     let owners = owners(&case.evidence.runtime, true);
-    let Some(owner) = owners.first() else {
-        return vec![
-            "find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits"
-                .to_owned(),
-        ];
-    };
-    let (namespace, node) = (&owner.namespace, &case.evidence.node);
-    vec![
-        find_creator(&owner.name, namespace),
-        LIMIT_HISTORY.to_owned(),
+    let mut steps = limit_history(owners.first());
+    let node = &case.evidence.node;
+    steps.extend(owners.first().filter(|owner| is_plain(&owner.namespace)).map(|owner| {
+        let namespace = &owner.namespace;
         format!(
             "delete all finished pods of {namespace} on this node (changes state): kubectl -n {namespace} delete pods \
              --field-selector status.phase=Succeeded,spec.nodeName={}",
-            if node.is_empty() { "NODE" } else { node }
-        ),
-    ]
+            if is_plain(node) { node } else { "NODE" }
+        )
+    }));
+    steps
 }
 
 /// Describes a list that was fetched in parts, with the namespaces that have the most items.

@@ -1,0 +1,237 @@
+//! What makes a list smaller that is too large (D03): the dead containers and sandboxes that nobody needs, and the pods with
+//! the most bytes. The commands name ids, because the list call with which crictl could find them may fail too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Case;
+use crate::cri::{Container, ContainerState, Labels, Sandbox, SandboxState, label};
+use crate::diagnosis::evidence::RuntimeEvidence;
+use crate::diagnosis::report::PodRef;
+use crate::diagnosis::words::short;
+use crate::report::bytes::bytes;
+use crate::report::plural;
+
+/// The number of containers or sandboxes that one command removes.
+const AT_ONCE: usize = 10;
+
+/// The number of pods that the evidence names.
+const NAMED_PODS: usize = 3;
+
+/// The containers and sandboxes of a node, with what can be removed of them. The largest come first.
+pub(super) struct Removal<'a> {
+    containers: &'a [Container],
+    sandboxes: &'a [Sandbox],
+    dead_containers: Vec<&'a Container>,
+    dead_sandboxes: Vec<&'a Sandbox>,
+    /// The number of exited containers that their pods still need.
+    needed: usize,
+    pods: Vec<PodSize<'a>>,
+}
+
+/// The bytes of a pod in the two lists.
+struct PodSize<'a> {
+    pod: PodRef,
+    bytes: usize,
+    containers: Vec<&'a Container>,
+}
+
+impl<'a> Removal<'a> {
+    pub(super) fn of(runtime: &'a RuntimeEvidence) -> Self {
+        let (containers, sandboxes) = (runtime.containers.known_items(), runtime.sandboxes.known_items());
+        let mut dead_sandboxes: Vec<&Sandbox> =
+            sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::NotReady).collect();
+        dead_sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox_bytes(sandbox)));
+        let newest = newest_attempts(containers);
+        // The kubelet starts a container again whose last exit it no longer finds, also one that must run only once. So the
+        // last container of a name is removed only with its sandbox.
+        let is_replaced = |container: &&&Container| {
+            let known = attempt_of(container).and_then(|(key, attempt)| Some((newest.get(&key)?, attempt)));
+            known.is_some_and(|(newest, attempt)| *newest > attempt)
+        };
+        let of_dead: BTreeSet<&str> = dead_sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
+        let is_of_dead_sandbox = |container: &&&Container| of_dead.contains(container.sandbox_id.as_str());
+        let exited: Vec<&Container> =
+            containers.iter().filter(|container| container.state == ContainerState::Exited).collect();
+        let (mut dead_containers, needed): (Vec<&Container>, Vec<&Container>) =
+            exited.iter().partition(|container| is_replaced(container) || is_of_dead_sandbox(container));
+        dead_containers.sort_by_key(|container| std::cmp::Reverse(container_bytes(container)));
+        let pods = pod_sizes(containers, sandboxes);
+        Self { containers, sandboxes, dead_containers, dead_sandboxes, needed: needed.len(), pods }
+    }
+
+    /// Whether something dead can be removed.
+    pub(super) fn is_possible(&self) -> bool {
+        !self.dead_containers.is_empty() || !self.dead_sandboxes.is_empty()
+    }
+
+    /// Returns the bytes of everything dead that can be removed.
+    pub(super) fn dead_bytes(&self) -> u64 {
+        let containers = self.dead_containers.iter().map(|container| container_bytes(container));
+        let sandboxes = self.dead_sandboxes.iter().map(|sandbox| sandbox_bytes(sandbox));
+        count(containers.chain(sandboxes).sum())
+    }
+
+    /// Describes what is large, and whether something dead can be removed.
+    pub(super) fn evidence(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let describe = |size: &PodSize<'_>| format!("{} {}", size.pod, bytes(count(size.bytes)));
+        let largest: Vec<String> = self.pods.iter().take(NAMED_PODS).map(describe).collect();
+        if !largest.is_empty() {
+            lines.push(format!("the pods with the most bytes: {}", largest.join(", ")));
+        }
+        if !self.is_possible() && !self.containers.is_empty() {
+            lines.push("nothing dead can be removed: what makes the list large is in use".to_owned());
+        }
+        if self.needed > 0 {
+            let needed = plural(self.needed, "exited container");
+            lines.push(format!("{needed} must stay: each is the last of its name in a pod that runs"));
+        }
+        lines
+    }
+
+    /// Returns the commands that remove dead containers and sandboxes, some at a time.
+    pub(super) fn of_dead(&self) -> Vec<String> {
+        let sandboxes = self.sandbox_ids(self.dead_sandboxes.iter().map(|sandbox| sandbox.id.as_str()));
+        let commands = [
+            ("containers", "rm", self.container_ids(&self.dead_containers)),
+            ("sandboxes", "rmp", sandboxes),
+        ];
+        let step = |(kind, verb, ids): (&str, &str, Option<String>)| {
+            Some(format!(
+                "remove dead {kind}, then those that the next health names (changes state): crictl --timeout 60s {verb} {}",
+                ids?
+            ))
+        };
+        commands.into_iter().filter_map(step).collect()
+    }
+
+    /// Returns the number of dead sandboxes that one command does not remove.
+    pub(super) fn further_sandboxes(&self) -> usize {
+        self.dead_sandboxes.len().saturating_sub(AT_ONCE)
+    }
+
+    /// Returns the steps against the pod with the most bytes. `fails` says that the kubelet cannot list and thus ends no pod.
+    pub(super) fn of_living(&self, case: &Case<'_>, fails: bool) -> Vec<String> {
+        let node = Some(case.evidence.node.as_str()).filter(|node| is_plain(node)).unwrap_or("NODE");
+        let mut steps = vec![format!("let no new pod come (changes state): kubectl cordon {node}")];
+        let named =
+            self.pods.first().filter(|size| is_plain(&size.pod.namespace) && is_plain(&size.pod.name));
+        if let Some(size) = named {
+            let PodRef { namespace, name, .. } = &size.pod;
+            steps.push(format!(
+                "find what creates {namespace}/{name}; scale it down, or shorten its annotations and labels: kubectl -n \
+                 {namespace} get deploy,sts,ds,jobs"
+            ));
+            if fails {
+                steps.push(format!(
+                    "end this pod (changes state): kubectl -n {namespace} delete pod {name} --wait=false \
+                     --request-timeout=30s"
+                ));
+                steps.extend(self.end_here(size));
+            }
+        }
+        steps.push("then lower maxPods, or shorten annotations and labels".to_owned());
+        steps
+    }
+
+    /// Returns the commands that end a pod on the node. `crictl rmp` is none of them: it reads the status of the pod first,
+    /// which may be too large too.
+    fn end_here(&self, size: &PodSize<'_>) -> Vec<String> {
+        let sandbox = size.containers.first().map(|container| container.sandbox_id.as_str());
+        let sandbox = self.sandbox_ids(sandbox.into_iter());
+        let Some((sandbox, containers)) = sandbox.zip(self.container_ids(&size.containers)) else {
+            return Vec::new();
+        };
+        vec![
+            format!(
+                "the kubelet ends no pod while its list fails, so stop it here (changes state): crictl --timeout 60s stopp \
+                 {sandbox}"
+            ),
+            format!(
+                "then remove its containers, the largest first (changes state): crictl --timeout 60s rm {containers}"
+            ),
+        ]
+    }
+
+    fn sandbox_ids<'b>(&self, ids: impl Iterator<Item = &'b str>) -> Option<String> {
+        shell_ids(ids, |prefix| self.sandboxes.iter().filter(|one| one.id.starts_with(prefix)).count())
+    }
+
+    fn container_ids(&self, containers: &[&Container]) -> Option<String> {
+        let ids = containers.iter().map(|container| container.id.as_str());
+        shell_ids(ids, |prefix| self.containers.iter().filter(|one| one.id.starts_with(prefix)).count())
+    }
+}
+
+/// Returns the first ids as words of a shell; `None` if there is none that needs no quotation marks. An id is cut as crictl
+/// cuts it if no other known id begins so.
+fn shell_ids<'a>(ids: impl Iterator<Item = &'a str>, known: impl Fn(&str) -> usize) -> Option<String> {
+    let words = ids.filter(|id| is_plain(id)).take(AT_ONCE);
+    let words: Vec<&str> = words.map(|id| if known(short(id)) > 1 { id } else { short(id) }).collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// Whether a shell and crictl take the text as one word that is no flag.
+pub(super) fn is_plain(text: &str) -> bool {
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.chars().all(is_allowed)
+}
+
+/// A container's pod and name.
+type NameInPod<'a> = (&'a str, &'a str);
+
+fn attempt_of(container: &Container) -> Option<(NameInPod<'_>, u32)> {
+    let metadata = container.metadata.as_ref()?;
+    Some(((container.labels.get(label::POD_UID)?, metadata.name.as_str()), metadata.attempt))
+}
+
+fn newest_attempts(containers: &[Container]) -> BTreeMap<NameInPod<'_>, u32> {
+    let mut newest = BTreeMap::new();
+    for (key, attempt) in containers.iter().filter_map(attempt_of) {
+        let known = newest.entry(key).or_insert(attempt);
+        *known = attempt.max(*known);
+    }
+    newest
+}
+
+/// Adds up the bytes of each pod, the largest first. Only the texts count: the rest of an entry is a few dozen bytes.
+fn pod_sizes<'a>(containers: &'a [Container], sandboxes: &'a [Sandbox]) -> Vec<PodSize<'a>> {
+    let mut sizes: BTreeMap<(&str, &str, &str), (usize, Vec<&Container>)> = BTreeMap::new();
+    for sandbox in sandboxes {
+        let Some(pod) = &sandbox.metadata else { continue };
+        sizes.entry((&pod.namespace, &pod.name, &pod.uid)).or_default().0 += sandbox_bytes(sandbox);
+    }
+    for container in containers {
+        let labels = &container.labels;
+        let key = (labels.get(label::POD_NAMESPACE), labels.get(label::POD_NAME), labels.get(label::POD_UID));
+        let (Some(namespace), Some(name), Some(uid)) = key else { continue };
+        let size = sizes.entry((namespace, name, uid)).or_default();
+        size.0 += container_bytes(container);
+        size.1.push(container);
+    }
+    let sized = |((namespace, name, uid), (bytes, mut containers)): (_, (_, Vec<&'a Container>))| {
+        containers.sort_by_key(|container| std::cmp::Reverse(container_bytes(container)));
+        let [namespace, name, uid] = [namespace, name, uid].map(str::to_owned);
+        PodSize { pod: PodRef { uid, namespace, name }, bytes, containers }
+    };
+    let mut sizes: Vec<PodSize<'a>> = sizes.into_iter().map(sized).collect();
+    sizes.sort_by_key(|size| std::cmp::Reverse(size.bytes));
+    sizes
+}
+
+fn container_bytes(container: &Container) -> usize {
+    let texts = container.id.len() + container.sandbox_id.len() + container.image_ref.len();
+    texts + label_bytes(&container.labels, &container.annotations)
+}
+
+fn sandbox_bytes(sandbox: &Sandbox) -> usize {
+    sandbox.id.len() + label_bytes(&sandbox.labels, &sandbox.annotations)
+}
+
+const fn label_bytes(labels: &Labels, annotations: &Labels) -> usize {
+    labels.text_bytes() + annotations.text_bytes()
+}
+
+fn count(items: usize) -> u64 {
+    u64::try_from(items).unwrap_or(u64::MAX)
+}
