@@ -90,6 +90,8 @@ struct CurrentIncident {
     last_bad: (Wall, Mono),
     /// The number of good relists since `last_bad`.
     good: u32,
+    /// The end of the first of these good relists, by both clocks.
+    first_good: (Wall, Mono),
     /// The longest wait so far.
     longest_wait: Duration,
     /// Whether a diagnosis was requested because the age of PLEG is near the threshold.
@@ -234,7 +236,7 @@ impl IncidentDetector {
         if let Some(open) = &mut self.open {
             open.failing = fault.as_ref().map(|(what, _)| what.clone());
         }
-        let Some((what, why)) = fault else { return self.count_good_relist() };
+        let Some((what, why)) = fault else { return self.count_good_relist(now) };
         if let Some(open) = &mut self.open {
             open.last_bad = now;
             open.good = 0;
@@ -299,15 +301,18 @@ impl IncidentDetector {
         }
     }
 
-    /// Closes the incident after enough good relists.
-    fn count_good_relist(&mut self) -> Vec<IncidentAction> {
+    /// Closes the incident after enough good relists. A fault that was observed only once lasted until the first of them.
+    fn count_good_relist(&mut self, now: (Wall, Mono)) -> Vec<IncidentAction> {
         let Some(open) = &mut self.open else { return Vec::new() };
         open.good += 1;
+        if open.good == 1 {
+            open.first_good = now;
+        }
         if open.good < RELISTS_TO_CLOSE {
             return Vec::new();
         }
-        let bad = open.last_bad;
-        self.close(bad).into_iter().map(IncidentAction::Record).collect()
+        let end = if open.last_bad.1 == open.began { open.first_good } else { open.last_bad };
+        self.close(end).into_iter().map(IncidentAction::Record).collect()
     }
 
     /// Closes the open incident at this moment.
@@ -479,6 +484,19 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn fault_that_was_observed_once_lasts_until_the_next_good_relist() {
+        let mut detector = IncidentDetector::new(RULES, 0);
+        let failed = Relist { outcome: Outcome::Error, error: Some("no".into()), ..relist(5, 0) };
+        detector.relist_finished(mono(5), &failed);
+        let closed: Vec<_> = [10, 15, 20]
+            .into_iter()
+            .flat_map(|second| detector.relist_finished(mono(second), &relist(second, 0)))
+            .collect();
+        let closed = recorded_incidents(&closed)[0];
+        assert_eq!((closed.to, closed.duration()), (at(10).nanos(), Some(Duration::from_secs(5))));
     }
 
     #[test]

@@ -92,8 +92,9 @@ fn event(node: &str, step: IncidentStep, incident: &Incident, now: Wall) -> Valu
     let about = if incident.summary.is_empty() { &incident.why } else { &incident.summary };
     let (word, reason, kind, message) = match step {
         IncidentStep::Begun => {
-            let verdict = if incident.verdict.is_empty() { "not diagnosed yet" } else { &incident.verdict };
-            ("begun", "PLEGIncidentBegun", "Warning", format!("incident {number}: {verdict}: {about}"))
+            // The summary begins with the verdict.
+            let state = if incident.summary.is_empty() { "not diagnosed yet: " } else { "" };
+            ("begun", "PLEGIncidentBegun", "Warning", format!("incident {number}: {state}{about}"))
         }
         IncidentStep::Ended => {
             let lasted = incident.duration().map(|lasted| format!(" after {}", elapsed(lasted)));
@@ -131,7 +132,7 @@ mod tests {
             from: 1,
             to: 62_000_000_001,
             verdict: "unhealthy".to_owned(),
-            summary: "s".repeat(5000),
+            summary: format!("UNHEALTHY: {}", "s".repeat(5000)),
             ..Incident::default()
         };
         let begun = event("n1", IncidentStep::Begun, &incident, Wall::from_nanos(1_500_000_000));
@@ -139,9 +140,17 @@ mod tests {
         assert_eq!(begun["involvedObject"]["name"], "n1");
         assert_eq!(begun["firstTimestamp"], "1970-01-01T00:00:01Z");
         let message = begun["message"].as_str().unwrap();
-        assert!(message.starts_with("incident 3: unhealthy: sss") && message.len() == MAX_MESSAGE);
+        assert!(
+            message.starts_with("incident 3: UNHEALTHY: sss") && message.len() == MAX_MESSAGE,
+            "{message}"
+        );
         let ended = event("n1", IncidentStep::Ended, &incident, Wall::from_nanos(0));
-        assert!(ended["message"].as_str().unwrap().starts_with("incident 3 is over after 62s: s"), "{ended}");
+        let message = ended["message"].as_str().unwrap();
+        assert!(message.starts_with("incident 3 is over after 62s: UNHEALTHY: s"), "{ended}");
+        let unjudged =
+            Incident { verdict: String::new(), summary: String::new(), why: "w".into(), ..incident };
+        let begun = event("n1", IncidentStep::Begun, &unjudged, Wall::from_nanos(0));
+        assert_eq!(begun["message"], "incident 3: not diagnosed yet: w");
         assert_ne!(begun["metadata"]["name"], ended["metadata"]["name"]);
     }
 

@@ -273,13 +273,18 @@ impl RecorderVerdict {
         let shown: Option<ShownDiagnosis> = shown.and_then(|(_, text)| serde_json::from_str(text).ok());
         let (verdict, summary) = judge(snapshot, shown.as_ref());
         let diagnosis_age = snapshot.diagnosis.as_ref().filter(|_| shown.is_some()).map(|(age, _)| *age);
-        let shown = shown.unwrap_or_else(|| ShownDiagnosis {
-            runtime: RuntimeRef { endpoint: endpoint.to_owned(), ..RuntimeRef::default() },
+        let known = runtime_of(snapshot, endpoint);
+        let mut shown = shown.unwrap_or_else(|| ShownDiagnosis {
+            runtime: known.clone(),
             verdict,
             summary: String::new(),
             primary: None,
             culprits: Vec::new(),
         });
+        if shown.runtime.name.is_none() {
+            // The runtime was silent during the diagnosis.
+            shown.runtime = known;
+        }
         Self {
             taken_at: snapshot.taken_at,
             node: node.to_owned(),
@@ -348,6 +353,17 @@ impl RecorderVerdict {
             keep: Vec::new(),
             stacks: None,
         }
+    }
+}
+
+/// Describes the runtime by its answer to Version, if it has answered.
+fn runtime_of(snapshot: &RecordingSnapshot, endpoint: &str) -> RuntimeRef {
+    let version = snapshot.runtime.clone();
+    RuntimeRef {
+        endpoint: endpoint.to_owned(),
+        name: version.as_ref().map(|version| version.runtime_name.clone()),
+        api_version: version.as_ref().map(|version| version.runtime_api_version.clone()),
+        version: version.map(|version| version.runtime_version),
     }
 }
 
@@ -427,6 +443,7 @@ mod tests {
             pleg_age: Some(Duration::from_secs(5)),
             threshold: Duration::from_secs(180),
             unchecked: Duration::ZERO,
+            runtime: None,
         }
     }
 

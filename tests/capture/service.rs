@@ -246,6 +246,7 @@ fn recorder_answers_without_a_call_to_the_runtime_also_while_a_list_hangs() {
     }
     let (_, screen) = get(&address, "/verdict", "");
     assert!(screen.starts_with("HEALTHY  no incident is open; the last relist took "), "{screen}");
+    assert!(screen.contains("containerd 2.1.9+unknown,"), "{screen}");
     fake.on(Rpc::ListContainers).hang();
     until(&mut running, "incident 1:");
     let calls = fake.calls_of(Rpc::ListContainers).len();

@@ -282,6 +282,8 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         let shared = Arc::new(SharedState::new(false));
         let pleg = PlegSettings { era: settings.era, evented_gate: false, inspect: true };
         let detector = IncidentDetector::new(settings.rules, last_incident);
+        let mut state = RecordingState::new(detector, (host.clock().wall(), now));
+        state.runtime.clone_from(&version);
         let mut sample_ticks = tokio::time::interval(SAMPLE_INTERVAL);
         sample_ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
@@ -299,7 +301,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
                     host,
                     recorder,
                     shared,
-                    state: Arc::new(Mutex::new(RecordingState::new(detector, (host.clock().wall(), now)))),
+                    state: Arc::new(Mutex::new(state)),
                     background: Background::new(kubelet),
                     sampler,
                     metrics: metrics.map(Rc::new),

@@ -11,6 +11,7 @@ use crate::capture::entry::Session;
 use crate::clock::Mono;
 use crate::cri::Version;
 use crate::pleg::guarded_stream::StreamItem;
+use crate::threads::locked;
 
 /// The work in parallel with relists: checks for incidents, signals, samples of the node and the event stream.
 pub struct ParallelWork<'a, H, S> {
@@ -97,6 +98,7 @@ impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
         session.runtime.clone_from(&version.runtime_name);
         session.runtime_version.clone_from(&version.runtime_version);
         self.handler.recorder.update_session(session);
+        locked(&self.handler.state).runtime = Some(version.clone());
         self.stream.prepare(self.handler.host, version);
     }
 

@@ -9,7 +9,7 @@ use crate::capture::entry::{Incident, kind};
 use crate::capture::incident::IncidentDetector;
 use crate::capture::recorder::RecorderStatus;
 use crate::clock::{Mono, Wall};
-use crate::cri::{Outcome, Rpc};
+use crate::cri::{Outcome, Rpc, Version};
 use crate::pleg::stream::Relist;
 use crate::pleg::{OpenCall, Seconds};
 use crate::report::escape::label_value;
@@ -36,6 +36,8 @@ pub struct RecordingState {
     pub last_relist: Option<FinishedRelist>,
     /// When the time without an incident began: the end of the last incident, or the start of the recording.
     pub quiet_since: Wall,
+    /// The runtime's answer to Version, if it has answered.
+    pub runtime: Option<Version>,
     /// The last state of each incident of this recording, at most [`MAX_LISTED`], oldest first.
     pub listed: Vec<Incident>,
 }
@@ -133,6 +135,8 @@ pub struct RecordingSnapshot {
     pub threshold: Duration,
     /// The time since the recording last checked pending calls and the age of PLEG.
     pub unchecked: Duration,
+    /// The runtime's answer to Version, if it has answered.
+    pub runtime: Option<Version>,
 }
 
 /// The incidents of a capture at one moment.
@@ -175,6 +179,7 @@ impl RecordingState {
             documents: DiagnosisDocuments { report: None, stacks: None },
             last_relist: None,
             quiet_since: wall,
+            runtime: None,
             listed: Vec::new(),
         }
     }
@@ -205,6 +210,7 @@ impl RecordingState {
             pleg_age: None,
             threshold: self.detector.threshold(),
             unchecked: mono.since(self.checked),
+            runtime: self.runtime.clone(),
         }
     }
 
