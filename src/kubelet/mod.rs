@@ -27,9 +27,9 @@ pub(crate) mod kubeconfig;
 mod metrics;
 pub(crate) mod pod_status;
 mod process;
+mod program;
 #[cfg(feature = "cli")]
 mod proxy;
-mod program;
 mod release;
 mod settings;
 pub(crate) mod timing;

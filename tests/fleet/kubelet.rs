@@ -344,7 +344,7 @@ fn hung_credential_program_does_not_delay_the_probes() {
     assert_eq!(output.code, Some(2), "{output}");
     assert_eq!(outcome(&report, "ListContainers"), "ok", "{output}");
     let why = why_not(&report, "the kubelet's metrics");
-    assert!(why.contains("printed nothing within") || why.contains("was not found within"), "{output}");
+    assert!(why.contains("did not end within") || why.contains("was not found within"), "{output}");
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<SourceM
         tokio::spawn(follow_url(url, periods.http, sender.clone()));
     }
     match configured.api {
-        Some(Api::Server(server)) => _ = tokio::spawn(follow_api(server, sender.clone())),
+        Some(Api::Server(server)) => _ = tokio::spawn(follow_api(*server, sender.clone())),
         Some(Api::Document(document)) => {
             let sender_of_lists = sender.clone();
             // Standard input may be silent for hours.

@@ -171,7 +171,7 @@ async fn once(
 ) -> Result<(PodsReport, bool), Error> {
     let node = kubelet.node_name.clone();
     let server = match &configured.api {
-        Some(Api::Server(server)) => Some(server.clone()),
+        Some(Api::Server(server)) => Some((**server).clone()),
         _ => None,
     };
     let proxy = server.as_ref().filter(|_| arguments.kubeconfig.is_some());

@@ -58,7 +58,7 @@ pub enum Api {
     /// The list of a simulated API server.
     Simulated(Vec<u8>),
     /// The API server.
-    Server(ApiServer),
+    Server(Box<ApiServer>),
 }
 
 /// A list of pods that the user provides.
@@ -106,7 +106,7 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
     let server = arguments.kubeconfig.as_ref().map(|path| {
         let places = KubeconfigSources::of_environment(Some(path.clone()));
         let (name, request_timeout) = (arguments.context.clone(), context.timeout);
-        Api::Server(ApiServer { kubeconfig: places, context: name, node: node(), request_timeout })
+        Api::Server(Box::new(ApiServer { kubeconfig: places, context: name, node: node(), request_timeout }))
     });
     let mut found = Configured {
         file: given.map(|path| file(&path, None)),
@@ -171,12 +171,12 @@ fn add_api_source(found: &mut Configured, running: &KubeletProcess, context: &Co
     if let Some(path) = running.flag("kubeconfig") {
         let places = KubeconfigSources::of_kubelet(path, &context.host);
         context.note(1, &format!("source api: by the kubelet's own {path}"));
-        found.api = Some(Api::Server(ApiServer {
+        found.api = Some(Api::Server(Box::new(ApiServer {
             kubeconfig: places,
             context: None,
             node,
             request_timeout: context.timeout,
-        }));
+        })));
     } else if let Some(why) = running.settings().unresolved_path("kubeconfig") {
         found.unread.insert(PodSource::Api, format!("cannot find the kubelet's kubeconfig: {why}"));
     } else if running.flag("bootstrap-kubeconfig").is_some() {
