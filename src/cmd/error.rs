@@ -49,8 +49,8 @@ pub enum Error {
     /// The path of the manifests that the user named does not exist.
     #[error("cannot read the manifests of `{0}`: no such file or directory")]
     NoManifests(String),
-    /// No kubelet runs on this node, so its settings are not known.
-    #[error("no kubelet runs here, so its settings are not known")]
+    /// No kubelet runs on this node, and nothing shows its settings.
+    #[error("no kubelet runs here, and neither a unit of systemd nor the journal shows its settings")]
     NoKubelet,
     /// The release of the kubelet is not known.
     #[error("the release of the kubelet is not known")]

@@ -16,6 +16,7 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
@@ -26,8 +27,9 @@ use super::output::{FindingFiles, Output};
 use super::render::{Style, preflight as text, sarif};
 use super::{Error, Exit, complete};
 use crate::cri::{self, Endpoint, Runtime};
+use crate::diagnosis::commands::last_kubelet_command;
 use crate::host::{self, shell_words};
-use crate::kubelet::{KubeletSettings, KubeletVersion, kubeadm_settings};
+use crate::kubelet::{KubeletSettings, KubeletVersion, stopped_settings};
 use crate::manifests::Severity;
 use crate::manifests::preflight::{
     self, Builder, ConfigFile, LARGEST_CONFIG, PreflightReport, RuntimeAnswer, StartCheck, StartFinding,
@@ -87,6 +89,9 @@ enum FailingSeverity {
     /// Nothing
     Never,
 }
+
+/// The time limit for reading the journal.
+const JOURNAL_TIME_LIMIT: Duration = Duration::from_secs(2);
 
 const FORMATS: [Output; 5] = [Output::Table, Output::Json, Output::Yaml, Output::Jsonl, Output::Sarif];
 
@@ -230,16 +235,15 @@ impl PreflightArgs {
         })
     }
 
-    /// Reads the settings of this node's kubelet, or of kubeadm's files if no kubelet runs.
+    /// Reads the settings of this node's kubelet, also if it does not run.
     fn read_node(&self, context: &Context) -> Result<ExaminedSettings, Error> {
         let running = context.kubelet();
         let host = context.host.clone();
-        let (own, source) = if let Some(kubelet) = running {
-            (kubelet.settings().clone(), format!("settings of the kubelet with pid {}", kubelet.pid))
-        } else {
-            let host = host.clone();
-            let read = context.in_time("kubeadm's files", move || kubeadm_settings(&host)).flatten();
-            (read.ok_or(Error::NoKubelet)?, "settings in kubeadm's files; no kubelet runs".to_owned())
+        let (own, source) = match running {
+            Some(kubelet) => {
+                (kubelet.settings().clone(), format!("settings of the kubelet with pid {}", kubelet.pid))
+            }
+            None => stopped_kubelet(context)?,
         };
         let release = match self.kubelet_version {
             Some(release) => Some(release),
@@ -298,6 +302,25 @@ impl PreflightArgs {
         };
         if worst.is_some_and(|worst| worst >= bad) { Exit::Bad } else { Exit::Good }
     }
+}
+
+/// Returns the settings of a kubelet that does not run, and where they are: in kubeadm's files, in a systemd unit, or in the
+/// journal, which keeps the kubelet's last command line.
+fn stopped_kubelet(context: &Context) -> Result<(KubeletSettings, String), Error> {
+    let host = context.host.clone();
+    let of_files = {
+        let host = host.clone();
+        context.in_time("the kubelet's unit", move || stopped_settings(&host)).flatten()
+    };
+    if let Some((settings, place)) = of_files {
+        return Ok((settings, format!("settings in {place}; no kubelet runs")));
+    }
+    let command = block_on(last_kubelet_command(context.host.as_path(), JOURNAL_TIME_LIMIT))?;
+    let command = command.map_err(|why| context.remark(&why.to_string())).ok().flatten();
+    let arguments = command.ok_or(Error::NoKubelet)?.into_iter().collect();
+    let read = move || KubeletSettings::read(arguments, None, &host);
+    let settings = context.in_time("the kubelet's configuration", read).ok_or(Error::NoKubelet)?;
+    Ok((settings, "the last command line in the journal; no kubelet runs".to_owned()))
 }
 
 /// Calls Version on the socket of the image service, to learn whether anybody listens there.

@@ -17,6 +17,8 @@ use super::report::NotChecked;
 use super::{HealthMode, HealthRun, Inputs, offload, probes};
 use crate::children::ProcessGroup;
 use crate::cri::{CgroupDriver, Rpc, Runtime};
+#[cfg(feature = "cli")]
+use crate::host::shell_words;
 use crate::host::{HostRoot, open_to_others};
 
 /// The most bytes that are read of a program's output.
@@ -167,6 +169,15 @@ async fn cgroup_driver<R: Runtime + 'static>(inputs: &Inputs<R>, limit: Duration
 
 /// Reads the last minutes of the journal of the kubelet, the runtime and the kernel.
 async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
+    let mut args = vec!["--output=short-unix", "--since", SINCE, "--lines", MAX_LINES];
+    // journalctl treats matches of one field as alternatives; `+` begins another set of matches.
+    args.extend(UNITS);
+    args.extend(["+", "_TRANSPORT=kernel"]);
+    journalctl(host_root, limit, args).await
+}
+
+/// Runs `journalctl` on the node's journal.
+async fn journalctl(host_root: &Path, limit: Duration, args: Vec<&'static str>) -> Result<String, Error> {
     let host_root = host_root.to_path_buf();
     run_with("journalctl", limit, move || {
         // A journal that does not survive a reboot is in /run.
@@ -177,17 +188,35 @@ async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
             host_root.join("run/log/journal")
         };
         let dir = dir.to_string_lossy();
-        let mut args =
-            vec!["--no-pager", "--quiet", "--output=short-unix", "--since", SINCE, "--lines", MAX_LINES];
+        let mut all = vec!["--no-pager", "--quiet"];
         if host_root != Path::new("/") {
-            args.extend(["--directory", &dir]);
+            all.extend(["--directory", &dir]);
         }
-        // journalctl treats matches of one field as alternatives; `+` begins another set of matches.
-        args.extend(UNITS);
-        args.extend(["+", "_TRANSPORT=kernel"]);
-        start("journalctl", &args)
+        all.extend(args);
+        start("journalctl", &all)
     })
     .await
+}
+
+/// Returns the command line of the kubelet that last wrote into the node's journal, the program first. The journal itself
+/// notes program, user and arguments of each writer, so no other user's process can pretend to be the kubelet.
+#[cfg(feature = "cli")]
+pub(crate) async fn last_kubelet_command(
+    host_root: &Path,
+    limit: Duration,
+) -> Result<Option<Vec<String>>, Error> {
+    let args = vec!["--output=json", "--output-fields=_CMDLINE", "--lines=20", "_COMM=kubelet", "_UID=0"];
+    let text = journalctl(host_root, limit, args).await?;
+    Ok(text.lines().rev().find_map(command_of_entry))
+}
+
+/// Returns the command line in an entry of the journal. The journal lacks it if the writer had ended already.
+#[cfg(feature = "cli")]
+fn command_of_entry(entry: &str) -> Option<Vec<String>> {
+    let entry: serde_json::Value = serde_json::from_str(entry).ok()?;
+    let words = shell_words(entry.get("_CMDLINE")?.as_str()?);
+    let is_kubelet = Path::new(words.first()?).file_name().is_some_and(|name| name == "kubelet");
+    is_kubelet.then_some(words)
 }
 
 #[expect(
@@ -289,6 +318,19 @@ async fn run_with(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_line_of_an_entry_of_the_journal_is_split_into_words() {
+        let of = |entry: &str| command_of_entry(entry).map(|words| words.join("|"));
+        let entry = r#"{"_CMDLINE":"/usr/bin/kubelet --config=/etc/k.yaml \"--node-labels=a=b,c=d e\"","__CURSOR":"s=1"}"#;
+        assert_eq!(
+            of(entry).as_deref(),
+            Some("/usr/bin/kubelet|--config=/etc/k.yaml|--node-labels=a=b,c=d e")
+        );
+        for other in ["", "{}", r#"{"_CMDLINE":[1,2]}"#, r#"{"_CMDLINE":"/bin/sh -c kubelet"}"#] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn root_runs_a_program_by_its_absolute_path_or_not_at_all() {

@@ -1,8 +1,10 @@
-//! Finds the settings of a kubelet that does not run, from the files with which kubeadm configures it.
+//! Finds the settings of a kubelet that does not run, from the files with which kubeadm configures it, or else from its
+//! systemd unit.
 
 use std::path::Path;
 
 use super::KubeletSettings;
+use super::unit::unit_settings;
 use crate::host::{HostRoot, shell_words};
 use crate::report::load::load;
 
@@ -30,8 +32,17 @@ const VARIABLES: [(&str, &[&str]); 2] = [
     ("KUBELET_EXTRA_ARGS", &["/etc/default/kubelet", "/etc/sysconfig/kubelet"]),
 ];
 
+/// Reads the settings of a kubelet that does not run. Returns also where they are. `None` if neither kubeadm nor a unit
+/// has set up a kubelet on this node.
+pub fn stopped_settings(host: &HostRoot) -> Option<(KubeletSettings, String)> {
+    kubeadm_settings(host).map(|settings| (settings, "kubeadm's files".to_owned())).or_else(|| {
+        let (settings, unit) = unit_settings(host)?;
+        Some((settings, format!("the unit {unit}")))
+    })
+}
+
 /// Reads the settings that kubeadm's unit gives to the kubelet; `None` if the node has no such unit.
-pub fn kubeadm_settings(host: &HostRoot) -> Option<KubeletSettings> {
+fn kubeadm_settings(host: &HostRoot) -> Option<KubeletSettings> {
     UNITS.iter().find(|unit| host.path(unit).is_file())?;
     let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).to_vec();
     for (variable, files) in VARIABLES {

@@ -33,6 +33,7 @@ mod proxy;
 mod release;
 mod settings;
 pub(crate) mod timing;
+mod unit;
 
 pub use crate::host::scalars;
 pub use address::is_address;
@@ -42,7 +43,7 @@ pub use config::{Config, Sourced};
 pub use configz::Configz;
 pub use duration::{GoDuration, go_duration, go_nanoseconds};
 pub use era::Era;
-pub(crate) use kubeadm::kubeadm_settings;
+pub(crate) use kubeadm::stopped_settings;
 pub use metrics::Metrics;
 pub use process::{KubeletProcess, Search, doubt, kubelet_of, kubelet_pid, node_name};
 pub use release::{BadVersion, KubeletVersion, RELEASES, Release};

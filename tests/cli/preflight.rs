@@ -436,6 +436,50 @@ fn where_no_kubelet_runs_the_files_of_kubeadm_count() {
     assert_eq!(found["findings"][1]["file"], "/var/lib/kubelet/config.yaml");
 }
 
+/// Writes the files of a node on which no kubelet runs.
+fn without_kubelet(files: &[(&str, &str)]) -> TempDir {
+    let node = TempDir::new();
+    for (name, text) in files {
+        let path = node.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    node
+}
+
+#[test]
+fn where_no_kubelet_runs_its_unit_counts_under_any_name() {
+    let unit = "[Service]\nEnvironmentFile=/etc/default/agent\nExecStart=/opt/bin/kubelet --config=/etc/k.yaml $FLAGS\n";
+    let node = without_kubelet(&[
+        ("etc/systemd/system/node-agent.service", unit),
+        ("etc/default/agent", "FLAGS=--no-such-flag\n"),
+        ("etc/k.yaml", &format!("{GOOD}authorization: {{mode: Nobody}}\n")),
+    ]);
+    let output = on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json"]);
+    let found = report(&output);
+    assert_eq!(ids(&found), ["KP001", "KP033", "KP031", "KP050"], "{output}");
+    assert_eq!(found["settings"], "settings in the unit node-agent.service; no kubelet runs");
+}
+
+#[test]
+fn where_no_kubelet_and_no_unit_is_the_last_command_line_of_roots_kubelet_in_the_journal_counts() {
+    if !["/usr/bin/journalctl", "/bin/journalctl"].iter().any(|path| Path::new(path).exists()) {
+        assert!(std::env::var_os("CI").is_none(), "this test needs journalctl");
+        eprintln!("skipped: there is no journalctl");
+        return;
+    }
+    let node = without_kubelet(&[("etc/k.yaml", "kind: Other\n"), ("var/log/journal/none", "")]);
+    // Its newest entries are one of another user's process and one whose writer had ended.
+    let packed = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/kubelet-journal.gz");
+    let mut journal = fs::File::create(node.path().join("var/log/journal/kubelet.journal")).unwrap();
+    std::io::copy(&mut GzDecoder::new(fs::File::open(packed).unwrap()), &mut journal).unwrap();
+    let output = on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json"]);
+    let found = report(&output);
+    assert_eq!(found["settings"], "the last command line in the journal; no kubelet runs", "{output}");
+    assert_eq!(ids(&found), ["KP001", "KP022", "KP033", "KP050"], "{output}");
+    assert_eq!(found["findings"][1]["file"], "/etc/k.yaml");
+}
+
 #[test]
 fn an_upgrade_shows_the_static_pods_that_it_restarts() {
     let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: kube-system}\n\

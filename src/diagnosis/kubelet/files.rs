@@ -11,7 +11,7 @@ use crate::diagnosis::evidence::{Evidence, Settings};
 use crate::diagnosis::{Inputs, offload};
 use crate::host::HostRoot;
 use crate::kubelet::{
-    Config, KubeletSettings, KubeletVersion, Sourced, doubt, kubeadm_settings, kubelet_of, timing,
+    Config, KubeletSettings, KubeletVersion, Sourced, doubt, kubelet_of, stopped_settings, timing,
 };
 
 /// What the node's files and process table show of the kubelet.
@@ -59,7 +59,7 @@ pub(in crate::diagnosis) async fn read_files<R>(
         let settings =
             process.map(|(command, directory)| KubeletSettings::read(command, directory.as_deref(), &host));
         let config = settings.as_ref().map(Config::of).unwrap_or_default();
-        let settings = settings.or_else(|| kubeadm_settings(&host)).filter(|_| is_this_node);
+        let settings = settings.or_else(|| Some(stopped_settings(&host)?.0)).filter(|_| is_this_node);
         let certificates = settings.map(|settings| invalid_certificates(&settings, &host, now));
         let certificates = certificates.unwrap_or_default();
         KubeletFiles { installed, config, network_plugins, certificates, ..KubeletFiles::default() }

@@ -7,19 +7,18 @@ use super::InvalidCertificate;
 use crate::diagnosis::report::{Confidence, Severity};
 use crate::diagnosis::{HealthRun, offload};
 use crate::host::HostRoot;
-use crate::kubelet::{KubeletSettings, KubeletVersion, kubeadm_settings};
+use crate::kubelet::{KubeletSettings, KubeletVersion, stopped_settings};
 use crate::manifests::preflight::{
     self, CertificateUse, KubeletCertificates, RELEASES, StartFinding, StartSettings, TargetKubelet, Validity,
 };
 
-/// Returns the first error that keeps a kubelet with kubeadm's settings from starting; `None` if kubeadm has not set up a
-/// kubelet on this node. If the kubelet's release is not known, only an error counts that all known releases have.
+/// Returns the first error that keeps a kubelet that does not run from starting; `None` if its settings are not known. If the kubelet's release is not known, only an error counts that all known releases have.
 pub(in crate::diagnosis) async fn first_error<R>(run: HealthRun<'_, R>) -> Option<StartFinding> {
     let proc = run.inputs.proc.clone()?;
     let host = HostRoot::resolve(Some(&run.inputs.host_root));
     let release = run.inputs.kubelet.version;
     let now = run.inputs.clock.wall().nanos() / 1_000_000_000;
-    let work = move || first_error_of(&kubeadm_settings(&host)?, &host, &proc, release, now);
+    let work = move || first_error_of(&stopped_settings(&host)?.0, &host, &proc, release, now);
     offload::value(offload::FILES_TIME_LIMIT, work).await.flatten()
 }
 
