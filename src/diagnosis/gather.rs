@@ -18,7 +18,7 @@ use super::processes::{self, FirstSample};
 use super::words::seconds;
 use super::{
     AtEnd, HealthMode, HealthRun, Inputs, OnProbe, commands, disks, id_search, kernel_waits, left_over_shims,
-    limits, node_files, offload, overdue_processes, runtime_start, stacks,
+    limits, node_files, offload, overdue_processes, rules, runtime_start, stacks,
 };
 use crate::clock::Mono;
 use crate::cri::Runtime;
@@ -242,6 +242,9 @@ async fn follow_up<R: Runtime + 'static>(
         let outside = restored_container(run, evidence).await;
         evidence.names.learn_outside(&outside);
         evidence.runtime_start = runtime_start::read(run, evidence).await;
+    }
+    if rules::has_network_problem(evidence) {
+        evidence.cni_directory = runtime_start::cni_directory(run, evidence).await;
     }
     if kubelet_is_missed(evidence) {
         evidence.kubelet.start_error = start::first_error(run).await;

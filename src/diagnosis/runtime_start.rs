@@ -7,7 +7,7 @@ use super::{HealthRun, offload};
 use crate::clock::Wall;
 use crate::cri::Error;
 use crate::diagnosis::evidence::Evidence;
-use crate::host::{ContainerdConfig, HostRoot, InotifyUse, containerd_config_path};
+use crate::host::{self, ContainerdConfig, HostRoot, InotifyUse, containerd_config_path};
 
 /// What may keep the runtime from starting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +50,19 @@ pub(super) async fn read<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Runti
         }
     };
     offload::value(offload::FILES_TIME_LIMIT, work).await.unwrap_or_default()
+}
+
+/// Returns the directory in which the runtime looks for the configuration of network plugins, if its settings name one.
+pub(super) async fn cni_directory<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Option<String> {
+    let inputs = run.inputs;
+    if inputs.simulated_processes.is_some() || inputs.is_recorded() {
+        return None;
+    }
+    let sample = evidence.host.as_ref()?.first.clone();
+    let socket = inputs.socket.as_deref()?.to_str()?.to_owned();
+    let host = HostRoot::resolve(Some(&inputs.host_root));
+    let work = move || host::cni_directory(&sample, &socket, &host);
+    offload::value(offload::FILES_TIME_LIMIT, work).await.flatten()
 }
 
 /// Converts a duration to nanoseconds, as in [`Wall::nanos`].

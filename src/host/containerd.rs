@@ -129,6 +129,8 @@ pub struct ContainerdConfig {
     pub systemd_cgroup: Option<bool>,
     /// The directory of containerd's data, if a file sets it.
     pub root: Option<String>,
+    /// The directory with the configuration of the network plugins, if a file sets it.
+    pub cni_directory: Option<String>,
 }
 
 /// Returns the configuration file of the containerd that listens on `socket`: the file on the command line of its
@@ -187,6 +189,7 @@ impl ContainerdConfig {
             .or_else(|| settings.mirrors_with_config_path());
         self.systemd_cgroup = settings.systemd_cgroup();
         self.root = settings.root();
+        self.cni_directory = settings.cni_directory();
         Ok(())
     }
 }
@@ -307,6 +310,12 @@ impl<'a, 'i> LayeredConfig<'a, 'i> {
             value(document, &["root"])?.get_ref().as_str().filter(|root| !root.is_empty())
         });
         roots.next().map(str::to_owned)
+    }
+
+    /// Returns the directory with the configuration of the network plugins, if a file sets it.
+    fn cni_directory(&self) -> Option<String> {
+        let (_, directory) = self.last(&RUNTIME_TABLES, &["cni", "conf_dir"])?;
+        directory.get_ref().as_str().filter(|path| !path.is_empty()).map(str::to_owned)
     }
 
     /// Finds the CRI plugin in the list of disabled plugins, or a name in the list with which containerd does not start:

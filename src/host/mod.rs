@@ -4,6 +4,7 @@
 //! which the node is mounted at `/host`. This module writes nothing.
 
 mod arguments;
+mod cni;
 mod containerd;
 mod cri_name;
 pub mod disks;
@@ -16,6 +17,7 @@ pub mod proc;
 mod scalars;
 
 pub use arguments::{Arguments, parse_boolean, shell_words};
+pub use cni::{CNI_DIRECTORY, cni_directory};
 #[cfg(test)]
 pub use containerd::ContainerdPlace;
 pub use containerd::{ContainerdConfig, ContainerdFault, containerd_config_path};

@@ -9,6 +9,7 @@ use crate::cmd::render::words::took;
 use crate::pleg::stream::EventSubject;
 use crate::pleg::{PlegState, PodRef};
 use crate::report::duration::elapsed;
+use crate::report::escape::shell_word;
 
 /// Returns the text about a row, or about the verdict if no row is selected.
 pub fn lines(model: &Model, row: Option<&RowId>, now: Mono) -> Vec<String> {
@@ -94,21 +95,15 @@ fn commands(rpc: &str, id: Option<&str>, pod: Option<&PodRef>, lines: &mut Vec<S
     lines.push("to look further".to_owned());
     if let Some(id) = id {
         let verb = if rpc == "PodSandboxStatus" { "inspectp" } else { "inspect" };
-        lines.push(format!("  crictl --timeout 20s {verb} {}", quoted(id)));
+        lines.push(format!("  crictl --timeout 20s {verb} {}", shell_word(id)));
     }
     if let Some(pod) = pod.filter(|pod| !pod.name.is_empty()) {
-        lines.push(format!("  kubectl -n {} describe pod {}", quoted(&pod.namespace), quoted(&pod.name)));
+        lines.push(format!(
+            "  kubectl -n {} describe pod {}",
+            shell_word(&pod.namespace),
+            shell_word(&pod.name)
+        ));
     }
     lines.push("  plegctl health".to_owned());
     lines.push("  plegctl stacks".to_owned());
-}
-
-/// Quotes a word for a shell, if it is not a plain name.
-fn quoted(word: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-._".contains(character);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }

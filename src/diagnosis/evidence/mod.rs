@@ -57,6 +57,9 @@ pub struct Evidence {
     pub runtime: RuntimeEvidence,
     /// Why the runtime may not have started as it should.
     pub runtime_start: RuntimeStart,
+    /// The runtime's directory for the configuration of network plugins, if the network has a problem and the runtime's
+    /// settings name one.
+    pub cni_directory: Option<String>,
     /// The names of pods and containers by id.
     pub names: IdNames,
     /// The node's processes and kernel statistics.

@@ -33,6 +33,7 @@ pub use catalogue::{CATALOGUE, row};
 pub use kubelet::disagreements;
 #[cfg(feature = "cli")]
 pub use size::judge_size;
+pub(in crate::diagnosis) use state::has_network_problem;
 
 use super::evidence::Evidence;
 use super::evidence::container_parts::still_blocked;

@@ -13,6 +13,8 @@ use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
+use crate::host::CNI_DIRECTORY;
+use crate::report::escape::shell_word;
 use crate::report::plural;
 
 fn condition_text(condition: &RuntimeCondition) -> String {
@@ -59,6 +61,18 @@ pub(super) fn not_ready(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
+/// Returns the condition of Status which says that the network is not ready.
+fn network_not_ready(evidence: &Evidence) -> Option<&RuntimeCondition> {
+    status_answer(evidence)?.condition("NetworkReady").filter(|ready| !ready.holds)
+}
+
+/// Whether anything shows a problem of the network, so that D16 applies.
+pub(in crate::diagnosis) fn has_network_problem(evidence: &Evidence) -> bool {
+    network_not_ready(evidence).is_some()
+        || !overdue_plugins(evidence).is_empty()
+        || evidence.journal.as_ref().is_some_and(|journal| journal.network_failures > 0)
+}
+
 /// Applies D16. The network makes the node `NotReady`, but does not affect PLEG.
 pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
@@ -66,9 +80,7 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     let mut confidence = Confidence::Possible;
     let mut title = "a network plugin is slow".to_owned();
     let mut about = None;
-    let not_ready = status_answer(evidence)
-        .and_then(|status| status.condition("NetworkReady"))
-        .filter(|ready| !ready.holds);
+    let not_ready = network_not_ready(evidence);
     if let Some(condition) = not_ready {
         confidence = Confidence::Certain;
         title = String::from("the network is not ready");
@@ -104,7 +116,8 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     }
     found.evidence = signs;
     found.add_evidence("pods cannot start or stop because of this; it does not block PLEG");
-    found.add_step("check that the network plugin's DaemonSet runs on this node: ls /etc/cni/net.d");
+    let directory = shell_word(evidence.cni_directory.as_deref().unwrap_or(CNI_DIRECTORY));
+    found.add_step(format!("check that the network plugin's DaemonSet runs on this node: ls {directory}"));
     Some(found)
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use super::node::{FakeNode, FakeProcess, at_socket, crio, find, with_lost_exits};
-use super::scripted::{Behaviour, Scripted, container_id, sandbox_id};
+use super::scripted::{Behaviour, Scripted, condition, container_id, sandbox_id};
 use crate::cri::{ContainerState, Rpc};
 use crate::diagnosis::proc::Ownership;
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId};
@@ -37,6 +37,20 @@ async fn d33_includes_the_slow_sandbox_calls_of_pods_with_lost_exits() {
     assert!(find(&report, RuleId::D05).is_none(), "{report:#?}");
     let remove = format!("remove it (changes state): crictl --timeout 60s rm {}", &container_id(1)[..12]);
     assert!(primary.next.contains(&remove), "{primary:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_step_about_the_network_names_the_directory_that_the_runtime_uses() {
+    let not_ready = || {
+        let mut script = Scripted::with_pods(3);
+        script.conditions = vec![condition("RuntimeReady", true), condition("NetworkReady", false)];
+        script.under_crio()
+    };
+    let node = crio("network-directory");
+    let step = |report: &HealthReport| find(report, RuleId::D16).unwrap().next[0].clone();
+    assert!(step(&diagnosed(&node, not_ready()).await).ends_with(": ls /etc/cni/net.d"));
+    node.file("etc/crio/crio.conf.d/10-net.conf", "[crio.network]\nnetwork_dir = \"/etc/my cni\"\n");
+    assert!(step(&diagnosed(&node, not_ready()).await).ends_with(": ls '/etc/my cni'"));
 }
 
 #[tokio::test(start_paused = true)]
