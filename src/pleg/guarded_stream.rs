@@ -92,6 +92,8 @@ pub struct GuardedStream {
     settings: StreamSettings,
     evented: EventedPleg,
     open: Option<OpenStream>,
+    /// Whether a stream was open before.
+    was_open: bool,
     /// Whether a relist of all pods is required before the stream is opened again.
     needs_relist: bool,
     /// The number of guards in a row that ended at once.
@@ -163,6 +165,7 @@ impl GuardedStream {
             settings,
             evented,
             open: None,
+            was_open: false,
             needs_relist: false,
             failed_guards: 0,
             ended: 0,
@@ -232,7 +235,7 @@ impl GuardedStream {
             match self.evented.next(&*self.clock) {
                 NextStreamAction::Connect(_) => match self.open().await? {
                     Ok(open) => {
-                        self.open = Some(open);
+                        (self.open, self.was_open) = (Some(open), true);
                         observer.stream(self.evented.on_stream_opened(&*self.clock));
                     }
                     Err(why) => self.stream_ended(Some(&why), observer),
@@ -384,9 +387,15 @@ impl GuardedStream {
     }
 
     /// Postpones the next attempt, because this process could not get the resources for a stream.
-    pub fn postpone(&mut self) {
+    pub fn postpone(&mut self, why: &str, observer: &dyn StreamObserver) {
         self.failed_guards = 0;
         self.pause(MAX_PAUSE);
+        observer.stream(self.evented.on_stream_released(why, &*self.clock));
+    }
+
+    /// Whether a stream was open before.
+    pub const fn was_open(&self) -> bool {
+        self.was_open
     }
 
     /// Whether the stream is open.
@@ -558,7 +567,7 @@ mod tests {
         let (_simulator, mut guarded_stream) = guarded_stream(&clock);
         guarded_stream.failed_guards = MAX_FAILED_GUARDS;
         assert!(guarded_stream.open_if_due(&NoObserver).await.is_err());
-        guarded_stream.postpone();
+        guarded_stream.postpone("no threads", &NoObserver);
         guarded_stream.open_if_due(&NoObserver).await.unwrap();
         assert!(!guarded_stream.is_open(), "the pause is not over");
         clock.advance(MAX_PAUSE);

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::plegctl::{Invocation, Output, copy_program};
+use plegctl::cri::Rpc;
+
+use crate::support::plegctl::{Invocation, Output, Running, copy_program};
 use crate::support::raw_server::RawServer;
 use crate::support::socket::TempDir;
+use crate::support::{FakeRuntime, Node};
 
 /// A user without processes. The process limit does not apply to root, so under root the program runs as this user.
 const NOBODY: &str = "61234";
@@ -21,14 +24,14 @@ struct RestrictedUser {
 }
 
 impl RestrictedUser {
-    fn new(runtime: &RawServer) -> Self {
+    fn new(socket: &Path) -> Self {
         let folder = TempDir::new();
         let program = folder.path().join("plegctl");
         copy_program(env!("CARGO_BIN_EXE_plegctl"), &program);
-        for (path, mode) in [(folder.path(), 0o755), (&program, 0o755), (&runtime.socket(), 0o777)] {
+        for (path, mode) in [(folder.path(), 0o755), (&program, 0o755), (socket, 0o777)] {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         }
-        let socket_folder = runtime.socket().parent().map(Path::to_path_buf).unwrap();
+        let socket_folder = socket.parent().unwrap();
         fs::set_permissions(socket_folder, fs::Permissions::from_mode(0o755)).unwrap();
         let as_root =
             fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
@@ -50,23 +53,31 @@ impl RestrictedUser {
 
     /// Runs the program with this process limit, which includes the program's own process and counts threads too.
     fn with_at_most(&self, most: usize, arguments: &[&str]) -> Output {
-        let user = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".to_owned()];
-        let mut words: Vec<&str> = Vec::new();
-        if self.as_root {
-            words.push("setpriv");
-            words.extend(user.iter().map(String::as_str));
-        }
         let limit = format!("--nproc={most}:{most}");
-        words.extend(["prlimit", &limit, self.program.to_str().unwrap()]);
-        words.extend(arguments);
-        Invocation::program(words[0], &words[1..]).run()
+        self.invocation(&[&["prlimit", &limit, self.program()], arguments].concat()).run()
+    }
+
+    fn program(&self) -> &str {
+        self.program.to_str().unwrap()
+    }
+
+    /// Creates an invocation of another program as this user.
+    fn invocation(&self, words: &[&str]) -> Invocation {
+        let user = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".to_owned()];
+        let mut all: Vec<&str> = Vec::new();
+        if self.as_root {
+            all.push("setpriv");
+            all.extend(user.iter().map(String::as_str));
+        }
+        all.extend(words);
+        Invocation::program(all[0], &all[1..])
     }
 }
 
 #[test]
 fn health_without_threads_gives_a_verdict_and_names_the_exhausted_limit() {
     let runtime = RawServer::start(|_| None);
-    let place = RestrictedUser::new(&runtime);
+    let place = RestrictedUser::new(&runtime.socket());
     let output = place.without_threads(&["health", "-o", "json", "-r", &runtime.endpoint()]);
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
     assert_eq!(output.code, Some(0), "{output}");
@@ -81,7 +92,7 @@ fn health_without_threads_gives_a_verdict_and_names_the_exhausted_limit() {
 #[test]
 fn watch_and_lint_work_without_threads() {
     let runtime = RawServer::start(|_| None);
-    let place = RestrictedUser::new(&runtime);
+    let place = RestrictedUser::new(&runtime.socket());
     let watch = place.without_threads(&["watch", "--count", "2", "-o", "jsonl", "-r", &runtime.endpoint()]);
     assert_eq!(watch.code, Some(0), "{watch}");
     assert_eq!(watch.stdout.matches("\"kind\":\"Relist\"").count(), 2, "{watch}");
@@ -98,11 +109,41 @@ fn watch_and_lint_work_without_threads() {
     assert!(evented.stderr.contains("cannot start the guard of the event stream"), "{evented}");
 }
 
+#[test]
+fn watch_that_cannot_start_a_guard_again_continues_with_relists_and_ends_with_its_summary() {
+    let fake = FakeRuntime::start(Node::default());
+    let place = RestrictedUser::new(&fake.socket());
+    let endpoint = fake.endpoint();
+    let how = ["watch", "--mode", "evented", "--period", "10ms", "-o", "jsonl", "-r", &endpoint];
+    let mut running = place.invocation(&[&[place.program()], &how[..]].concat()).spawn();
+    let next_stream = |running: &mut Running| loop {
+        let record: Value = serde_json::from_str(&running.line().expect("the watch has ended")).unwrap();
+        if record["kind"] == "Stream" {
+            return format!("{} {}", record["state"], record["error"]);
+        }
+    };
+    assert!(next_stream(&mut running).starts_with("\"connected\""));
+    let pid = running.pid().to_string();
+    let limited = place.invocation(&["prlimit", "--pid", &pid, "--nproc=1:1"]).run();
+    assert_eq!(limited.code, Some(0), "{limited}");
+    running.kill_guard();
+    assert!(next_stream(&mut running).contains("its guard process is gone"));
+    let closed = next_stream(&mut running);
+    assert!(closed.contains("cannot start the guard of the event stream"), "{closed}");
+    let lists = fake.calls_of(Rpc::ListPodSandbox).len();
+    fake.wait_for(Rpc::ListPodSandbox, lists + 2);
+    running.signal("INT");
+    let output = running.wait();
+    assert_eq!(output.code, Some(0), "{output}");
+    let summary: Value = serde_json::from_str(output.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((&summary["kind"], &summary["stream"]["failures"]), (&"WatchSummary".into(), &0.into()));
+}
+
 /// tokio panics if it cannot start a thread, so plegctl must check this before it uses tokio.
 #[test]
 fn commands_that_need_a_thread_report_that_none_can_be_started() {
     let runtime = RawServer::start(|_| None);
-    let place = RestrictedUser::new(&runtime);
+    let place = RestrictedUser::new(&runtime.socket());
     let endpoint = runtime.endpoint();
     let kubeconfig = place.file(
         "kubeconfig",

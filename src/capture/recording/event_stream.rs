@@ -50,7 +50,7 @@ impl RecorderStream {
         let availability = &self.availability;
         if let Err(why) = guarded.open_if_due(availability).await {
             // The process may have run out of threads or file descriptors, so a later attempt may succeed.
-            guarded.postpone();
+            guarded.postpone(&why.to_string(), availability);
             if !availability.reported_unavailable.replace(true) {
                 host.notify(RecordingNotice::StreamUnavailable(why));
             }

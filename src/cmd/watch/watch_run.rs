@@ -379,7 +379,16 @@ impl<'a> WatchRun<'a> {
     /// Opens the event stream again if its pause is over. If it has failed too often, continues with relists only.
     async fn open_stream_if_due(&mut self) -> Result<(), Error> {
         let Some(guarded_stream) = &mut self.guarded_stream else { return Ok(()) };
-        let fell_back = guarded_stream.open_if_due(&self.state.reporter).await.map_err(Error::Guard)?;
+        let reporter = &self.state.reporter;
+        let fell_back = match guarded_stream.open_if_due(reporter).await.map_err(Error::Guard) {
+            Ok(fell_back) => fell_back,
+            // The process may have reached a limit since the last stream, so a later attempt may succeed.
+            Err(why) if guarded_stream.was_open() => {
+                guarded_stream.postpone(&format!("{why}; next attempt in half a minute"), reporter);
+                false
+            }
+            Err(why) => return Err(why),
+        };
         if fell_back && self.state.arguments.mode == WatchMode::Evented && !guarded_stream.is_hint() {
             self.timer.restart(PlegTiming::GENERIC, self.state.context.clock.mono());
             self.state.threshold.set(self.timer.timing().threshold);
