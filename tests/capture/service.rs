@@ -217,6 +217,10 @@ fn list_over_the_kubelets_limit_is_an_incident_with_the_verdict_of_health() {
     let mut running = Invocation::new(&how).spawn();
     until(&mut running, "incident 1:");
     until(&mut running, "UNHEALTHY: ");
+    // The writer publishes an incident when it has written it.
+    while document(&address, "/incidents?since=24h")["incidents"][0]["verdict"] != "unhealthy" {
+        std::thread::yield_now();
+    }
     let verdict = document(&address, "/verdict");
     assert_eq!(
         (&verdict["verdict"], &verdict["primary"]["id"]),
