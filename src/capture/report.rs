@@ -509,7 +509,6 @@ fn replace_minutes(report: &mut Value) {
         Value::Object(fields) => {
             if let Some(minutes) = fields.remove("minutes").and_then(|minutes| minutes.as_u64()) {
                 fields.insert("waitedSeconds".to_owned(), minutes.saturating_mul(60).into());
-                fields.insert("waitedAtLeast".to_owned(), true.into());
             }
             fields.values_mut().for_each(replace_minutes);
         }
@@ -526,8 +525,7 @@ mod tests {
         let mut report =
             serde_json::json!({"primary": {"minutes": 3}, "groups": [{"minutes": 1}, {"count": 2}]});
         replace_minutes(&mut report);
-        let expected = serde_json::json!({"primary": {"waitedSeconds": 180, "waitedAtLeast": true},
-            "groups": [{"waitedSeconds": 60, "waitedAtLeast": true}, {"count": 2}]});
+        let expected = serde_json::json!({"primary": {"waitedSeconds": 180}, "groups": [{"waitedSeconds": 60}, {"count": 2}]});
         assert_eq!(report, expected);
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! $ plegctl stacks /tmp/containerd.812.stacks.log
-//! 9 calls (6 ListContainers) wait for shop/db-0's status lock, held by an UpdateContainerResources that waits 3 min
+//! 9 calls (6 ListContainers) wait for shop/db-0's status lock, held by an UpdateContainerResources that waits about 3 min
 //! for its shim (pid 977, stopped) (ST01, certain)
 //! ```
 //!
@@ -37,11 +37,12 @@ use crate::report::load::{self, LARGEST_SETTING};
 use crate::report::{document, fits_in_memory};
 use crate::stacks::Daemon;
 use crate::stacks::judge::{BETWEEN_DUMPS, DumpSource, KnownHangs, judge, rebuild_summary};
+use crate::stacks::live::{self, NodeView};
+use crate::stacks::own;
 use crate::stacks::read::{Bounds, read};
 use crate::stacks::report::{PastDump, StackReport};
 use crate::stacks::signatures::{Signature, signatures};
 use crate::stacks::sources::{self, DumpLocation, NodeSource, NodeSources};
-use crate::stacks::{live, own};
 
 /// The time limit for a kubelet's goroutine dump.
 const URL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -88,6 +89,14 @@ pub struct StacksArgs {
     output: Output,
 }
 
+impl StacksArgs {
+    /// Returns the node whose processes may be read; `None` if the user forbids it or named another node.
+    fn node(&self, proc: &Path) -> Option<NodeView> {
+        let node = NodeView { user_says_same_node: self.live, ..NodeView::at(proc) };
+        (!self.no_live && !self.remote.is_given()).then_some(node)
+    }
+}
+
 /// Runs the command.
 pub fn run(arguments: &StacksArgs, context: &Context) -> Result<Exit, Error> {
     // Everything that waits is inside one event loop, because a timer can only be created there.
@@ -116,7 +125,7 @@ async fn report(
     pause: impl AsyncFn(Duration),
 ) -> Result<StackReport, Error> {
     let known = all_signatures(arguments.signatures.as_deref())?;
-    let mut taken = TakenDumps::default();
+    let mut taken = TakenDumps { node: arguments.node(proc), ..TakenDumps::default() };
     let remote = arguments.remote.connect(context)?;
     if let Some(node) = &remote {
         if arguments.recorder_token.token_file.is_some() {
@@ -140,7 +149,7 @@ async fn report(
             answer => answer?,
         }
     }
-    let first = judge_dumps(arguments, &taken, &known, proc);
+    let first = judge_dumps(arguments, &taken, &known);
     if arguments.once || taken.repeatable.is_empty() || !first.second_dump_may_help() {
         return Ok(first);
     }
@@ -152,13 +161,24 @@ async fn report(
             context.note(0, &format!("note: no second dump: {why}"));
         }
     }
-    Ok(judge_dumps(arguments, &taken, &known, proc))
+    Ok(judge_dumps(arguments, &taken, &known))
 }
 
-fn judge_dumps(arguments: &StacksArgs, taken: &TakenDumps, known: &[Signature], proc: &Path) -> StackReport {
+/// Judges the dumps, and names the pods and containers if the processes of the dumps run on this node.
+fn judge_dumps(arguments: &StacksArgs, taken: &TakenDumps, known: &[Signature]) -> StackReport {
     let mut report = judge(&taken.dumps, known, &KnownHangs::default());
     report.limits.extend(taken.cuts.iter().cloned());
-    add_names(arguments, &taken.dumps, &mut report, proc);
+    match &taken.node {
+        Some(node) => {
+            let unnamed = live::add_names(&mut report, &taken.dumps, node);
+            report.limits.extend(unnamed);
+            rebuild_summary(&mut report);
+        }
+        None => {
+            let why = if arguments.no_live { "--no-live" } else { "the process runs on another node" };
+            report.limits.push(format!("no names are read: {why}"));
+        }
+    }
     report
 }
 
@@ -196,11 +216,12 @@ impl DumpOrigin {
         Self { pid, taken_at: Some(context.clock.wall().to_string()), is_requested_here: true, past: None }
     }
 
-    /// Returns the origin of the dump in a file that the user named, which may be a copy from another node.
+    /// Returns the origin of the dump in a file that the user named, which may be a copy from another node. The process
+    /// is used only if the dump shows its present state.
     fn of_named_file(path: &Path, written: Wall, now: Wall, proc: &Path) -> Self {
-        let age = now.duration_since(written);
-        let writer = sources::pid_in_name(path).filter(|pid| sources::has_run_for(age, *pid, proc));
-        Self { pid: writer, taken_at: Some(written.to_string()), ..Self::default() }
+        let writer = sources::pid_in_name(path);
+        let pid = writer.filter(|_| PastDump::of(now.duration_since(written), writer, proc).is_none());
+        Self { pid, taken_at: Some(written.to_string()), ..Self::default() }
     }
 
     /// Returns the origin of the dump in a file that plegctl found on this node.
@@ -223,6 +244,8 @@ enum RepeatableDump {
 /// The dumps that were taken so far.
 #[derive(Default)]
 struct TakenDumps {
+    /// The node of the dumps' processes, if plegctl may read these processes.
+    node: Option<NodeView>,
     dumps: Vec<DumpSource>,
     /// Notes about dumps that were too long.
     cuts: Vec<String>,
@@ -231,6 +254,14 @@ struct TakenDumps {
 }
 
 impl TakenDumps {
+    /// Adds dumps, with what the processes show that wrote them.
+    fn add(&mut self, mut found: Vec<DumpSource>) {
+        if let Some(node) = &self.node {
+            found.iter_mut().for_each(|dump| live::add_child_ages(dump, node));
+        }
+        self.dumps.extend(found);
+    }
+
     /// Takes the dumps of a source on the command line.
     async fn take_named(&mut self, source: &str, context: &Context, proc: &Path) -> Result<(), Error> {
         let found = match DumpLocation::parse(source) {
@@ -247,7 +278,7 @@ impl TakenDumps {
             }
             DumpLocation::Url(url) => return self.take_repeatable(RepeatableDump::Url(url), context).await,
         };
-        self.dumps.extend(found);
+        self.add(found);
         Ok(())
     }
 
@@ -278,7 +309,7 @@ impl TakenDumps {
             }
         };
         let found = dumps(&name, body.as_slice(), &DumpOrigin::now(pid, context), &mut self.cuts)?;
-        self.dumps.extend(found);
+        self.add(found);
         Ok(())
     }
 
@@ -301,7 +332,7 @@ impl TakenDumps {
                     let opened = sources::open_dump_file(&path).map(|file| (file.metadata(), file));
                     let origin =
                         |written| DumpOrigin::of_found_file(&path, written, context.clock.wall(), proc);
-                    read_file(&path, opened, origin, &mut self.cuts).map(|found| self.dumps.extend(found))
+                    read_file(&path, opened, origin, &mut self.cuts).map(|found| self.add(found))
                 }
             };
             if let Err(why) = answer {
@@ -408,19 +439,6 @@ async fn recorded_dump(
     let source = format!("the recorder {pod} of {} judged this dump at {time}", node.name);
     let past = PastDump::by_age(context.clock.wall().duration_since(time));
     Ok(Some(stacks.into_report(source, past)))
-}
-
-/// Names the pods and containers in the report, if the processes of the dumps run on this node.
-fn add_names(arguments: &StacksArgs, dumps: &[DumpSource], report: &mut StackReport, proc: &Path) {
-    if arguments.no_live || arguments.remote.is_given() {
-        let why = if arguments.no_live { "--no-live" } else { "the process runs on another node" };
-        report.limits.push(format!("no names are read: {why}"));
-        return;
-    }
-    let node = live::NodeView { user_says_same_node: arguments.live, ..live::NodeView::at(proc) };
-    let unnamed = live::add_names(report, dumps, &node);
-    report.limits.extend(unnamed);
-    rebuild_summary(report);
 }
 
 #[cfg(test)]
@@ -636,14 +654,15 @@ mod tests {
     }
 
     #[test]
-    fn names_for_a_named_dump_file_are_not_read_from_a_younger_process() {
+    fn a_named_dump_file_is_judged_without_a_process_that_has_changed_since() {
         let mut root = Root::new("younger");
-        root.leave_dump("containerd.812.stacks.log", "c2-lock.t200.usr1.gz", Duration::from_secs(50));
         let path = root.0.join("tmp/containerd.812.stacks.log").display().to_string();
-        for (ran, expected) in [(Duration::from_secs(3600), Some(812)), (Duration::from_secs(25), None)] {
-            root.add_process(812, "containerd", ran);
+        let seconds = Duration::from_secs;
+        for (age, ran, expected) in [(50, 3600, Some(812)), (50, 25, None), (70, 3600, None)] {
+            root.leave_dump("containerd.812.stacks.log", "c2-lock.t200.usr1.gz", seconds(age));
+            root.add_process(812, "containerd", seconds(ran));
             let (report, _) = root.report(&[&path]);
-            assert_eq!((report.dumps[0].pid, report.has_problem()), (expected, true), "{ran:?}");
+            assert_eq!((report.dumps[0].pid, report.has_problem()), (expected, true), "{age} {ran}");
         }
     }
 

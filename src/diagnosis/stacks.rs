@@ -2,7 +2,7 @@
 //! only while a call has no answer or if the user wants a bundle (`--bundle`: an archive with everything that the report is
 //! based on). Unless the user names a source, it uses one that needs no signal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::host::{self, HostRoot};
 use crate::report::duration::elapsed;
 use crate::report::load::{LARGEST_REPORT, load};
 use crate::stacks::judge::{DumpSource, KnownHangs, judge, rebuild_summary};
-use crate::stacks::live;
+use crate::stacks::live::{self, NodeView};
 use crate::stacks::read::{Bounds, read};
 use crate::stacks::report::{Finding, PastDump, StackReport};
 use crate::stacks::signatures::signatures;
@@ -93,14 +93,17 @@ pub(super) async fn judge_dump<R>(run: HealthRun<'_, R>, evidence: &Evidence) ->
     }
 }
 
-/// Returns the names of the silent calls.
-fn silent_calls(evidence: &Evidence) -> BTreeSet<String> {
+/// Returns the names of the silent calls, each with the longest silence.
+fn silent_calls(evidence: &Evidence) -> BTreeMap<String, Duration> {
     let runtime = &evidence.runtime;
-    let lists = [runtime.sandboxes.silent(), runtime.containers.silent()];
-    let lists = lists.into_iter().flatten().map(|(rpc, _)| rpc);
-    let status_calls =
-        runtime.status_calls.iter().filter(|record| record.is_silent()).map(|record| record.rpc);
-    lists.chain(status_calls).map(|rpc| rpc.name().to_owned()).collect()
+    let lists = [runtime.sandboxes.silent(), runtime.containers.silent()].into_iter().flatten();
+    let status_calls = runtime.status_calls.iter().filter(|record| record.is_silent());
+    let mut silent = BTreeMap::new();
+    for (rpc, waited) in lists.chain(status_calls.map(|record| (record.rpc, record.duration))) {
+        let longest: &mut Duration = silent.entry(rpc.name().to_owned()).or_default();
+        *longest = waited.max(*longest);
+    }
+    silent
 }
 
 /// Fetches and judges the dump, and adds the names of pods to the report. `runtime` is the daemon's process and, for
@@ -108,7 +111,7 @@ fn silent_calls(evidence: &Evidence) -> BTreeSet<String> {
 async fn report<R>(
     inputs: &Inputs<R>,
     runtime: (Option<u32>, Option<PathBuf>),
-    hanging: BTreeSet<String>,
+    hanging: BTreeMap<String, Duration>,
     listed: BTreeSet<String>,
 ) -> Result<(StackReport, Option<InputFile>), String> {
     let proc = inputs.proc.clone();
@@ -129,14 +132,15 @@ async fn report<R>(
             is_requested_here: pid.is_some(),
             ..DumpSource::default()
         };
-        let dumps: Vec<DumpSource> = reading.dumps.into_iter().map(source).collect();
+        let mut dumps: Vec<DumpSource> = reading.dumps.into_iter().map(source).collect();
+        let node = proc.filter(|_| pid.is_some());
+        let node = node.map(|proc| NodeView { proc, user_says_same_node: false, listed });
+        if let Some(node) = &node {
+            dumps.iter_mut().for_each(|dump| live::add_child_ages(dump, node));
+        }
         let mut report = judge(&dumps, &signatures(), &KnownHangs { hanging });
-        if let Some(proc) = proc.filter(|_| pid.is_some()) {
-            live::add_names(
-                &mut report,
-                &dumps,
-                &live::NodeView { proc, user_says_same_node: false, listed },
-            );
+        if let Some(node) = &node {
+            live::add_names(&mut report, &dumps, node);
             rebuild_summary(&mut report);
         }
         Ok((report, dump))

@@ -3,6 +3,7 @@
 //! `read` creates them; `wait`, `holders` and `judge` examine them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::report::word_enum;
 
@@ -54,8 +55,10 @@ pub struct Goroutine {
     pub count: u64,
     /// The state in the Go runtime's words: `select`, `sync.Mutex.Lock`. Empty in a profile.
     pub state: Name,
-    /// The whole minutes that the goroutine has waited at least; the Go runtime writes them from one minute on.
+    /// The age of the wait as the Go runtime writes it, in whole minutes: an estimate, see `wait_time`.
     pub minutes: Option<u32>,
+    /// The age of the child process for which the goroutine waits, if that process is known.
+    pub child_age: Option<Duration>,
     /// Whether the goroutine is bound to one operating system thread.
     pub locked_to_thread: bool,
     /// The profiler labels that the program set, as keys and values.

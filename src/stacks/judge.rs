@@ -21,6 +21,7 @@ use super::signatures::{
     ISSUE_THREADS, LOCK, Pattern, Signature, TWO_DUMPS, is_normal, normal_patterns, unexplained_lock,
 };
 use super::wait::{self, ExternalWait, LockKind};
+use super::wait_time::WaitTime;
 use super::words;
 use crate::report::plural;
 use crate::report::{Confidence, Seconds, Severity};
@@ -45,8 +46,8 @@ pub struct DumpSource {
 /// What the caller knows about hanging calls from measurements.
 #[derive(Debug, Default)]
 pub struct KnownHangs {
-    /// Calls that were measured to hang while the dump was taken.
-    pub hanging: BTreeSet<String>,
+    /// Calls that were measured to hang while the dump was taken, each with the time since it was made.
+    pub hanging: BTreeMap<String, Duration>,
 }
 
 /// The list calls that PLEG needs.
@@ -100,7 +101,7 @@ pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &Kno
         let stuck = match (earlier.and_then(|other| sources.get(other)), gap) {
             (Some(before), Some(DumpGap::Enough)) => Some(Stuck {
                 goroutines: stuck_goroutines(&before.dump, &source.dump),
-                for_at_least: time_between(before, source).unwrap_or(BETWEEN_DUMPS),
+                time_between: time_between(before, source),
             }),
             _ => None,
         };
@@ -307,8 +308,8 @@ fn time_between(earlier: &DumpSource, later: &DumpSource) -> Option<Duration> {
 struct Stuck {
     /// The goroutines as indexes in the later dump.
     goroutines: BTreeSet<usize>,
-    /// The time for which they have waited at least, which is the time between the dumps.
-    for_at_least: Duration,
+    /// The time between the dumps, if both have a timestamp.
+    time_between: Option<Duration>,
 }
 
 /// Returns the goroutines that are at the same place in both dumps, as indexes in the later dump: same id, same
@@ -490,9 +491,9 @@ impl<'a> Judge<'a> {
         self.roles.iter().enumerate().filter(|(_, own)| **own == role).map(|(at, _)| at).collect()
     }
 
-    /// Returns the whole minutes that a goroutine has waited at least: its own age, or the age of a goroutine that it
-    /// started and waits for. A goroutine in a system call has no age before the next garbage collection, but the
-    /// goroutine that it started may have one.
+    /// Returns the whole minutes that Go prints for a goroutine, or for a goroutine that it started and waits for. A
+    /// goroutine in a system call has no age before the next garbage collection, but the goroutine that it started may
+    /// have one.
     fn minutes(&self, at: usize) -> Option<u32> {
         let goroutine = self.goroutine(at)?;
         let innermost = goroutine.frames.get(wait::innermost_frame(goroutine)).map(|frame| &*frame.function);
@@ -510,17 +511,51 @@ impl<'a> Judge<'a> {
         ages_of_started.chain(goroutine.minutes).max()
     }
 
-    /// Returns the time that a goroutine has waited at least, by its age and by an earlier dump.
-    fn waited(&self, at: usize) -> Duration {
-        let by_age = Duration::from_secs(u64::from(self.minutes(at).unwrap_or(0)) * 60);
+    /// Returns how long a goroutine has waited, by its age, by an earlier dump and by its child process.
+    fn waited(&self, at: usize) -> WaitTime {
         let in_both = self.stuck.as_ref().filter(|stuck| stuck.goroutines.contains(&at));
-        by_age.max(in_both.map_or(Duration::ZERO, |stuck| stuck.for_at_least))
+        let child_age = self.goroutine(at).and_then(|goroutine| goroutine.child_age);
+        WaitTime::of(self.minutes(at), in_both.and_then(|stuck| stuck.time_between), child_age)
+    }
+
+    /// Returns how long the goroutines of a finding have waited. The roots wait for the cause, so their estimate counts
+    /// if there is one. A call of the finding that was measured to hang `on_the_wire` makes the estimate longer; the child
+    /// processes of the roots limit it. `counts` selects goroutines.
+    fn waited_together(
+        &self,
+        roots: &[usize],
+        waiters: &BTreeSet<usize>,
+        on_the_wire: Option<Duration>,
+        counts: impl Fn(&usize) -> bool,
+    ) -> WaitTime {
+        let longest = |goroutines: &mut dyn Iterator<Item = &usize>| {
+            goroutines.filter(|at| counts(at)).map(|at| self.waited(*at)).fold(
+                WaitTime::default(),
+                |one, other| WaitTime {
+                    about: one.about.max(other.about),
+                    at_least: one.at_least.max(other.at_least),
+                },
+            )
+        };
+        let (of_roots, of_waiters) = (longest(&mut roots.iter()), longest(&mut waiters.iter()));
+        let about = of_roots.about.or(of_waiters.about).max(on_the_wire);
+        let at_least = of_roots.at_least.max(of_waiters.at_least);
+        WaitTime { about, at_least }.for_child(self.oldest_child(roots))
+    }
+
+    /// Returns the age of the oldest child process for which the roots wait, if the child of each root is known.
+    fn oldest_child(&self, roots: &[usize]) -> Option<Duration> {
+        let ages = roots.iter().map(|at| self.goroutine(*at)?.child_age);
+        ages.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
     /// Returns whether a goroutine of CRI-O waits too long for conmon or for a container to end.
     fn is_overdue(&self, at: usize) -> bool {
         let wait = self.goroutine(at).and_then(conmon::ConmonWait::of);
-        wait.is_some_and(|wait| wait.is_overdue(self.waited(at)))
+        // Two dumps without a timestamp are assumed to be far enough apart.
+        let in_both = self.stuck.as_ref().is_some_and(|stuck| stuck.goroutines.contains(&at));
+        let waited = self.waited(at).at_least.max(if in_both { BETWEEN_DUMPS } else { Duration::ZERO });
+        wait.is_some_and(|wait| wait.is_overdue(waited))
     }
 
     /// Returns the largest number of roots that wait for the exit of the same container.
@@ -641,7 +676,7 @@ impl<'a> Judge<'a> {
         }
         roots.sort_by_key(|root| {
             let weight = weight_of_holder.get(root);
-            (Reverse(weight), Reverse(self.is_overdue(*root)), Reverse(self.minutes(*root)))
+            (Reverse(weight), Reverse(self.is_overdue(*root)), Reverse(self.waited(*root)))
         });
         let mut waiters: BTreeSet<usize> =
             explained.iter().flat_map(|contention| contention.waiters.iter().copied()).collect();
@@ -691,7 +726,7 @@ impl<'a> Judge<'a> {
         let first_root = roots.first().and_then(|root| self.goroutine(*root));
         let root_call = roots.first().and_then(|root| self.call(*root));
         let assessment = self.assess(signature, roots, waiters, by_address, &rpcs, known_hangs);
-        let (confidence, minutes) = (assessment.confidence, assessment.minutes);
+        let (confidence, time) = (assessment.confidence, assessment.waited);
         let waiting: u64 = waiters.iter().map(|at| self.count(*at)).sum();
         let target = self.target(signature, roots, root_call);
         let full_severity = match signature.severity {
@@ -724,6 +759,7 @@ impl<'a> Judge<'a> {
             full_severity: Some(full_severity),
             by_address,
             compared,
+            is_proven: assessment.is_proven,
             past: self.past,
             recorded: None,
         };
@@ -734,8 +770,8 @@ impl<'a> Judge<'a> {
             confidence,
             rpcs,
             waiters: waiting,
-            waited_seconds: minutes.map(waited),
-            waited_at_least: minutes.is_some(),
+            waited_seconds: time.about.map(Seconds::from),
+            waited_at_least: time.is_lower_bound(),
             holder,
             evidence: assessment.evidence,
             next: next.cloned().collect(),
@@ -786,13 +822,17 @@ impl<'a> Judge<'a> {
                 && !by_address
                 && self.call(at).is_some_and(|call| CALLS_WITH_GRACE_PERIOD.contains(&call))
         };
-        let minutes =
-            roots_and_waiters().filter(|at| !has_grace_period(*at)).filter_map(|at| self.minutes(at)).max();
-        let stuck = |at: &usize| self.stuck.as_ref().is_some_and(|stuck| stuck.goroutines.contains(at));
+        let measured: Vec<&str> =
+            rpcs.iter().filter(|rpc| known_hangs.hanging.contains_key(*rpc)).map(String::as_str).collect();
+        let on_the_wire = measured.iter().filter_map(|rpc| known_hangs.hanging.get(*rpc)).max().copied();
+        let waited = self.waited_together(roots, waiters, on_the_wire, |at| !has_grace_period(*at));
+        // A root that waits for a younger child was not there in the first dump.
+        let is_too_young = self.oldest_child(roots).is_some_and(|age| age < BETWEEN_DUMPS);
+        let stuck = |at: &usize| {
+            !is_too_young && self.stuck.as_ref().is_some_and(|stuck| stuck.goroutines.contains(at))
+        };
         let is_evidence = |at: &usize| by_address || self.call(*at) != Some(LONG_WRITING_CALL);
         let in_both = roots_and_waiters().filter(|at| stuck(at) && is_evidence(at)).count();
-        let measured: Vec<&str> =
-            rpcs.iter().filter(|rpc| known_hangs.hanging.contains(*rpc)).map(String::as_str).collect();
         let loops = self.loops(signature, roots, waiters);
         let mut evidence = Vec::new();
         let first = roots.first().and_then(|root| self.goroutine(*root));
@@ -811,7 +851,10 @@ impl<'a> Judge<'a> {
             let waiting = plural(waiting, "goroutine");
             evidence.push(format!("{waiting} {verb} for it, which the addresses in the stacks prove"));
         }
-        evidence.extend(minutes.map(|minutes| format!("the wait has lasted at least {minutes} min")));
+        let lasted = words::waited(waited.about.map(Seconds::from), waited.is_lower_bound());
+        if !lasted.is_empty() {
+            evidence.push(format!("the wait has lasted{lasted}"));
+        }
         if in_both > 0 {
             let in_both = in_both.try_into().unwrap_or(u64::MAX);
             evidence.push(format!("{} in both dumps", plural(in_both, "goroutine")));
@@ -822,18 +865,23 @@ impl<'a> Judge<'a> {
         if loops >= MIN_WAITING_LOOPS {
             evidence.push(format!("{loops} loops of the kubelet wait for the runtime at the same time"));
         }
-        let late = minutes.is_some_and(|minutes| minutes >= signature.overdue_minutes);
+        let expected = Duration::from_secs(u64::from(signature.overdue_minutes) * 60);
+        let seems_late = waited.about.is_some_and(|about| about >= expected);
         let lasting = if signature.id == conmon::SIGNATURE {
             same_exit >= MIN_WAITS_FOR_EXIT || roots.iter().any(|at| self.is_overdue(*at))
         } else {
-            late || (in_both > 0 && signature.overdue_minutes <= 1)
+            waited.at_least >= expected || (in_both > 0 && signature.overdue_minutes <= 1)
         };
+        let has_loops = loops >= MIN_WAITING_LOOPS;
         let confidence = match () {
             () if !measured.is_empty() || (lasting && by_address) => Confidence::Certain,
-            () if lasting || loops >= MIN_WAITING_LOOPS => Confidence::Likely,
+            () if lasting || has_loops || (seems_late && signature.id != conmon::SIGNATURE) => {
+                Confidence::Likely
+            }
             () => Confidence::Possible,
         };
-        Assessment { confidence, minutes, evidence }
+        let is_proven = !measured.is_empty() || lasting || has_loops;
+        Assessment { confidence, is_proven, waited, evidence }
     }
 
     /// Returns the number of kubelet loops that wait for the same call as PLEG; 0 for other signatures than ST13.
@@ -978,6 +1026,7 @@ impl<'a> Judge<'a> {
                 }
                 let Some(goroutine) = self.goroutine(*at) else { continue };
                 let Some(lock) = wait::awaited_lock(goroutine) else { continue };
+                let waited = self.waited(*at);
                 let at_frame = goroutine.frames.get(lock.owner);
                 // A waiting writer blocks new readers, but no other writers.
                 let pending: &[usize] = if lock.kind == LockKind::Read { &contention.writers } else { &[] };
@@ -987,8 +1036,8 @@ impl<'a> Judge<'a> {
                     call: self.call(*at).map(str::to_owned),
                     lock: lock.kind.as_str(),
                     at: at_frame.map_or_else(String::new, |frame| frame.function.to_string()),
-                    waited_seconds: goroutine.minutes.map(waited),
-                    waited_at_least: goroutine.minutes.is_some(),
+                    waited_seconds: waited.about.map(Seconds::from),
+                    waited_at_least: waited.is_lower_bound(),
                     holders: holders.clone(),
                     why: contention.reason.map(HolderReason::description),
                     behind_writers: ids(pending),
@@ -1000,15 +1049,12 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Converts the minutes of a dump.
-fn waited(minutes: u32) -> Seconds {
-    Duration::from_secs(u64::from(minutes) * 60).into()
-}
-
 /// The confidence of a finding, with its evidence.
 struct Assessment {
     confidence: Confidence,
-    minutes: Option<u32>,
+    /// Whether the wait is known to last, not only by an age that Go prints.
+    is_proven: bool,
+    waited: WaitTime,
     evidence: Vec<String>,
 }
 
@@ -1120,8 +1166,8 @@ impl Stacks {
         for (goroutine, stack) in dump.goroutines.iter().zip(&self.of) {
             if let Some(group) = groups.get_mut(*stack) {
                 group.count += goroutine.count;
-                group.waited_seconds = group.waited_seconds.max(goroutine.minutes.map(waited));
-                group.waited_at_least = group.waited_seconds.is_some();
+                let time = WaitTime::of(goroutine.minutes, None, goroutine.child_age);
+                group.waited_seconds = group.waited_seconds.max(time.about.map(Seconds::from));
             }
         }
         groups

@@ -15,13 +15,14 @@ use std::path::{Path, PathBuf};
 
 use super::children::{self, Conmon, OciProcess, is_oci_runtime};
 use super::conmon;
-use super::daemon::Daemon;
+use super::daemon::{Daemon, identify};
 use super::dump::Goroutine;
 use super::judge::DumpSource;
 use super::report::{Finding, Holder, StackReport, WaitKind, WaitsFor};
 use super::wait::{self, ExternalWait, ID_LENGTH};
 use crate::host::proc::{
-    Disqualification, ProcessStat, ProcessTrust, Role, cgroup, command_line, is_conmon, waits_uninterruptibly,
+    Disqualification, ProcessStat, ProcessTrust, Role, cgroup, command_line, is_conmon, process_age,
+    waits_uninterruptibly,
 };
 use crate::host::{CriName, KernelDir, kernel_bytes, kernel_text};
 use crate::report::{Confidence, ContainerRef, PodRef};
@@ -83,6 +84,23 @@ pub fn add_names(report: &mut StackReport, sources: &[DumpSource], node: &NodeVi
         process.add_names(finding, source, table);
     }
     limits
+}
+
+/// Adds to each goroutine that waits for a child process the age of that child, if the process of the dump runs on this
+/// node. A dump whose process is not known, or which does not show the present state, stays unchanged: since the dump was
+/// taken, its file descriptors may have been used for other children.
+pub fn add_child_ages(source: &mut DumpSource, node: &NodeView) {
+    if source.pid.is_none() {
+        return;
+    }
+    let daemon = identify(&source.dump).daemon;
+    let trust = ProcessTrust::of_table(&node.proc);
+    let Ok(process) = DaemonProcess::of(source, daemon, node, &trust) else { return };
+    for goroutine in &mut source.dump.goroutines {
+        if let Some(ExternalWait::Child(Some(fd))) = wait::external_wait(goroutine) {
+            goroutine.child_age = process.process_of_pidfd(fd).and_then(|pid| process_age(&node.proc, pid));
+        }
+    }
 }
 
 /// The processes of this node that can belong to a container: shims, OCI runtimes, conmons and the containers' own
@@ -549,6 +567,7 @@ struct WaitContext<'a> {
 fn raise_confidence(finding: &mut Finding) {
     let sure = if finding.chain.by_address { Confidence::Certain } else { Confidence::Likely };
     finding.confidence = finding.confidence.min(sure);
+    finding.chain.is_proven = true;
     if let Some(severity) = finding.chain.full_severity {
         finding.severity = finding.severity.max(severity);
     }

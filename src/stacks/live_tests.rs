@@ -5,7 +5,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::judge::{DumpSource, KnownHangs, judge, rebuild_summary};
-use super::live::{NodeView, add_names};
+use super::live::{NodeView, add_child_ages, add_names};
 use super::read::{Bounds, read};
 use super::report::{Finding, StackReport};
 use super::signatures::signatures;
@@ -38,6 +38,18 @@ impl Processes {
         fs::write(dir.join("cmdline"), command.join("\0")).unwrap();
     }
 
+    /// Adds a child of the daemon that has run for `hundredths` of a second, and the daemon's pidfd 0x1d for it.
+    fn add_child(&self, pid: u32, comm: &str, hundredths: u64) {
+        self.add(pid, comm, 'S', DAEMON, "/", &[comm]);
+        let (up, dir) = (9000, self.0.join(DAEMON.to_string()).join("fdinfo"));
+        let started = up * 100 - hundredths;
+        let stat = format!("{pid} ({comm}) S {DAEMON} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 9 0 {started} 0 0\n");
+        fs::write(self.0.join(pid.to_string()).join("stat"), stat).unwrap();
+        fs::write(self.0.join("uptime"), format!("{up}.00 0.00\n")).unwrap();
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("29"), format!("pos:\t0\nPid:\t{pid}\nNSpid:\t{pid}\n")).unwrap();
+    }
+
     /// Writes `bytes` at an address of the daemon's memory.
     fn write_memory(&self, at: u64, bytes: &[u8]) {
         let path = self.0.join(DAEMON.to_string()).join("mem");
@@ -54,7 +66,8 @@ impl Processes {
 
     /// Judges a dump of [`DAEMON`] and adds names from this copy of `/proc`.
     fn report(&self, source: DumpSource) -> StackReport {
-        let sources = [source];
+        let mut sources = [source];
+        add_child_ages(&mut sources[0], &NodeView::at(&self.0));
         let mut report = judge(&sources, &signatures(), &KnownHangs::default());
         add_names(&mut report, &sources, &NodeView::at(&self.0));
         rebuild_summary(&mut report);
@@ -118,6 +131,38 @@ fn a_stopped_shim_makes_a_finding_with_waiters_by_address_certain_at_once() {
         );
         assert_eq!(finding.holder.as_ref().unwrap().waits_for.pid, Some(977));
         assert_eq!(report.has_problem(), state == 'T');
+    }
+}
+
+#[test]
+fn a_wait_is_not_longer_than_the_age_of_its_child_process() {
+    let text = |state: &str| {
+        serving(
+            30,
+            state,
+            "RunPodSandbox",
+            &[
+                "syscall.Syscall6(0xf7, 0x3, 0x1d, 0xc000120000, 0x4, 0x0, 0x0)",
+                "os.(*Process).pidfdWait(0xc000130000)",
+                "os/exec.(*Cmd).Wait(0xc000110000)",
+                "github.com/containernetworking/cni/pkg/invoke.(*RawExec).ExecPlugin(0xc000140000)",
+                "github.com/cri-o/ocicni/pkg/ocicni.(*cniNetworkPlugin).SetUpPodWithContext(0xc000150000)",
+            ],
+        )
+    };
+    // Go printed these ages for a plugin that had run for 2.9 s, after a time without garbage collections.
+    for state in ["syscall", "syscall, 1 minutes", "syscall, 3 minutes"] {
+        let processes = Processes::new("child-age", "crio");
+        processes.add_child(700, "bridge", 290);
+        let report = processes.report_of(&text(state));
+        let finding = first(&report);
+        assert_eq!((finding.id.as_str(), finding.confidence), ("ST03", Confidence::Possible), "{report:#?}");
+        let sentence = "a RunPodSandbox waits about 2 s for a CNI plugin (pid 700, sleeping, bridge)";
+        assert_eq!((report.summary.as_str(), report.has_problem()), (sentence, false));
+        processes.add_child(700, "bridge", 20_000);
+        let report = processes.report_of(&text(state));
+        assert!(report.summary.contains("waits about 3 min for"), "{}", report.summary);
+        assert_eq!(first(&report).confidence, Confidence::Likely, "{report:#?}");
     }
 }
 

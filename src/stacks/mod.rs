@@ -35,6 +35,7 @@ pub mod report;
 pub mod signatures;
 pub mod sources;
 pub(crate) mod wait;
+pub(crate) mod wait_time;
 pub(crate) mod words;
 
 #[cfg(test)]

@@ -35,20 +35,18 @@ impl StackReport {
     /// Returns whether the exit status is 1: a finding about the present has a confidence above *possible* and a severity
     /// above *info*.
     pub fn has_problem(&self) -> bool {
-        self.findings.iter().any(|finding| {
-            finding.severity > Severity::Info
-                && finding.confidence != Confidence::Possible
-                && finding.chain.past.is_none()
-        })
+        self.findings.iter().any(Finding::is_problem)
     }
 
-    /// Returns whether a second dump may help: a finding is only *possible*, and would be a problem if it were likely.
+    /// Returns whether a second dump may help: the wait of a finding is not proven to last, it would be a problem if it
+    /// were, and no other finding is a proven problem.
     pub fn second_dump_may_help(&self) -> bool {
+        let is_proven = |finding: &Finding| finding.is_problem() && finding.chain.is_proven;
         let matters = |finding: &Finding| {
             finding.chain.past.is_none()
                 && finding.chain.full_severity.is_some_and(|full| full > Severity::Info)
         };
-        !self.has_problem() && self.findings.iter().any(matters)
+        !self.findings.iter().any(is_proven) && self.findings.iter().any(matters)
     }
 }
 
@@ -112,10 +110,10 @@ pub struct Finding {
     /// The number of goroutines that wait behind the holder.
     #[serde(default)]
     pub waiters: u64,
-    /// The duration of the longest wait.
+    /// About how long the wait has lasted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_seconds: Option<Seconds>,
-    /// Whether the duration is a lower bound: Go writes the whole minutes that have passed.
+    /// Whether the duration is a lower bound: two dumps show the wait. Otherwise it is an estimate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waited_at_least: bool,
     /// The goroutine that holds what the waiters need, or that itself waits for the cause.
@@ -133,6 +131,13 @@ pub struct Finding {
     /// The goroutines of the finding and how they wait for each other.
     #[serde(skip)]
     pub chain: Chain,
+}
+
+impl Finding {
+    /// Returns whether the finding is about the present, more than possible, and above *info*.
+    fn is_problem(&self) -> bool {
+        self.severity > Severity::Info && self.confidence != Confidence::Possible && self.chain.past.is_none()
+    }
 }
 
 /// The goroutines of a finding. The *roots* wait for something outside the process, which is the cause; the *waiters*
@@ -163,6 +168,8 @@ pub struct Chain {
     pub by_address: bool,
     /// Whether an earlier dump of the same process was compared.
     pub compared: bool,
+    /// Whether the wait is known to last, not only by an age that Go prints.
+    pub is_proven: bool,
     /// Set if the dump does not show the present state.
     pub past: Option<PastDump>,
     /// The sentence about the finding, if it comes from a capture, which contains no other field of the chain.
@@ -261,10 +268,10 @@ pub struct Wait {
     pub lock: &'static str,
     /// The function that wants the lock.
     pub at: String,
-    /// The duration of the wait.
+    /// About how long the wait has lasted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_seconds: Option<Seconds>,
-    /// Whether the duration is a lower bound.
+    /// Whether the duration is a lower bound: two dumps show the wait. Otherwise it is an estimate.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub waited_at_least: bool,
     /// The ids of goroutines that may hold the lock.
@@ -289,12 +296,9 @@ pub struct StackGroup {
     pub count: u64,
     /// Their state.
     pub state: String,
-    /// The duration of the longest wait.
+    /// About how long the longest wait has lasted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_seconds: Option<Seconds>,
-    /// Whether the duration is a lower bound.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub waited_at_least: bool,
     /// The frames without import paths, innermost first; long stacks are cut.
     pub frames: Vec<String>,
 }

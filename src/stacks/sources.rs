@@ -344,7 +344,7 @@ impl PastDump {
 }
 
 /// Returns whether a process runs and did so `age` ago. Another process may have received the process id since.
-pub fn has_run_for(age: Duration, pid: u32, proc: &Path) -> bool {
+fn has_run_for(age: Duration, pid: u32, proc: &Path) -> bool {
     process_age(proc, pid).is_some_and(|ran| ran.saturating_add(START_ERROR) >= age)
 }
 

@@ -1,6 +1,9 @@
 //! Tests of `judge` with whole dumps: dumps that the tests write, for faults without a recorded dump, and recorded dumps
 //! where more than the first finding matters.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use super::judge::{DumpSource, KnownHangs, judge};
 use super::read::{Bounds, read};
 use super::report::{Finding, StackReport};
@@ -48,7 +51,7 @@ pub(super) fn serving(id: u64, state: &str, rpc: &str, frames: &[&str]) -> Strin
 
 /// Returns the whole minutes for which a finding's goroutines have waited.
 fn minutes(finding: &Finding) -> Option<u64> {
-    assert_eq!(finding.waited_at_least, finding.waited_seconds.is_some());
+    assert!(!finding.waited_at_least, "{finding:#?}");
     finding.waited_seconds.map(|waited| waited.duration().as_secs() / 60)
 }
 
@@ -75,23 +78,26 @@ fn two_waiters_for_the_layers() -> String {
         .concat()
 }
 
+/// Returns the text of a goroutine that writes to the disk and holds the lock of the layer store at `layers`.
+fn write_to_the_layers(state: &str, layers: &str) -> String {
+    let frame = format!("go.podman.io/storage.(*layerStore).saveLayers({layers})");
+    serving(
+        30,
+        state,
+        "CreateContainer",
+        &[
+            "syscall.Syscall6(0x12, 0x6, 0xc000900000, 0x1000, 0x0, 0x0, 0x0)",
+            "golang.org/x/sys/unix.pwrite(0x6?, {0x1, 0x2, 0x3}, 0x0?)",
+            "golang.org/x/sys/unix.Pwrite(...)",
+            "go.podman.io/storage/pkg/lockfile.(*LockFile).RecordWrite(0xc000800000)",
+            &frame,
+        ],
+    )
+}
+
 #[test]
 fn waiters_for_the_layer_store_are_linked_to_the_goroutine_that_writes_to_the_disk() {
-    let write = |layers: &str| {
-        let frame = format!("go.podman.io/storage.(*layerStore).saveLayers({layers})");
-        serving(
-            30,
-            "syscall",
-            "CreateContainer",
-            &[
-                "syscall.Syscall6(0x12, 0x6, 0xc000900000, 0x1000, 0x0, 0x0, 0x0)",
-                "golang.org/x/sys/unix.pwrite(0x6?, {0x1, 0x2, 0x3}, 0x0?)",
-                "golang.org/x/sys/unix.Pwrite(...)",
-                "go.podman.io/storage/pkg/lockfile.(*LockFile).RecordWrite(0xc000800000)",
-                &frame,
-            ],
-        )
-    };
+    let write = |layers: &str| write_to_the_layers("syscall", layers);
     // The holder is found with its address, and also without the address by its function.
     for layers in ["0xc000700000", "..."] {
         let report = judged(&(write(layers) + &two_waiters_for_the_layers()));
@@ -121,6 +127,57 @@ fn any_function_of_the_store_that_waits_for_the_disk_is_st11() {
         assert_eq!(report.findings[0].id, "ST11", "{inner}: {report:#?}");
         assert_eq!(report.findings[0].confidence, Confidence::Likely);
     }
+}
+
+/// A goroutine of CRI-O that waits for the OCI runtime, in this state.
+fn starting(state: &str) -> String {
+    let wait = ["os/exec.(*Cmd).Wait(0xc000110000)", "x/oci.(*runtimeOCI).runtimeCmd(0xc000100000)"];
+    serving(60, state, "StartContainer", &wait)
+}
+
+#[test]
+fn a_printed_age_is_an_estimate_that_proves_two_minutes_less() {
+    for (state, age, confidence, with_address) in [
+        ("syscall", "", Confidence::Possible, Confidence::Possible),
+        ("syscall, 1 minutes", " about 1 min", Confidence::Likely, Confidence::Likely),
+        ("syscall, 2 minutes", " about 2 min", Confidence::Likely, Confidence::Likely),
+        ("syscall, 3 minutes", " about 3 min", Confidence::Likely, Confidence::Certain),
+    ] {
+        let report = judged(&starting(state));
+        assert_eq!(report.summary, format!("a StartContainer waits{age} for the OCI runtime"));
+        let evidence = format!("the wait has lasted{age}");
+        assert_eq!(report.findings[0].evidence.contains(&evidence), !age.is_empty(), "{report:#?}");
+        assert_eq!(report.findings[0].confidence, confidence, "{state}");
+        // A dump of a living process is followed by a second one, unless the wait is proven.
+        assert_eq!(report.second_dump_may_help(), with_address != Confidence::Certain, "{state}");
+        let report = judged(&(write_to_the_layers(state, "0xc000700000") + &two_waiters_for_the_layers()));
+        assert_eq!(report.findings[0].confidence, with_address, "{state}: {report:#?}");
+    }
+}
+
+#[test]
+fn only_two_dumps_prove_for_how_long_a_goroutine_has_waited_at_least() {
+    let report = judged_twice(&starting("syscall"));
+    let finding = &report.findings[0];
+    assert_eq!(
+        (finding.waited_seconds, finding.waited_at_least),
+        (Some(Duration::from_secs(11).into()), true)
+    );
+    assert_eq!(report.summary, "a StartContainer waits at least 11 s for the OCI runtime");
+    // Without a timestamp, the time between two dumps is not known.
+    let later = format!("{}{}", starting("syscall"), goroutine(999, "running", &["main.main()"]));
+    let sources = [source(&starting("syscall"), None), source(&later, None)];
+    let report = judge(&sources, &signatures(), &KnownHangs::default());
+    assert_eq!(report.summary, "a StartContainer waits for the OCI runtime");
+    assert_eq!(report.findings[0].confidence, Confidence::Likely);
+}
+
+#[test]
+fn a_call_that_was_measured_to_hang_tells_about_how_long_its_cause_has_lasted() {
+    let hanging = BTreeMap::from([("StartContainer".to_owned(), Duration::from_secs(12))]);
+    let report = judge(&[source(&starting("syscall"), None)], &signatures(), &KnownHangs { hanging });
+    assert_eq!(report.summary, "a StartContainer waits about 12 s for the OCI runtime");
+    assert!(!report.findings[0].waited_at_least);
 }
 
 #[test]
@@ -178,8 +235,10 @@ fn stop(state: &str, allowed: &str) -> String {
 fn a_stop_is_likely_only_after_the_time_that_its_caller_allows() {
     let confidence = |report: &StackReport| found(report, "ST12").unwrap().confidence;
     assert_eq!(confidence(&judged(&stop("select", "0x1e"))), Confidence::Possible);
-    assert_eq!(confidence(&judged(&stop("select, 1 minutes", "0x1e"))), Confidence::Likely);
-    assert_eq!(confidence(&judged(&stop("select, 4 minutes", "0x12c"))), Confidence::Possible);
+    assert_eq!(confidence(&judged(&stop("select, 1 minutes", "0x1e"))), Confidence::Possible);
+    assert_eq!(confidence(&judged(&stop("select, 3 minutes", "0x1e"))), Confidence::Likely);
+    assert_eq!(confidence(&judged(&stop("select, 7 minutes", "0x12c"))), Confidence::Possible);
+    assert_eq!(confidence(&judged(&stop("select, 8 minutes", "0x12c"))), Confidence::Likely);
     assert_eq!(confidence(&judged_twice(&stop("select", "0x1e"))), Confidence::Possible);
     assert_eq!(confidence(&judged_twice(&stop("select", "0x0"))), Confidence::Likely);
 }

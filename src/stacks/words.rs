@@ -100,9 +100,15 @@ fn with_article(noun: &str) -> String {
     format!("{article} {noun}")
 }
 
-/// Returns the duration of a wait in whole minutes, such as ` 3 min`; an empty text if it is not known.
-pub fn minutes(waited: Option<Seconds>) -> String {
-    waited.map_or_else(String::new, |waited| format!(" {} min", waited.duration().as_secs() / 60))
+/// Returns the duration of a wait, such as ` about 3 min`; an empty text if it is not known.
+pub fn waited(waited: Option<Seconds>, is_lower_bound: bool) -> String {
+    let Some(waited) = waited else { return String::new() };
+    let bound = if is_lower_bound { "at least" } else { "about" };
+    match waited.duration().as_secs() {
+        0 => " less than 1 s".to_owned(),
+        seconds @ 1..60 => format!(" {bound} {seconds} s"),
+        seconds => format!(" {bound} {} min", seconds / 60),
+    }
 }
 
 /// Puts the age of a dump that does not show the present state before a sentence about it.
@@ -121,7 +127,7 @@ pub fn sentence(finding: &Finding) -> String {
     let holder = finding.holder.as_ref();
     let target =
         holder.map_or_else(|| chain.target.clone(), |holder| with_process(&chain.target, &holder.waits_for));
-    let minutes = minutes(finding.waited_seconds);
+    let waited = waited(finding.waited_seconds, finding.waited_at_least);
     let subject = match (&chain.root_call, chain.root_count) {
         (Some(call), 1) => with_article(call),
         (Some(call), count) => format!("{count} goroutines ({call})"),
@@ -132,7 +138,7 @@ pub fn sentence(finding: &Finding) -> String {
     if chain.behind.is_empty() || finding.waiters == 0 {
         let for_pod = pod.map_or_else(String::new, |pod| format!(" for {pod}"));
         let for_target = if chain.target.is_empty() { String::new() } else { format!(" for {target}") };
-        return format!("{subject}{for_pod} {}{minutes}{for_target}", waits(chain.root_count));
+        return format!("{subject}{for_pod} {}{waited}{for_target}", waits(chain.root_count));
     }
     let mut text = String::new();
     let noun = if chain.behind.iter().all(|behind| behind.call.is_some()) { "call" } else { "goroutine" };
@@ -140,7 +146,7 @@ pub fn sentence(finding: &Finding) -> String {
     if finding.id == "ST13" {
         let others = plural(finding.waiters, "other loop");
         let verb = waits(finding.waiters);
-        return format!("{subject} waits{minutes} for {target}; {others} of the kubelet {verb} for it too");
+        return format!("{subject} waits{waited} for {target}; {others} of the kubelet {verb} for it too");
     }
     let _ = write!(text, "{}", plural(finding.waiters, noun));
     let calls = waiters_calls(finding);
@@ -150,7 +156,7 @@ pub fn sentence(finding: &Finding) -> String {
     let verb = waits(finding.waiters);
     match &chain.lock {
         Some(lock) if chain.root_count == 0 => {
-            let _ = write!(text, " {verb}{minutes} for {lock}; the dump does not show who holds it");
+            let _ = write!(text, " {verb}{waited} for {lock}; the dump does not show who holds it");
             return text;
         }
         Some(lock) => {
@@ -168,7 +174,7 @@ pub fn sentence(finding: &Finding) -> String {
             let _ = write!(text, " {verb} behind {subject} that {}", waits(chain.root_count));
         }
     }
-    let _ = write!(text, "{minutes}");
+    let _ = write!(text, "{waited}");
     if !chain.target.is_empty() {
         let _ = write!(text, " for {target}");
     }

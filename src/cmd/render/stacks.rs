@@ -230,7 +230,7 @@ fn groups(groups: &[StackGroup], out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "goroutines (identical ones grouped):")?;
     }
     for group in groups {
-        let age = words::minutes(group.waited_seconds);
+        let age = words::waited(group.waited_seconds, false);
         let state = if group.state.is_empty() { String::new() } else { format!("[{}{age}] ", group.state) };
         writeln!(out, "  {:>4} {}{}", group.count, escaped(&state), escaped(&group.frames.join(" < ")))?;
     }
