@@ -329,6 +329,26 @@ fn a_single_create_that_waits_for_conmon_is_st06() {
 }
 
 #[test]
+fn a_command_that_runs_long_in_cri_o_is_no_hang_of_the_oci_runtime() {
+    let exec = |state: &str| {
+        let wait = [
+            "syscall.Syscall6(0xf7, 0x3, 0x35, 0x77eea967008, 0x4, 0x77eeb6ecf0, 0x0)",
+            "os.(*Process).pidfdWait(0x77eeb6f53c0)",
+            "os/exec.(*Cmd).Wait(0x77eeb6f8ea0)",
+            "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).ExecSyncContainer(0x77eeb48f400, {0x2f34b78?, 0x77eeb6ffda0?}, 0x77eeb680000)",
+        ];
+        serving(193, state, "ExecSync", &wait)
+    };
+    for report in [judged(&exec("syscall, 9 minutes")), judged_twice(&exec("syscall"))] {
+        assert_eq!(report.findings.len(), 1, "{report:#?}");
+        let finding = &report.findings[0];
+        assert_eq!((finding.id.as_str(), finding.severity), ("ST19", Severity::Info));
+        assert!(!report.has_problem() && !report.second_dump_may_help());
+        assert!(report.summary.ends_with(" for the command in the container"), "{}", report.summary);
+    }
+}
+
+#[test]
 fn a_stop_whose_kill_hangs_waits_for_the_oci_runtime() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/stacks/o-runc.t200.usr1.gz");
     let dump = read(std::fs::File::open(path).unwrap(), Bounds::default()).unwrap().dumps.remove(0);

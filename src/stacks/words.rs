@@ -66,7 +66,7 @@ fn target_of_signature(signature: &str) -> (WaitKind, String) {
         "ST08" => (WaitKind::Network, "a reader of the event stream"),
         "ST10" => (WaitKind::Process, "an NRI plugin to register"),
         "ST12" => (WaitKind::Process, "a container to stop"),
-        "ST19" => (WaitKind::Process, "the probes' own processes"),
+        "ST19" => (WaitKind::Process, child(signature)),
         _ => (WaitKind::Unknown, "something that the dump does not name"),
     };
     (kind, name.to_owned())
@@ -85,6 +85,7 @@ fn child(signature: &str) -> &'static str {
     match signature {
         "ST03" => "a CNI plugin",
         "ST06" => "the OCI runtime",
+        "ST19" => "the command in the container",
         _ => "a child process",
     }
 }
