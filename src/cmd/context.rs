@@ -184,6 +184,13 @@ impl Context {
         Ok(processes.and_then(|processes| sim::pod_documents(&scenario, &processes, self.clock.wall())))
     }
 
+    /// Returns the directory of a simulated node's manifests, and the manifests; `None` for any other endpoint.
+    pub fn simulated_manifests(&self) -> Result<Option<(&'static Path, Vec<sim::StaticManifest>)>, Error> {
+        let named = self.flag.as_ref().or(self.variable.as_ref());
+        let Some(name) = named.and_then(|name| name.trim().strip_prefix(SIMULATED)) else { return Ok(None) };
+        Ok(Some(sim::manifests(&sim::load(name)?)))
+    }
+
     /// Returns the node's name. A simulated node has a fixed name; a capture contains its node's name.
     pub fn node_name(&self) -> Option<String> {
         let endpoint = self.flag.as_ref().or(self.variable.as_ref());
@@ -263,7 +270,7 @@ impl Context {
 
     /// Returns the read-only port of the kubelet on this node, if it is open.
     pub fn read_only_port(&self) -> Option<u16> {
-        if self.replay_clock.is_some() {
+        if !self.is_live() {
             return None;
         }
         let port = self.kubelet()?.setting("read-only-port", "readOnlyPort").ok()??;

@@ -39,6 +39,7 @@ use crate::manifests::{
 };
 use crate::report::load::load;
 use crate::report::{NotChecked, document};
+use crate::sim::StaticManifest;
 
 /// The largest list of the API server's pods that is read. The list of ten thousand pods has about sixty megabytes.
 const MAX_POD_LIST_SIZE: u64 = 256 << 20;
@@ -139,8 +140,21 @@ fn output_file(text: &str) -> Result<(Output, PathBuf), String> {
 /// Runs the command.
 pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     let kubelet = arguments.kubelet(context);
-    let configured = configured_path(context);
+    let simulated = context.simulated_manifests()?;
+    let configured = match &simulated {
+        Some((directory, _)) => Some(directory.to_path_buf()),
+        None => configured_path(context),
+    };
     let mut targets = arguments.targets(context, configured.as_deref());
+    if let Some((directory, manifests)) = simulated {
+        // A simulated node has its own files at this path, and this machine may have others.
+        for target in targets.iter_mut().filter(|target| target.on_node || target.path == directory) {
+            directory.clone_into(&mut target.path);
+            target.manifest_dir = arguments.kubelet_path.clone().or_else(|| Some(directory.to_path_buf()));
+            target.on_node = true;
+            target.simulated = Some(manifests.clone());
+        }
+    }
     if let Some(url) = &arguments.manifest_url {
         http::check(url).map_err(Error::Kubelet)?;
         targets.push(url_target(url, &arguments.manifest_url_header)?);
@@ -228,7 +242,8 @@ fn url_target(url: &str, headers: &[(String, String)]) -> Result<Target, Error> 
         200 => Ok(answer.body),
         status => Err(format!("`{url}` answers {status}")),
     });
-    Ok(Target { path: PathBuf::from(url), on_node: false, manifest_dir: None, served: Some(body) })
+    let path = PathBuf::from(url);
+    Ok(Target { path, on_node: false, manifest_dir: None, served: Some(body), simulated: None })
 }
 
 /// Reads the API server's pods of the node.
@@ -253,6 +268,8 @@ struct Target {
     on_node: bool,
     /// The directory as the kubelet names it, if it is not the path itself.
     manifest_dir: Option<PathBuf>,
+    /// The manifests of a simulated node, if this is its directory.
+    simulated: Option<Vec<StaticManifest>>,
 }
 
 impl Target {
@@ -282,6 +299,13 @@ impl Target {
                 let unreadable = LintFinding::error(Check::Unreadable, why.clone());
                 report(PathKind::Unreadable, Vec::new(), vec![unreadable])
             }
+            None if self.simulated.is_some() => {
+                let inspect = |file: &StaticManifest| {
+                    manifests::inspect_bytes(&file.path, file.text.as_bytes(), &kubelet)
+                };
+                let files = self.simulated.iter().flatten().map(inspect).collect();
+                report(PathKind::Directory, files, Vec::new())
+            }
             None if self.is_stdin() => {
                 let file = manifests::inspect_bytes(&self.path, stdin, &kubelet);
                 report(PathKind::File, vec![file], Vec::new())
@@ -299,13 +323,19 @@ impl Target {
         context: &Context,
     ) -> SourceReport {
         let mut source = self.inspect(kubelet, stdin);
-        let configured = configured.filter(|_| !self.is_stdin()).map(|path| context.host.path(path));
+        // The files and the kubelet of this machine say nothing about a simulated node.
+        let is_here = self.simulated.is_none();
+        let configured =
+            configured.filter(|_| is_here && !self.is_stdin()).map(|path| context.host.path(path));
         let check_context = CheckContext {
             kubelet,
             configured: configured.as_deref(),
-            on_node: self.on_node,
-            host: Some(&context.host),
-            kubelet_settings: context.kubelet().filter(|_| self.on_node).map(KubeletProcess::settings),
+            on_node: self.on_node && is_here,
+            host: Some(&context.host).filter(|_| is_here),
+            kubelet_settings: context
+                .kubelet()
+                .filter(|_| self.on_node && is_here && context.is_live())
+                .map(KubeletProcess::settings),
         };
         checks::run(&mut source, &check_context);
         source
@@ -405,6 +435,7 @@ impl LintArgs {
             on_node,
             manifest_dir: manifest_dir.filter(|_| !stdin),
             served: None,
+            simulated: None,
         }
     }
 

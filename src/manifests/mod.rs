@@ -36,6 +36,7 @@ mod pipeline;
 mod pod_field;
 pub(crate) mod pod_instances;
 mod pod_resources;
+pub(crate) mod pod_versions;
 #[cfg(feature = "cli")]
 pub(crate) mod podconfig;
 pub(crate) mod preflight;

@@ -8,6 +8,7 @@ use super::error::Malformed;
 use super::fields::{
     Fields, boolean, duration, duration_range, exit_code, list, number, one_of, text, texts, word,
 };
+use super::manifests::StaticManifest;
 use super::scenario::{
     EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,
     RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedUmount, SimulatedWait, Successor,
@@ -158,8 +159,11 @@ fn group(value: &YamlNode) -> Result<PodGroup, FieldProblem> {
         every: fields.maybe("every", life)?,
         kept: fields.or("kept", kept, |value| duration(value).map(Some))?,
         annotation_bytes: fields.or("annotation-bytes", 0, number)?,
+        manifest: None,
         name,
     };
+    let has_manifest = fields.or("manifest", true, boolean)?;
+    let group = PodGroup { manifest: StaticManifest::of(&group).filter(|_| has_manifest), ..group };
     if group.successor == Successor::Sandbox && (group.lives.is_none() || group.runs.is_some()) {
         let problem = "`successor: sandbox` needs `lives`, and containers that run on (no `runs`)";
         return Err(FieldProblem::new(value.at, problem));

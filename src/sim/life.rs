@@ -402,6 +402,7 @@ mod tests {
             every: None,
             kept: Some(seconds(10)),
             annotation_bytes: 0,
+            manifest: None,
         }
     }
 

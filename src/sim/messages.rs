@@ -195,7 +195,7 @@ fn image(pod: &PodLife, container: &ContainerLife) -> (Image, String) {
 }
 
 /// Returns an image with this name, and its reference.
-fn image_called(name: &str) -> (Image, String) {
+pub(super) fn image_called(name: &str) -> (Image, String) {
     let digest = Seed::new(0).of("image").of(name).id();
     let tag = format!("registry.example/{name}:v1");
     let image = Image { image: format!("sha256:{digest}"), user_specified: tag };

@@ -33,6 +33,7 @@ mod fields;
 mod format;
 mod kubelet;
 mod life;
+mod manifests;
 mod messages;
 mod naming;
 mod node;
@@ -45,6 +46,7 @@ mod tests;
 mod timeline;
 mod tree;
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -58,6 +60,7 @@ use node::SimulatedNode;
 pub use catalogue::{built_in, load, names};
 pub use error::{Error, Malformed, Position};
 pub use kubelet::KubeletPages;
+pub use manifests::StaticManifest;
 pub use scenario::{
     EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,
     RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedUmount, SimulatedWait, Successor,
@@ -193,6 +196,12 @@ pub fn pod_documents(scenario: &Scenario, processes: &NodeProcesses, now: Wall) 
     let kubelet = list(&known);
     known.extend(unknown);
     Some(PodDocuments { kubelet, api: list(&known) })
+}
+
+/// Returns the directory of a simulated kubelet's manifests, and the manifests.
+pub fn manifests(scenario: &Scenario) -> (&'static Path, Vec<StaticManifest>) {
+    let manifests = scenario.groups.iter().filter_map(|group| group.manifest.clone());
+    (Path::new(manifests::DIRECTORY), manifests.collect())
 }
 
 /// Returns the namespace and name of each pod at the start of the simulation.

@@ -28,6 +28,9 @@ impl PodLife {
 
     /// Returns the pod's UID.
     pub fn uid(&self) -> String {
+        if let Some(uid) = self.group.manifest.as_ref().and_then(|manifest| manifest.uid.clone()) {
+            return uid;
+        }
         let seed = self.identity.of("uid");
         if self.group.owner == Owner::Static { seed.short_hex() } else { seed.uuid() }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::manifests::StaticManifest;
 use crate::cri::{CgroupDriver, Code, Rpc};
 use crate::report::word_enum;
 
@@ -188,6 +189,8 @@ pub struct PodGroup {
     pub kept: Option<Duration>,
     /// The size of an additional annotation on each sandbox and container.
     pub annotation_bytes: u32,
+    /// The manifest of a group of static pods, unless its file is gone.
+    pub manifest: Option<StaticManifest>,
 }
 
 word_enum! {

@@ -134,6 +134,36 @@ fn kubelet_and_node_of_a_scenario_are_judged() {
 }
 
 #[test]
+fn health_and_lint_give_the_same_advice_about_a_pod_that_runs_twice_on_a_simulated_node() {
+    let folder = TempDir::new();
+    let manifests = folder.path().join("etc/kubernetes/manifests");
+    fs::create_dir_all(&manifests).unwrap();
+    fs::write(manifests.join("mine.yaml"), "kind: Pod\n").unwrap();
+    let root = folder.path().to_str().unwrap();
+    let at = ["-r", "sim:stale-static-pod", "--host-root", root, "-o", "json"];
+    let health = plegctl(&[&["health"], &at[..]].concat());
+    let health: serde_json::Value = serde_json::from_str(&health.stdout).unwrap();
+    let next = health["primary"]["next"].as_array().unwrap();
+    let keep = next.iter().filter_map(|step| step.as_str()?.strip_prefix("do not end ")).next().unwrap();
+    let keep = keep.split_once(':').unwrap().0;
+    for arguments in [&["static-pods", "lint"][..], &["static-pods", "lint", "/etc/kubernetes/manifests"]] {
+        let lint = plegctl(&[arguments, &at[..]].concat());
+        assert_eq!(lint.code, Some(1), "{lint}");
+        let report: serde_json::Value = serde_json::from_str(&lint.stdout).unwrap();
+        let files = report["files"].as_array().unwrap().iter();
+        let names: Vec<&str> = files.map(|file| file["path"].as_str().unwrap()).collect();
+        let own =
+            ["etcd.json", "kube-apiserver.json"].map(|name| format!("/etc/kubernetes/manifests/{name}"));
+        assert_eq!(names, own, "this machine's files are not the simulated node's: {lint}");
+        let mut findings = report["runtimeFindings"].as_array().unwrap().iter();
+        let twice = findings.find(|finding| finding["id"] == "SP126").unwrap();
+        let fix = twice["fix"].as_str().unwrap();
+        assert!(fix.starts_with(&format!("do not end {keep}: it is the version that works")), "{lint}");
+        assert!(!lint.stdout.contains("stopp"), "{lint}");
+    }
+}
+
+#[test]
 fn describe_explains_the_fault_and_what_to_try() {
     let output = plegctl(&["sim", "describe", "hung-list"]);
     assert_eq!(output.code, Some(0), "{output}");

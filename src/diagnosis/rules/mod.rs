@@ -42,7 +42,9 @@ use super::proc::{Blocked, Process};
 use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use super::words::{seconds, short};
 use crate::clock::Wall;
-use crate::cri::{Rpc, Sandbox, SandboxState};
+use crate::cri::{Rpc, SandboxState};
+use crate::manifests::pod_instances::{PodInstance, PodSource, instances};
+use crate::manifests::pod_versions::PodVersions;
 use crate::panics::catch_panic;
 use crate::report::duration::elapsed;
 use crate::report::plural;
@@ -269,7 +271,7 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     ));
     if let Some(twice) = &twice {
         finding.evidence.insert(0, twice.evidence(case.evidence.taken_at));
-        finding.next.extend(twice.steps());
+        finding.next.extend(twice.steps(case.evidence.taken_at));
     }
     finding.next.extend(most_restarted(case.evidence));
     let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
@@ -294,16 +296,16 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
 
 /// Two ready sandboxes of one pod name with different UIDs. The kubelet starts a pod only when an earlier pod of its name
 /// has ended, so one of them is left over.
-struct SameName<'a> {
+struct SameName {
     /// `NAMESPACE/NAME`
     pod: String,
-    older: &'a Sandbox,
-    newer: &'a Sandbox,
+    /// The newer one first.
+    instances: Vec<PodInstance>,
 }
 
-impl<'a> SameName<'a> {
+impl SameName {
     /// Finds the first such pair, in the order of the names.
-    fn find(evidence: &'a Evidence) -> Option<Self> {
+    fn find(evidence: &Evidence) -> Option<Self> {
         let sandboxes = evidence.runtime.sandboxes.items()?.iter();
         let mut ready: Vec<_> = sandboxes
             .filter(|sandbox| sandbox.state == SandboxState::Ready)
@@ -315,34 +317,33 @@ impl<'a> SameName<'a> {
             one.namespace == other.namespace && one.name == other.name && one.uid != other.uid
         });
         let ((pod, older), (_, newer)) = found?;
-        Some(Self { pod: format!("{}/{}", pod.namespace, pod.name), older, newer })
+        let containers = evidence.runtime.containers.items().into_iter().flatten();
+        let own = containers.filter(|one| one.sandbox_id == older.id || one.sandbox_id == newer.id);
+        let both = vec![(*newer).clone(), (*older).clone()];
+        Some(Self {
+            pod: format!("{}/{}", pod.namespace, pod.name),
+            instances: instances(both, own.cloned().collect()).collect(),
+        })
     }
 
-    /// Describes the two sandboxes: short id, age, UID.
+    fn versions(&self, now: Wall) -> PodVersions<'_> {
+        PodVersions { instances: self.instances.iter().collect(), wanted: None, now }
+    }
+
+    /// Describes the two sandboxes.
     fn evidence(&self, now: Wall) -> String {
-        let describe = |sandbox: &Sandbox| {
-            let age = elapsed(now.duration_since(Wall::from_nanos(sandbox.created_at)));
-            let uid = sandbox.metadata.as_ref().map_or("unknown", |pod| pod.uid.as_str());
-            format!("sandbox {} ({age} old, UID {uid})", short(&sandbox.id))
-        };
-        format!("{} runs twice: {} and {}", self.pod, describe(self.older), describe(self.newer))
+        format!("{} runs twice: {}", self.pod, self.versions(now).describe().join("; "))
     }
 
-    /// Returns the steps to find out which of the two is wanted, and to end the other one.
-    fn steps(&self) -> [String; 2] {
-        let pod = &self.pod;
-        let is_static = self.newer.annotations.get("kubernetes.io/config.source") == Some("file");
-        let (older, newer) = (short(&self.older.id), short(&self.newer.id));
-        [
-            if is_static {
-                "which of the two its file wants: plegctl static-pods lint   # a static pod".to_owned()
-            } else {
-                format!("why both run: plegctl pods --why {pod}")
-            },
-            format!(
-                "then end the other one, which may be the one that works (changes state): crictl rmp -f SANDBOX   # {older} is older, {newer} newer"
-            ),
-        ]
+    /// Returns the steps to find out which of the two is wanted, and what to do then.
+    fn steps(&self, now: Wall) -> Vec<String> {
+        let is_static = self.instances.iter().any(|one| one.source == Some(PodSource::File));
+        let first = if is_static {
+            "which of the two its file wants, and what to do: plegctl static-pods lint".to_owned()
+        } else {
+            format!("why both run: plegctl pods --why {}", self.pod)
+        };
+        std::iter::once(first).chain(self.versions(now).steps()).collect()
     }
 }
 

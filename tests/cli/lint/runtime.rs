@@ -166,6 +166,22 @@ fn sp126_and_sp127_two_sandboxes_at_once() {
     let files = old(&[("web.yaml", GOOD)]);
     let two_versions = app(static_pod(web(), "kube-system/web-node1", "another", "s2"));
     assert_found(&files, two_versions, &[("SP126", "error")]);
+    // The version that the file wants is known by its UID, and works, so the other one may be ended.
+    let kubelet = Kubelet {
+        manifest_dir: Some("/etc/kubernetes/manifests".into()),
+        ..Kubelet::new(KubeletVersion::CONFIRMED, "node1")
+    };
+    let file = inspect_bytes(&files.path().join("web.yaml"), GOOD.as_bytes(), &kubelet);
+    let uid = file.uid.unwrap().unwrap();
+    let node = static_pod(Node::new(), "kube-system/web-node1", &uid, "s1");
+    let node = static_pod(app(node), "kube-system/web-node1", "another", "s2").container("c9", "app");
+    let (output, _) = runtime_findings(&files, node);
+    let fix = report(&output)["runtimeFindings"][0]["fix"].clone();
+    assert_eq!(
+        fix,
+        "the file wants sandbox s1, which works; end the other version (changes state): crictl --timeout 60s stopp s2",
+        "{output}"
+    );
     let same_version = app(static_pod(web(), "kube-system/web-node1", UID, "s2"));
     assert_found(&files, same_version, &[("SP127", "warning")]);
     let replaced = app(static_pod(web().not_ready(), "kube-system/web-node1", UID, "s2"));

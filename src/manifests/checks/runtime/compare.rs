@@ -38,15 +38,18 @@ pub fn compare(
     findings.extend(check_node_name(&node, running, input.kubelet));
     let kubelet = Kubelet { node_name: node.clone(), ..input.kubelet.clone() };
     let origins = PodOrigins::of(&files, running, &kubelet);
-    let mut expected = HashSet::new();
+    let (mut expected, mut wanted) = (HashSet::new(), HashMap::new());
     for source in sources {
         for file in &source.files {
             let Some(pod) = expected_pod(file, &node) else { continue };
             let sandboxes = running.instances_of(&pod);
             let mut file_findings = match file.verdict {
-                FileVerdict::Loaded => LoadedFile::new(file, &pod, input)
-                    .map(|loaded| loaded.check(sandboxes, &origins.of_file(file)))
-                    .unwrap_or_default(),
+                FileVerdict::Loaded => {
+                    wanted.extend(wanted_uid(file, sandboxes, &kubelet).map(|uid| (pod.clone(), uid)));
+                    LoadedFile::new(file, &pod, input)
+                        .map(|loaded| loaded.check(sandboxes, &origins.of_file(file)))
+                        .unwrap_or_default()
+                }
                 FileVerdict::Rejected => check_rejected(&pod, sandboxes, source.kind).into_iter().collect(),
                 FileVerdict::NotJudged => Vec::new(),
                 FileVerdict::Ignored | FileVerdict::Shadowed => continue,
@@ -62,7 +65,8 @@ pub fn compare(
         if input.whole_directory && !expected.contains(pod) {
             findings.extend(running_pod::check_without_file(pod, sandboxes));
         }
-        findings.extend(running_pod::check_ready_sandboxes(pod, sandboxes));
+        let wanted = wanted.get(pod).map(String::as_str);
+        findings.extend(running_pod::check_ready_sandboxes(pod, sandboxes, wanted, input.now));
         findings.extend(running_pod::check_dead_sandboxes(pod, sandboxes));
     }
     for finding in &mut findings {
@@ -106,6 +110,16 @@ impl PodOrigins {
     fn of_file(&self, file: &FileReport) -> MadeFromFile {
         self.by_path.get(&path_text(file)).cloned().unwrap_or(MadeFromFile::Unknown)
     }
+}
+
+/// Returns the UID of the ready sandbox that was made from the file, if there are several.
+fn wanted_uid(file: &FileReport, sandboxes: &[PodInstance], kubelet: &Kubelet) -> Option<String> {
+    let is_wanted = |uid: &&str| match file.fixed_uid() {
+        Some(fixed) => fixed == *uid,
+        None => matches!(made::compare_uid(file, uid, kubelet), MadeFromFile::Same { .. }),
+    };
+    let mut uids = ready(sandboxes).map(PodInstance::uid);
+    if ready(sandboxes).count() < 2 { None } else { uids.find(is_wanted).map(str::to_owned) }
 }
 
 fn path_text(file: &FileReport) -> String {

@@ -14,7 +14,7 @@ use crate::manifests::{Check, FileReport, PodField, PodIdentity, Severity};
 /// How often the kubelet scans its files (fileCheckFrequency).
 const SCAN_PERIOD: Duration = crate::kubelet::timing::FILE_CHECK_FREQUENCY;
 /// The longest back-off. A container that has run for longer is not in a crash loop.
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
+pub const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
 
 /// The fix for a file that the running pod does not match.
 const FIND_WHY_NOT_APPLIED: &str = "the kubelet has not applied the file: look for a second file with this pod, a \

@@ -20,6 +20,9 @@ pub use input::CompareInput;
 pub use made::MadeFromFile;
 pub use running::{RunningStaticPods, list_static_pods};
 
+pub(in crate::manifests) use loaded_file::LONGEST_BACK_OFF;
+pub(in crate::manifests) use running::MANY_RESTARTS;
+
 use serde::Serialize;
 
 use crate::manifests::{Check, PodIdentity, Severity};

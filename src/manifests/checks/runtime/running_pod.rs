@@ -7,6 +7,7 @@ use super::RuntimeFinding;
 use super::running::{PodInstance, ready, ready_sandbox_ids};
 use crate::clock::Wall;
 use crate::manifests::pod_instances::PodSource;
+use crate::manifests::pod_versions::PodVersions;
 use crate::manifests::{Check, PodIdentity, Severity};
 
 /// A pod with at least this many dead sandboxes is reported.
@@ -38,18 +39,24 @@ pub fn check_without_file(pod: &PodIdentity, sandboxes: &[PodInstance]) -> Optio
     })
 }
 
-/// Reports a pod with more than one ready sandbox.
-pub fn check_ready_sandboxes(pod: &PodIdentity, sandboxes: &[PodInstance]) -> Option<RuntimeFinding> {
+/// Reports a pod with more than one ready sandbox. `wanted` is the UID that its file wants, if it is known.
+pub fn check_ready_sandboxes(
+    pod: &PodIdentity,
+    sandboxes: &[PodInstance],
+    wanted: Option<&str>,
+    now: Wall,
+) -> Option<RuntimeFinding> {
     let ids = ready_sandbox_ids(sandboxes);
     if ids.len() < 2 {
         return None;
     }
     let uids: HashSet<&str> = ready(sandboxes).map(PodInstance::uid).collect();
     Some(if uids.len() > 1 {
-        let message = format!("{} versions of this pod run at once", uids.len());
-        let oldest = ids.last().cloned().unwrap_or_default();
+        let versions = PodVersions { instances: ready(sandboxes).collect(), wanted, now };
+        let described = versions.describe().join("; ");
+        let message = format!("{} versions of this pod run at once: {described}", uids.len());
         RuntimeFinding::new(Check::TwoVersions, Severity::Error, pod, message)
-            .with_fix(format!("inspect both sandboxes, then stop the older one: crictl stopp {oldest}"))
+            .with_fix(versions.steps().join("; "))
             .with_ids(ids)
     } else {
         let message = format!("the pod has {} ready sandboxes: the kubelet will replace it", ids.len());
