@@ -166,6 +166,16 @@ impl<'a> PodField<'a> {
         }
     }
 
+    /// Whether the value is a text.
+    pub fn is_text(&self) -> bool {
+        matches!(self.node.map(|node| &node.value), Some(Value::Str(_)))
+    }
+
+    /// Whether the value is a list or a mapping.
+    pub fn is_collection(&self) -> bool {
+        matches!(self.node.map(|node| &node.value), Some(Value::List(_) | Value::Map(_)))
+    }
+
     /// Returns the position of the field, or of its nearest ancestor if the field is absent.
     pub fn position(&self) -> Position {
         self.position

@@ -650,6 +650,14 @@ fn only_new_kubelets_reject_references_to_api_objects() {
 }
 
 #[test]
+fn a_wrong_name_and_wrong_labels_have_the_text_that_a_kubelet_1_36_2_logged() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: Web_App, labels: {a b: c, ok: x y}}\n\
+        spec:\n  containers: [{name: main, image: 'img:1'}]\n";
+    let logged = r#"invalid pod: [metadata.name: Invalid value: "Web_App-node1": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*') metadata.labels: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') metadata.labels: Invalid value: "x y": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')]"#;
+    assert_eq!(judge(text, 36).kubelet_reason.as_deref(), Some(logged));
+}
+
+#[test]
 fn pod_level_resources_are_validated_by_kubelets_that_know_them() {
     by_release(&in_spec("resources: {requests: {cpu: 2}, limits: {cpu: 1}}"), &[28, 31, 32]);
     by_release(&in_spec("resources: {limits: {disk: 1}}"), &[28, 31, 32]);

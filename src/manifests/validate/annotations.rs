@@ -71,7 +71,8 @@ fn seccomp(validator: &mut Validator, value: &PodField<'_>, owners: &[PodField<'
 fn app_armor(validator: &mut Validator, value: &PodField<'_>, container: &str, spec: &PodField<'_>) {
     let owners = named(spec, container);
     if owners.is_empty() {
-        validator.invalid(Check::OtherRule, value, &format!("the pod has no container `{container}`"));
+        let name = format!("`{container}`");
+        validator.wrong_text(Check::OtherRule, value, container, "the pod has no container", &name);
     }
     let profile = value.str();
     if !matches!(profile, "" | "runtime/default" | "unconfined") && !profile.starts_with("localhost/") {

@@ -33,8 +33,8 @@ pub fn validate(validator: &mut Validator, meta: &PodField<'_>, identity: &PodId
 /// Validates the pod's full name.
 fn name(validator: &mut Validator, at: &PodField<'_>, identity: &PodIdentity) {
     if let Some(wrong) = names::subdomain(&identity.name) {
-        let why = format!("the pod's name together with the node's name, `{}`, {wrong}", identity.name);
-        validator.invalid_as(Check::BadMetadata, at, &identity.name, &why);
+        let what = format!("the pod's name together with the node's name, `{}`,", identity.name);
+        validator.wrong_text(Check::BadMetadata, at, &identity.name, &what, wrong);
     }
 }
 
@@ -43,7 +43,7 @@ pub fn labels(validator: &mut Validator, check: Check, at: &PodField<'_>) {
     for (entry, value) in at.entries() {
         let value = value.called(at.path().to_owned());
         if let Some(wrong) = names::qualified(&entry.key) {
-            validator.invalid(check, &value, &format!("the key `{}` {wrong}", entry.key));
+            validator.wrong_text(check, &value, &entry.key, &format!("the key `{}`", entry.key), wrong);
         }
         validator.text(check, &value, names::label_value);
     }
@@ -55,7 +55,8 @@ fn annotations(validator: &mut Validator, meta: &PodField<'_>) {
     for (entry, value) in at.entries() {
         if let Some(wrong) = names::qualified(&entry.key.to_lowercase()) {
             let value = value.called(at.path().to_owned());
-            validator.invalid(Check::BadMetadata, &value, &format!("the key `{}` {wrong}", entry.key));
+            let what = format!("the key `{}`", entry.key);
+            validator.wrong_text(Check::BadMetadata, &value, &entry.key, &what, wrong);
         }
     }
     let in_file: usize = at

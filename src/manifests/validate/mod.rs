@@ -67,10 +67,7 @@ pub fn validate(
 fn node_name(validator: &mut Validator, spec: &PodField<'_>, node_name: &str) {
     // `names::subdomain` returns what is wrong with the name.
     if let Some(problem) = names::subdomain(node_name) {
-        validator.invalid(
-            Check::BadMetadata,
-            &spec.get("nodeName"),
-            &format!("the kubelet's node name `{node_name}` {problem}"),
-        );
+        let what = format!("the kubelet's node name `{node_name}`");
+        validator.wrong_text(Check::BadMetadata, &spec.get("nodeName"), node_name, &what, problem);
     }
 }

@@ -15,6 +15,32 @@ const LABEL: &str =
 const SUBDOMAIN: &str = "must be lower-case letters, digits, `-` and `.`, each part between dots starting and ending with a letter or digit";
 const QUALIFIED: &str =
     "must be a name of at most 63 letters, digits, `-`, `_` and `.`, optionally after a DNS prefix and `/`";
+const LABEL_VALUE: &str = "must be empty or at most 63 letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit";
+
+/// The kubelet's own texts for these rules (`k8s.io/apimachinery/pkg/util/validation`). It has other texts for a name that is
+/// too long, which differ between releases.
+const LABEL_WORDS: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN_WORDS: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const NAME_PART_WORDS: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE_WORDS: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// Returns the kubelet's own text about the problem of a text, if it is known.
+pub fn kubelet_words(problem: &str, text: &str) -> Option<String> {
+    let words = match (problem, text.split_once('/')) {
+        (LABEL, _) if !is_label_of_any_length(text) => LABEL_WORDS,
+        (SUBDOMAIN, _) => SUBDOMAIN_WORDS,
+        (LABEL_VALUE, _) if text.len() <= 63 => LABEL_VALUE_WORDS,
+        (QUALIFIED, None) if text.len() <= 63 && !text.is_empty() => NAME_PART_WORDS,
+        (QUALIFIED, Some((prefix, name))) if !prefix.is_empty() && !name.contains('/') => {
+            if subdomain(prefix) == Some(SUBDOMAIN) {
+                return Some(format!("prefix part {SUBDOMAIN_WORDS}"));
+            }
+            (!name.is_empty() && name.len() <= 63).then_some(NAME_PART_WORDS)?
+        }
+        _ => return None,
+    };
+    Some(words.to_owned())
+}
 
 fn alphanumeric_lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
@@ -93,8 +119,7 @@ pub fn qualified(text: &str) -> FormatProblem {
 
 /// Validates the value of a label.
 pub fn label_value(text: &str) -> FormatProblem {
-    (!text.is_empty() && !is_name_part(text))
-        .then_some("must be empty or at most 63 letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit")
+    (!text.is_empty() && !is_name_part(text)).then_some(LABEL_VALUE)
 }
 
 /// Validates the name of an environment variable by the relaxed rule, which allows almost any text.

@@ -6,7 +6,7 @@ use crate::manifests::finding::LintFinding;
 use crate::manifests::pod_field::PodField;
 use crate::report::word_enum;
 
-use super::names::{FormatProblem, TextRule};
+use super::names::{FormatProblem, TextRule, kubelet_words};
 
 word_enum! {
     /// The kubelet's kinds of validation error.
@@ -56,7 +56,8 @@ impl Validator {
         Self { version, findings: Vec::new(), reasons: Vec::new(), count: 0 }
     }
 
-    /// Records an error of the field `at` as a finding of `check`. The message is the field's path, `: ` and `why`.
+    /// Records an error of the field `at` as a finding of `check`. The message is the field's path, `: ` and `why`. The
+    /// kubelet's message is quoted up to the value.
     pub fn violation(
         &mut self,
         check: Check,
@@ -64,27 +65,31 @@ impl Validator {
         kind: ViolationKind,
         why: &str,
     ) -> &mut Self {
-        let shown = if kind.shows_value() { at.shown() } else { String::new() };
-        self.violation_as(check, at, kind, &shown, why)
+        // The kubelet shows a collection, and a number that occurs twice, in a form of its own.
+        let is_shown =
+            kind.shows_value() && !at.is_collection() && (kind != ViolationKind::Duplicate || at.is_text());
+        let shown = is_shown.then(|| at.shown());
+        self.violation_as(check, at, kind, shown, why, None)
     }
 
-    /// Records an error. `shown` is the value in the kubelet's message, which differs from the field's value if the kubelet
-    /// has changed the value before validation.
+    /// Records an error. `shown` is the value in the kubelet's message, if it has one. It differs from the field's value if
+    /// the kubelet has changed the value before validation. `rule` is the kubelet's own text for `why`, if it is known.
     fn violation_as(
         &mut self,
         check: Check,
         at: &PodField<'_>,
         kind: ViolationKind,
-        shown: &str,
+        shown: Option<String>,
         why: &str,
+        rule: Option<String>,
     ) -> &mut Self {
         self.count += 1;
         if self.count > MAX_REPORTED {
             return self;
         }
         let path = at.path();
-        let shown = if kind.shows_value() { format!(": {shown}") } else { String::new() };
-        self.reasons.push(format!("{}: {}{shown}: {why}", at.kubelet_path(), kind.words()));
+        let parts = [Some(at.kubelet_path().to_owned()), Some(kind.words().to_owned()), shown, rule];
+        self.reasons.push(parts.into_iter().flatten().collect::<Vec<_>>().join(": "));
         self.findings
             .push(LintFinding::error(check, format!("{path}: {why}")).on_field(path).at(at.position()));
         self
@@ -107,16 +112,19 @@ impl Validator {
         self.violation(check, at, ViolationKind::Invalid, why)
     }
 
-    /// Records that a value breaks a rule. The kubelet's message shows `value`, because the kubelet has changed the field's
-    /// value before validation.
-    pub fn invalid_as(&mut self, check: Check, at: &PodField<'_>, value: &str, why: &str) -> &mut Self {
-        self.violation_as(check, at, ViolationKind::Invalid, &format!("\"{value}\""), why)
+    /// Records the problem `wrong` of the text `value`, which is a key, or the field's value after the kubelet has changed
+    /// it. `what` is a phrase for the text that `wrong` continues.
+    pub fn wrong_text(&mut self, check: Check, at: &PodField<'_>, value: &str, what: &str, wrong: &str) {
+        let rule = kubelet_words(wrong, value);
+        let why = format!("{what} {wrong}");
+        self.violation_as(check, at, ViolationKind::Invalid, Some(format!("\"{value}\"")), &why, rule);
     }
 
     /// Records the problem of a value's format, if it has one.
     pub fn problem(&mut self, check: Check, at: &PodField<'_>, problem: FormatProblem) {
         if let Some(wrong) = problem {
-            self.invalid(check, at, wrong);
+            let rule = kubelet_words(wrong, at.str());
+            self.violation_as(check, at, ViolationKind::Invalid, Some(at.shown()), wrong, rule);
         }
     }
 
