@@ -126,7 +126,8 @@ impl LeftOverShim {
     }
 }
 
-/// Returns the id and pod of a shim of the CRI's own containers, unless its sandbox may still be in creation.
+/// Returns the id and pod of a shim of the CRI's own containers, unless its sandbox may still be in creation: a create
+/// command runs below it, or the daemon waits for it. A conmon is never older than the call that created it.
 fn of_process(evidence: &Evidence, sample: &ProcSample, shim: &Process) -> Option<LeftOverShim> {
     if shim.role != Role::Shim || shim.age < limits::STARTING || shim.is_zombie() {
         return None;
@@ -136,10 +137,12 @@ fn of_process(evidence: &Evidence, sample: &ProcSample, shim: &Process) -> Optio
         commands.any(|command| overdue_processes::creates(command) && sample.descends(command.pid, shim.pid))
     };
     if is_conmon(&shim.comm) {
-        // Only CRI-O gives its containers such names; a conmon of Podman has another name.
         let (id, name) = conmon_container(&shim.command)?;
         let pod = Some(name?.pod);
-        return (!is_created()).then(|| LeftOverShim {
+        let is_awaited = is_created()
+            || overdue_processes::is_awaited_by_daemon(sample, shim)
+            || evidence.longest_create().is_some_and(|waited| shim.age <= waited + limits::STARTING);
+        return (evidence.is_conmon_of_crio(shim) && !is_awaited).then(|| LeftOverShim {
             pid: shim.pid,
             id: id.to_owned(),
             pod,

@@ -50,8 +50,8 @@ pub const LONG_OCI_COMMAND: Duration = Duration::from_secs(5);
 /// An OCI runtime process or a CNI plugin process older than this is suspicious; beside a silent call for its container, it
 /// hangs.
 pub const OCI_PROCESS_OLD: Duration = Duration::from_secs(30);
-/// A `create` process of the OCI runtime older than this hangs, although no call waits for it.
-pub const OCI_CREATE_STUCK: Duration = Duration::from_secs(60);
+/// A `create`, `state`, `kill` or `delete` process of the OCI runtime older than this hangs, although no list waits for it.
+pub const OCI_COMMAND_STUCK: Duration = Duration::from_secs(60);
 /// A CNI plugin process older than this hangs.
 pub const CNI_PROCESS_STUCK: Duration = Duration::from_secs(60);
 /// Something younger than this may still be starting.

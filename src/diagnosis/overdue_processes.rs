@@ -1,6 +1,6 @@
-//! Finds overdue processes: OCI runtime processes and network plugins that run for so long that they may hang. Finds also
-//! the sandbox or container for which each of them works. A sandbox or container whose creation hangs is in no list of the
-//! runtime, so its name comes from the process.
+//! Finds overdue processes: OCI runtime processes, network plugins and conmons of CRI-O that should have ended or detached
+//! long ago, so that they may hang. Finds also the sandbox or container for which each of them works. A sandbox or container
+//! whose creation hangs is in no list of the runtime, so its name comes from the process.
 
 use std::path::Path;
 
@@ -10,7 +10,9 @@ use super::id_search::{bundle_identity, under_root};
 use super::names::{ItemKind, OutsideId};
 use super::offload::FILES_TIME_LIMIT;
 use super::proc::cgroup::container_id;
-use super::proc::{ProcSample, Process, Role, waits_uninterruptibly};
+use super::proc::{
+    ProcSample, Process, Role, conmon_container, is_conmon, sub_command, waits_uninterruptibly,
+};
 use super::report::PodRef;
 use super::{HealthRun, limits, offload};
 use crate::host::kernel_bytes;
@@ -40,9 +42,9 @@ pub fn origin<'a>(
     ancestors.find(|ancestor| is_overdue(evidence, sample, ancestor))
 }
 
-/// Whether a process is overdue: older than [`limits::OCI_PROCESS_OLD`], and either an OCI runtime process of the runtime or
-/// a network plugin: a child of the daemon with the name of an installed plugin, or with the environment of one. Other
-/// children, such as image unpackers, may run for any time.
+/// Whether a process is overdue: older than [`limits::OCI_PROCESS_OLD`], and an OCI runtime process of the runtime, a conmon
+/// for which the daemon waits, or a network plugin: a child of the daemon with the name of an installed plugin, or with the
+/// environment of one. Other children, such as image unpackers, may run for any time.
 pub fn is_overdue(evidence: &Evidence, sample: &ProcSample, process: &Process) -> bool {
     let parent = || sample.processes.get(&process.parent).map(|parent| parent.role);
     process.age >= limits::OCI_PROCESS_OLD
@@ -53,6 +55,7 @@ pub fn is_overdue(evidence: &Evidence, sample: &ProcSample, process: &Process) -
                     && !waits_to_be_started(evidence, process)
                     && evidence.concerns(process)
             }
+            Role::Shim => is_awaited_by_daemon(sample, process) && evidence.concerns(process),
             Role::Other => {
                 parent() == Some(Role::Daemon)
                     && evidence.node().is_some_and(|host| {
@@ -64,9 +67,19 @@ pub fn is_overdue(evidence: &Evidence, sample: &ProcSample, process: &Process) -
         }
 }
 
-/// Whether a process creates a container. Such a process ends within seconds; an `exec` may run for any time.
+/// Whether the daemon waits for this conmon: it has not detached from the daemon, which it does before it starts a
+/// container. For example, it waits for a reader of a log that is a FIFO. A conmon that runs an `exec` never detaches.
+pub fn is_awaited_by_daemon(sample: &ProcSample, conmon: &Process) -> bool {
+    let parent = sample.processes.get(&conmon.parent);
+    is_conmon(&conmon.comm)
+        && parent.is_some_and(|parent| parent.role == Role::Daemon)
+        && conmon_container(&conmon.command).is_some()
+        && !["-e", "--exec"].iter().any(|flag| conmon.command.mentions(flag))
+}
+
+/// Whether an OCI runtime process creates a container.
 pub fn creates(process: &Process) -> bool {
-    process.command.iter().any(|word| word == "create")
+    sub_command(&process.command) == Some("create")
 }
 
 /// Finds for which sandbox or container each overdue process works: by the bundle of an OCI runtime process, and by the
@@ -81,7 +94,7 @@ pub(super) async fn identify<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> V
             && parent.is_some_and(|parent| parent.role == Role::Daemon && evidence.concerns(parent))
     };
     let children = host.first.processes.values().filter(may_be_plugin);
-    let runtimes = find(evidence, &host.first).filter(|process| process.role == Role::OciRuntime);
+    let runtimes = find(evidence, &host.first).filter(|process| process.role != Role::Other);
     let overdue: Vec<Process> = runtimes.chain(children).cloned().collect();
     if overdue.is_empty() {
         return Vec::new();
@@ -89,7 +102,7 @@ pub(super) async fn identify<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> V
     let root = run.inputs.host_root.clone();
     let find = move || {
         let identity = |process: &Process| match process.role {
-            Role::OciRuntime => of_runtime_command(&root, process),
+            Role::OciRuntime | Role::Shim => of_runtime_command(&root, process),
             _ => of_plugin(&proc.join(process.pid.to_string())),
         };
         overdue.iter().filter_map(|process| Some((process.pid, identity(process)?))).collect()
@@ -97,7 +110,7 @@ pub(super) async fn identify<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> V
     offload::value(FILES_TIME_LIMIT.min(run.budget.left()), find).await.unwrap_or_default()
 }
 
-/// Returns the container of an OCI runtime process. Its id is the last word of the command line that has the form of an id;
+/// Returns the container of an OCI runtime process or a conmon. Its id is the last word of the command line that has the form of an id;
 /// the names of its pod and of the container are in the bundle.
 fn of_runtime_command(root: &Path, process: &Process) -> Option<OutsideId> {
     let id = process.command.iter().filter_map(|word| container_id(word)).next_back()?;

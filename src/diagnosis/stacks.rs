@@ -1,6 +1,7 @@
-//! Fetches and judges the runtime's goroutine dump, which may show why a call is silent. It fetches the dump at most once, and
-//! only while a call has no answer or if the user wants a bundle (`--bundle`: an archive with everything that the report is
-//! based on). Unless the user names a source, it uses one that needs no signal.
+//! Fetches and judges the runtime's goroutine dump, which may show why a call is silent, which call waits for a process, and
+//! whether a container is being created. It fetches the dump at most once, and only while a call has no answer, if a process
+//! of the runtime is overdue or seems left over, or if the user wants a bundle (`--bundle`: an archive with everything that
+//! the report is based on). Unless the user names a source, it uses one that needs no signal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,8 +12,9 @@ use super::evidence::Evidence;
 use super::input_file::InputFile;
 use super::proc::Ownership;
 use super::report::NotChecked;
-use super::{HealthRun, Inputs};
+use super::{HealthRun, Inputs, overdue_processes};
 use crate::host::{self, HostRoot};
+use crate::report::Seconds;
 use crate::report::duration::elapsed;
 use crate::report::load::{LARGEST_REPORT, load};
 use crate::stacks::judge::{DumpSource, KnownHangs, judge, rebuild_summary};
@@ -55,22 +57,29 @@ impl GoroutineDump {
         let what = "who waits for whom in the runtime (stacks)".to_owned();
         Self { not_checked: Some(NotChecked { what, why: why.into() }), ..Self::default() }
     }
+
+    /// Returns a missing dump; without a note if the dump could only have added to a finding.
+    fn if_needed(self, is_needed: bool) -> Self {
+        if is_needed { self } else { Self::default() }
+    }
 }
 
-/// Fetches and judges the dump, if a call is silent or a bundle is written; never, if the user does not want a dump or the
-/// time budget is used up.
+/// Fetches and judges the dump, if a call is silent, a process is overdue or seems left over, or a bundle is written; never,
+/// if the user does not want a dump or the time budget is used up.
 pub(super) async fn judge_dump<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> GoroutineDump {
     let inputs = run.inputs;
     let hanging = silent_calls(evidence);
-    let nothing_hangs = hanging.is_empty();
-    if inputs.stacks == WantedDump::Never || (nothing_hangs && !inputs.keeps_input_files()) {
+    let left_over = evidence.node().is_some_and(|host| !host.left_over_shims.is_empty());
+    let is_missed = !hanging.is_empty() || inputs.keeps_input_files();
+    let is_judged = !hanging.is_empty() || left_over || overdue_processes::exist(evidence);
+    if inputs.stacks == WantedDump::Never || !(is_missed || is_judged) {
         return GoroutineDump::default();
     }
     if let WantedDump::Recorded(report) = &inputs.stacks {
         return GoroutineDump { report: Some((**report).clone()), ..GoroutineDump::default() };
     }
     let Some(limit) = run.budget.allow(LIMIT) else {
-        return GoroutineDump::missing("no budget left");
+        return GoroutineDump::missing("no budget left").if_needed(is_missed);
     };
     (run.progress)("the runtime's goroutines");
     // The daemon is known only if the process table belongs to this runtime. The dump of another daemon would blame the
@@ -84,12 +93,12 @@ pub(super) async fn judge_dump<R>(run: HealthRun<'_, R>, evidence: &Evidence) ->
     let listed = evidence.runtime.listed_ids().map(str::to_owned).collect();
     match tokio::time::timeout(limit, report(inputs, (daemon, cri_socket), hanging, listed)).await {
         Ok(Ok((report, dump))) => GoroutineDump {
-            report: Some(report).filter(|_| !nothing_hangs),
+            report: Some(report).filter(|_| is_judged),
             input_file: dump.filter(|_| inputs.keeps_input_files()),
             not_checked: None,
         },
-        Ok(Err(why)) => GoroutineDump::missing(why),
-        Err(_) => GoroutineDump::missing("the source did not answer in time"),
+        Ok(Err(why)) => GoroutineDump::missing(why).if_needed(is_missed),
+        Err(_) => GoroutineDump::missing("the source did not answer in time").if_needed(is_missed),
     }
 }
 
@@ -224,6 +233,19 @@ impl Evidence {
     pub fn chain_words(&self, rpc: &str) -> Option<String> {
         let finding = self.chain_of(rpc)?;
         Some(format!("{} ({})", sentence(finding), finding.id))
+    }
+
+    /// Returns how long the longest call that creates a sandbox or container has waited at most, if the dump shows such a
+    /// call. A dump counts whole minutes of a wait, from the first garbage collection on, and Go collects every two minutes
+    /// at least (`forcegcperiod` in runtime/proc.go).
+    pub fn longest_create(&self) -> Option<Duration> {
+        const HANDLERS: [&str; 2] = ["_RunPodSandbox_Handler", "_CreateContainer_Handler"];
+        let groups = self.stacks.iter().flat_map(|report| &report.groups);
+        let creates = groups.filter(|group| {
+            group.frames.iter().any(|frame| HANDLERS.iter().any(|name| frame.ends_with(name)))
+        });
+        let waited = creates.map(|group| group.waited_seconds.map_or(Duration::ZERO, Seconds::duration));
+        waited.max().map(|minutes| minutes + Duration::from_secs(3 * 60))
     }
 
     /// Describes in one sentence which calls wait for the process `pid`, if the dump shows it.

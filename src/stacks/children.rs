@@ -7,11 +7,7 @@ use std::path::Path;
 
 use crate::host::CriName;
 use crate::host::proc::cgroup::container_id;
-use crate::host::proc::{ProcessStat, Role, command_line, conmon_container};
-
-/// The sub-commands of an OCI runtime.
-const SUB_COMMANDS: [&str; 10] =
-    ["create", "start", "kill", "delete", "exec", "update", "state", "pause", "resume", "run"];
+use crate::host::proc::{ProcessStat, Role, command_line, conmon_container, sub_command};
 
 /// Returns whether the kernel's name of a process is that of an OCI runtime. A process `runc:[2:INIT]` is not one: it is
 /// already inside the container and waits for its start.
@@ -56,7 +52,7 @@ impl OciProcess {
         let command = command_line(&dir);
         // Paths and names before the id may also look like ids, so the last argument that looks like an id counts.
         let id = command.iter().rev().find(|word| container_id(word) == Some(word)).cloned();
-        let sub_command = command.iter().find(|word| SUB_COMMANDS.contains(&word.as_str())).cloned();
+        let sub_command = sub_command(&command).map(str::to_owned);
         let state = state_name(stat.state);
         Some(Self { pid, parent: stat.parent, state, comm: stat.comm, sub_command, id })
     }

@@ -149,8 +149,8 @@ pub struct HealthArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "bundle", "deep", "probe_shims", "kubelet_metrics"])]
     from: Option<PathBuf>,
 
-    /// Source of a goroutine dump when a call is silent: `auto` (what the runtime provides without a signal),
-    /// `never`, a file that is younger than a minute, or `unix://SOCKET`
+    /// Source of a goroutine dump when a call is silent, or a process of the runtime is overdue or left over: `auto` (what
+    /// the runtime provides without a signal), `never`, a file that is younger than a minute, or `unix://SOCKET`
     #[arg(long, value_name = "SOURCE", default_value = "auto")]
     stacks: String,
 

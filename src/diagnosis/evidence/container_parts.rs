@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use super::{Evidence, HostEvidence};
 use crate::cri::ContainerState;
+use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
-use crate::diagnosis::proc::{self, Blocked, Freeze, NodeMount, Ownership, ProcSample, Process, Role};
+use crate::diagnosis::proc::{
+    self, Blocked, Freeze, NodeMount, Ownership, ProcSample, Process, Role, conmon_container, is_conmon,
+};
 use crate::diagnosis::report::Confidence;
 use crate::diagnosis::words::seconds;
 
@@ -187,6 +190,7 @@ impl Evidence {
             return proc::same_socket(Path::new(address), socket);
         }
         proc::monitored_ids(&shim.command).any(|id| self.names.knows(id))
+            || self.is_conmon_of_crio(shim)
             || self.host.as_ref().is_some_and(|host| {
                 let sample = host.latest();
                 sample.processes.values().any(|process| {
@@ -194,6 +198,19 @@ impl Evidence {
                         && sample.descends(process.pid, shim.pid)
                 })
             })
+    }
+
+    /// Returns whether a process is a conmon of the probed CRI-O, also while its container is created and in no list. Only
+    /// CRI-O gives its containers such names, and each CRI-O passes the same directory for exits to all of its conmons.
+    pub fn is_conmon_of_crio(&self, conmon: &Process) -> bool {
+        let sample = self.host.as_ref().map(HostEvidence::latest);
+        let is_listed = |other: &&Process| proc::monitored_ids(&other.command).any(|id| self.names.knows(id));
+        let conmons = sample.into_iter().flat_map(|sample| sample.with_role(Role::Shim));
+        let mut exit_dirs = conmons.filter(is_listed).map(|other| other.flag("exit-dir")).peekable();
+        self.family() == DaemonFamily::Crio
+            && is_conmon(&conmon.comm)
+            && conmon_container(&conmon.command).is_some_and(|(_, name)| name.is_some())
+            && (exit_dirs.peek().is_none() || exit_dirs.any(|dir| dir == conmon.flag("exit-dir")))
     }
 
     fn parent(&self, process: &Process) -> Option<&Process> {

@@ -55,10 +55,17 @@ pub fn of_shims(evidence: &Evidence) -> bool {
     let storage = host.first.pressure.io.is_none_or(|psi| psi.some >= limits::IO_FULL_HINT);
     // A process that works for a new sandbox has no known container. Only the command line of its shim shows to which
     // runtime it belongs, so the shims are read.
-    let old = |process: &Process| process.age >= limits::OCI_PROCESS_OLD && process.container_id.is_none();
+    let is_known =
+        |process: &Process| process.container_id.as_deref().is_some_and(|id| evidence.names.knows(id));
+    let old = |process: &Process| process.age >= limits::OCI_PROCESS_OLD && !is_known(process);
+    let of_daemon = |shim: &Process| {
+        let parent = host.first.processes.get(&shim.parent);
+        old(shim) && parent.is_some_and(|parent| parent.role == Role::Daemon)
+    };
+    let is_odd = |shim: &Process| shim.is_stopped() || !shim.blocked.is_empty() || of_daemon(shim);
     storage
         || host.first.with_role(Role::OciRuntime).any(old)
-        || host.first.with_role(Role::Shim).any(|shim| shim.is_stopped() || !shim.blocked.is_empty())
+        || host.first.with_role(Role::Shim).any(is_odd)
         || of_node(evidence)
         || of_lists(evidence)
         || evidence.runtime.ids_left_out > 0

@@ -9,7 +9,7 @@ use crate::diagnosis::evidence::container_parts::{self, ContainerParts};
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
-use crate::diagnosis::proc::{Blocked, Freeze, ProcSample, Process, Psi, Role, is_conmon};
+use crate::diagnosis::proc::{Blocked, Freeze, ProcSample, Process, Psi, Role, is_conmon, sub_command};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
 use crate::report::duration::elapsed;
@@ -265,12 +265,7 @@ fn monitor_name(monitor: &Process) -> String {
 fn describe(parts: &ContainerParts<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for process in &parts.oci {
-        let verb = process.command.iter().find(|word| {
-            matches!(
-                word.as_str(),
-                "create" | "start" | "delete" | "kill" | "update" | "state" | "exec" | "init" | "run"
-            )
-        });
+        let verb = sub_command(&process.command);
         lines.push(format!(
             "{}{}: state {}, {} old",
             process.label(),
@@ -344,16 +339,20 @@ fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
     };
     let overdue = overdue_processes::find(case.evidence, host.latest());
     overdue
-        .filter(|process| process.role == Role::OciRuntime)
+        .filter(|process| process.role != Role::Other)
         .take(5)
         .map(|process| {
-            let creates = overdue_processes::creates(process);
-            let hangs = creates && process.age >= limits::OCI_CREATE_STUCK;
+            let effect = effect_of_hang(process);
+            let hangs = effect.is_some() && process.age >= limits::OCI_COMMAND_STUCK;
             let confidence = if hangs { Confidence::Likely } else { Confidence::Possible };
-            let verb = if creates { " create" } else { "" };
+            let verb = sub_command(&process.command).map(|verb| format!(" {verb}")).unwrap_or_default();
             let of_pod = state::pod_of(case.evidence, process);
             let age = seconds(process.age);
-            let title = format!("{}{verb}{of_pod} has not finished for {age}", process.label());
+            let title = if process.role == Role::Shim {
+                format!("{}{of_pod} has not started its container for {age}", process.label())
+            } else {
+                format!("{}{verb}{of_pod} has not finished for {age}", process.label())
+            };
             let known = |word: &&String| case.evidence.names.knows(word);
             let id = process.container_id.as_ref().or_else(|| host.overdue_ids.get(&process.pid));
             let id = id.or_else(|| process.command.iter().find(known)).cloned();
@@ -362,16 +361,38 @@ fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
                 found.add_evidence(format!("it works on {}", case.evidence.names.describe(&id)));
                 found = case.about(found, Some(&id));
             }
-            found.add_evidence(if hangs {
-                "no list and no status call waits for it; the pod cannot start before it ends"
-            } else {
-                "no call hangs on it now"
-            });
+            found.add_evidence(effect.unwrap_or("no list and no status call waits for it now"));
+            found.evidence.extend(case.evidence.chain_at(process.pid));
             found.evidence.extend(process.blocked.iter().map(|task| line(process, task)));
             found.add_step(format!("cat /proc/{}/stack   # as root", process.pid));
             found
         })
         .collect()
+}
+
+/// Describes what waits for an overdue process and cannot happen before it ends; `None` for a command that may run for any
+/// time.
+fn effect_of_hang(process: &Process) -> Option<&'static str> {
+    match sub_command(&process.command) {
+        Some("create") => {
+            Some("no list and no status call waits for it; the pod cannot start before it ends")
+        }
+        Some("state") => Some(
+            "no list waits for it; while it runs, the runtime can neither record the exit of the container nor stop or \
+             remove it",
+        ),
+        Some("kill") => Some(
+            "no list and no status call waits for it; the call that stops the container does, and the pod does not end",
+        ),
+        Some("delete") => {
+            Some("no list and no status call waits for it; the call that removes the container does")
+        }
+        _ if process.role == Role::Shim => Some(
+            "no list and no status call waits for it; the call that creates the container does, and the pod cannot \
+             start. It has not detached from the runtime: does it wait for the log?",
+        ),
+        _ => None,
+    }
 }
 
 /// Reports stopped shims. Normally no shim is stopped, so a shim that is stopped in two samples is likely a problem.

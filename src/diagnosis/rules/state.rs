@@ -10,9 +10,9 @@ use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddi
 use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
-use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids};
+use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids, sub_command};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::diagnosis::words::seconds;
+use crate::diagnosis::words::{seconds, short};
 use crate::host::CNI_DIRECTORY;
 use crate::report::escape::shell_word;
 use crate::report::plural;
@@ -180,11 +180,24 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     if lasting.len() > 10 {
         found.add_evidence(format!("and {} more", lasting.len() - 10));
     }
+    let without_process = || lasting.iter().filter(|oddity| oddity.kind == OddKind::NoProcess);
+    let awaited: Vec<&Process> =
+        without_process().filter_map(|oddity| awaited_command(case.evidence, oddity.id)).collect();
+    found.evidence.extend(awaited.iter().take(5).map(|process| {
+        format!(
+            "{} {} has not finished for {}: the runtime records the exit only after it",
+            process.label(),
+            sub_command(&process.command).unwrap_or_default(),
+            seconds(process.age)
+        )
+    }));
     let lost_conmon = |oddity: &&Oddity<'_>| {
         let sandbox = case.evidence.names.sandbox_of(oddity.id);
-        oddity.kind == OddKind::NoProcess && has_no_conmon(case.evidence, oddity.id, sandbox)
+        // conmon ends with its container, so its absence proves nothing while the runtime has not recorded the exit.
+        has_no_conmon(case.evidence, oddity.id, sandbox)
+            && awaited_command(case.evidence, oddity.id).is_none()
     };
-    let without_conmon = lasting.iter().filter(lost_conmon).count();
+    let without_conmon = without_process().filter(lost_conmon).count();
     if without_conmon > 0 {
         found.add_evidence(format!(
             "{without_conmon} of them also lost their conmon: nothing records the exit, so the list shows \
@@ -196,8 +209,21 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         "seen in one sample: the runtime may just be creating or removing it"
     });
-    found.add_step("compare with the processes of its cgroup; was the runtime restarted recently?");
+    found.add_step(match awaited.first() {
+        Some(process) => {
+            format!("cat /proc/{}/stack   # as root: for what {} waits", process.pid, process.comm)
+        }
+        None => "compare with the processes of its cgroup; was the runtime restarted recently?".to_owned(),
+    });
     Some(found)
+}
+
+/// Returns the command of the OCI runtime on a container for which the runtime waits before it records the container's exit.
+fn awaited_command<'a>(evidence: &'a Evidence, id: &str) -> Option<&'a Process> {
+    let holds_lock = |process: &&Process| {
+        container_parts::works_on(process, id) && sub_command(&process.command) != Some("exec")
+    };
+    container_parts::parts_of(evidence, id).oci.into_iter().find(holds_lock)
 }
 
 /// Returns why a status call failed; `None` if it did not fail.
@@ -307,7 +333,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
         }
     }
     if found.next.is_empty() {
-        let id = crate::diagnosis::words::short(&first.target.id);
+        let id = short(&first.target.id);
         found.add_step(format!(
             "pgrep -af {id}   # its conmon; if it is in state T, continue it with kill -CONT"
         ));
@@ -319,7 +345,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
 /// Returns the command that removes a container whose exit was lost. CRI-O waits for the exit here too, and crictl gives up
 /// after 2 s by default.
 fn remove(id: &str) -> String {
-    format!("remove it (changes state): crictl --timeout 60s rm {}", crate::diagnosis::words::short(id))
+    format!("remove it (changes state): crictl --timeout 60s rm {}", short(id))
 }
 
 /// Returns the slow `PodSandboxStatus` calls of these containers' pods. If pod events are on, CRI-O fetches the status of

@@ -4,20 +4,312 @@
 //! exit is lost: each status call of CRI-O waits seconds for the file and then returns the exit code -1 (rule D33).
 //!
 //! The other rules here: D01 is a silent status call. D05: the status calls of all pods together are slow. D10 names
-//! the process for which a status call waits (its holder). D21 is a runtime that restores its containers at its start.
+//! the process for which a call waits (its holder). D19 is a running container without a
+//! process. D21 is a runtime that restores its containers at its start. D38 is a conmon whose container is in no list.
 
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::time::Duration;
 
-use super::node::{FakeNode, FakeProcess, at_socket, crio, find, with_lost_exits};
+use super::node::{FakeNode, FakeProcess, at_socket, cgroup_of, crio, find, with_lost_exits};
 use super::scripted::{Behaviour, Scripted, condition, container_id, sandbox_id};
 use crate::cri::{ContainerState, Rpc};
 use crate::diagnosis::proc::Ownership;
-use crate::diagnosis::report::{Confidence, HealthReport, RuleId};
-use crate::diagnosis::{gather, judge};
+use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
+use crate::diagnosis::stacks::WantedDump;
+use crate::diagnosis::{HealthMode, Inputs, gather, judge};
 
 async fn diagnosed(node: &FakeNode, script: Scripted) -> HealthReport {
     judge(&gather(&at_socket(node, script), &|_| ()).await)
+}
+
+/// The directory for exits that the CRI-O of these tests passes to its conmons.
+const EXITS: &str = "/var/run/crio/exits";
+
+/// A container that is in no list, because it is being created or because the runtime has forgotten it.
+const UNLISTED: usize = 77;
+
+/// Adds a conmon with the command line that CRI-O 1.37 gives to it.
+fn conmon(node: &FakeNode, process: &FakeProcess<'_>, container: usize, exits: &str) {
+    let id = container_id(container);
+    let bundle = bundle_of(container);
+    let (pid_file, name) =
+        (format!("{bundle}/pidfile"), format!("k8s_app_web-{container}_default_uid-{container}_0"));
+    let command = [
+        "/usr/bin/conmon",
+        "-b",
+        &bundle,
+        "-c",
+        &id,
+        "--exit-dir",
+        exits,
+        "-l",
+        "/var/log/pods/x/app/0.log",
+        "--log-level",
+        "info",
+        "-n",
+        &name,
+        "-P",
+        "/run/x/conmon-pidfile",
+        "-p",
+        &pid_file,
+        "--persist-dir",
+        "/var/x",
+        "-r",
+        "/usr/bin/crun",
+        "--runtime-arg",
+        "--root=/run/crun",
+        "--syslog",
+        "-u",
+        &id,
+    ];
+    node.process(&FakeProcess { comm: "conmon", command: &command, ..*process });
+}
+
+/// Adds the conmon and the first process of each listed container of a script.
+fn with_conmons(node: &FakeNode, pods: usize) {
+    for pod in 0..pods {
+        let pid = u32::try_from(1000 + pod).unwrap();
+        conmon(node, &FakeProcess { pid, ..FakeProcess::default() }, pod, EXITS);
+        let cgroup = cgroup_of(pod);
+        node.process(&FakeProcess {
+            pid: pid + 1000,
+            parent: pid,
+            cgroup: &cgroup,
+            ..FakeProcess::default()
+        });
+    }
+}
+
+fn bundle_of(container: usize) -> String {
+    format!("/run/containers/storage/overlay-containers/{}/userdata", container_id(container))
+}
+
+/// Adds an OCI runtime process that works on a container.
+fn crun(node: &FakeNode, pid: u32, parent: u32, age: u64, verb: &str, container: usize) {
+    let id = container_id(container);
+    let bundle = bundle_of(container);
+    let command: &[&str] = match verb {
+        "create" => {
+            &["/usr/bin/crun", "--root=/run/crun", "create", "--bundle", &bundle, "--pid-file", "/run/p", &id]
+        }
+        "kill" => &["/usr/bin/crun", "--root", "/run/crun", "kill", &id, "15"],
+        _ => &["/usr/bin/crun", "--root", "/run/crun", verb, &id],
+    };
+    node.process(&FakeProcess { pid, parent, comm: "crun", age, command, ..FakeProcess::default() });
+}
+
+/// Writes the `config.json` of the bundle of a container that is in no list.
+fn bundle(node: &FakeNode, container: usize) {
+    let annotations = format!(
+        r#"{{"annotations": {{"io.kubernetes.cri-o.ContainerType": "container", "io.kubernetes.container.name": "app",
+            "io.kubernetes.pod.name": "web-{container}", "io.kubernetes.pod.namespace": "default",
+            "io.kubernetes.pod.uid": "uid-{container}"}}}}"#
+    );
+    node.file(&format!("{}/config.json", bundle_of(container).trim_start_matches('/')), &annotations);
+}
+
+/// Returns the inputs of a run that reads this dump as the dump of the daemon (process 200).
+fn with_dump(node: &FakeNode, script: Scripted, dump: &[u8]) -> Inputs<Scripted> {
+    // plegctl takes the process id of a dump from such a name.
+    let file = node.root.join("containerd.200.stacks.log");
+    std::fs::write(&file, dump).unwrap();
+    let mut inputs = at_socket(node, script);
+    inputs.stacks = WantedDump::From(file.display().to_string());
+    inputs
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_hangs_is_found_although_no_list_has_its_container() {
+    let hung_create = |age| {
+        let node = crio(&format!("hung-create-{age}"));
+        with_conmons(&node, 3);
+        // systemd puts conmon and its children into a scope whose name contains the container's id.
+        let cgroup = format!("/system.slice/crio-conmon-{}.scope", container_id(UNLISTED));
+        conmon(
+            &node,
+            &FakeProcess { pid: 500, age, cgroup: &cgroup, ..FakeProcess::default() },
+            UNLISTED,
+            EXITS,
+        );
+        crun(&node, 501, 500, age, "create", UNLISTED);
+        node.file("proc/501/cgroup", &format!("0::{cgroup}\n"));
+        bundle(&node, UNLISTED);
+        node
+    };
+    let script = || Scripted::with_pods(3).under_crio();
+    let young = diagnosed(&hung_create(20), script()).await;
+    assert!(find(&young, RuleId::D10).is_none(), "{young:#?}");
+    let at_half_a_minute = diagnosed(&hung_create(35), script()).await;
+    let found = find(&at_half_a_minute, RuleId::D10).unwrap_or_else(|| panic!("{at_half_a_minute:#?}"));
+    assert_eq!((found.confidence, at_half_a_minute.verdict), (Confidence::Possible, Verdict::Healthy));
+    assert_eq!(found.title, "crun[501] create of default/web-77 has not finished for 35.0 s");
+    assert!(at_half_a_minute.summary.starts_with("PLEG works, but crun[501] create of default/web-77"));
+    for mode in [HealthMode::Normal, HealthMode::Deep, HealthMode::Npd] {
+        let node = hung_create(95);
+        let mut inputs = at_socket(&node, script());
+        inputs.mode = mode;
+        let report = judge(&gather(&inputs, &|_| ()).await);
+        let primary = report.primary.as_ref().unwrap();
+        assert_eq!(
+            (primary.id, primary.confidence),
+            (RuleId::D10, Confidence::Likely),
+            "{mode:?}: {report:#?}"
+        );
+        assert_eq!(report.verdict, Verdict::Degraded);
+        assert_eq!(primary.container.as_ref().unwrap().id, container_id(UNLISTED));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_and_a_conmon_of_another_cri_o_are_ignored() {
+    let node = crio("other-crio");
+    with_conmons(&node, 3);
+    let other = "/srv/other/exits";
+    conmon(&node, &FakeProcess { pid: 500, age: 95, ..FakeProcess::default() }, UNLISTED, other);
+    crun(&node, 501, 500, 95, "create", UNLISTED);
+    conmon(&node, &FakeProcess { pid: 510, age: 7200, ..FakeProcess::default() }, UNLISTED + 1, other);
+    let report = diagnosed(&node, Scripted::with_pods(3).under_crio()).await;
+    assert_eq!(find(&report, RuleId::D10), None);
+    assert_eq!(find(&report, RuleId::D38), None);
+    // Without a container in the lists, the directory of this CRI-O is not known.
+    let report = diagnosed(&node, Scripted::with_pods(0).under_crio()).await;
+    assert!(find(&report, RuleId::D38).is_some(), "{report:#?}");
+}
+
+/// A `StopContainer` of CRI-O 1.37 while `crun kill` hangs, as its dump shows it, with shorter stacks.
+const HUNG_STOP: [(&str, &[&str]); 2] = [
+    (
+        "goroutine 418 [syscall]:",
+        &[
+            "os.(*Process).Wait(...)",
+            "os/exec.(*Cmd).Wait(0x68ffe9c7d40)",
+            "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).runtimeCmd(0x68ffe3581c0, {0x68ffe747ee0, 0x3, 0x1?})",
+            "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).StopLoopForContainer(0x68ffe3581c0, {0x2f32648?, \
+             0x68ffe12b260?}, 0x68ffe217a40, {0x2f1c880, 0x68ffe85ab90})",
+            "created by github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).StopContainer in goroutine 401",
+        ],
+    ),
+    (
+        "goroutine 401 [select]:",
+        &[
+            "github.com/cri-o/cri-o/internal/oci.(*Container).WaitOnStopTimeout(0x68ffe217a40, {0x2f325d8, \
+             0x68ffe392db0}, 0x4000000000000000?)",
+            "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).StopContainer(0x68ffe3581c0, {0x2f325d8?, \
+             0x68ffe392d20?}, 0x68ffe217a40, 0x0)",
+            "k8s.io/cri-api/pkg/apis/runtime/v1._RuntimeService_StopContainer_Handler({0x2dc7d20, 0x68ffe624408}, \
+             {0x2f325d8, 0x68ffe3922a0}, 0x68ffe0f5380, 0x2efca48)",
+        ],
+    ),
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_or_removal_that_hangs_says_for_how_long_and_what_waits() {
+    for (verb, waits) in [
+        ("kill", "the call that stops the container does, and the pod does not end"),
+        ("delete", "the call that removes the container does"),
+    ] {
+        let node = crio(&format!("hung-{verb}"));
+        with_conmons(&node, 3);
+        crun(&node, 700, 200, 77, verb, 1);
+        let goroutine = |(head, frames): &(&str, &[&str])| {
+            let frames: Vec<String> =
+                frames.iter().map(|frame| format!("{frame}\n\t/oci.go:1 +0x1\n")).collect();
+            format!("{head}\n{}\n", frames.concat())
+        };
+        let dump = HUNG_STOP.iter().map(goroutine).collect::<String>();
+        let inputs = with_dump(&node, Scripted::with_pods(3).under_crio(), dump.as_bytes());
+        let report = judge(&gather(&inputs, &|_| ()).await);
+        let found = find(&report, RuleId::D10).unwrap();
+        assert_eq!(found.title, format!("crun[700] {verb} of default/web-1 has not finished for 77.0 s"));
+        assert_eq!(
+            (found.confidence, report.verdict),
+            (Confidence::Likely, Verdict::Degraded),
+            "{report:#?}"
+        );
+        let evidence = found.evidence.join("\n");
+        assert!(evidence.contains(waits), "{evidence}");
+        // The runtime's goroutines show which call this is.
+        let call = "a StopContainer that waits for the OCI runtime (pid 700, sleeping, crun)";
+        assert!(verb != "kill" || evidence.contains(call), "{evidence}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conmon_for_which_the_runtime_waits_hangs_and_is_not_left_over() {
+    let node = crio("conmon-waits");
+    with_conmons(&node, 3);
+    bundle(&node, UNLISTED);
+    // It waits for a reader of its log before it detaches, so the daemon is still its parent.
+    let waiting = FakeProcess { pid: 500, parent: 200, age: 95, ..FakeProcess::default() };
+    for (age, confidence) in [(35, Confidence::Possible), (95, Confidence::Likely)] {
+        conmon(&node, &FakeProcess { age, ..waiting }, UNLISTED, EXITS);
+        let report = diagnosed(&node, Scripted::with_pods(3).under_crio()).await;
+        assert_eq!(find(&report, RuleId::D38), None);
+        let found = find(&report, RuleId::D10).unwrap_or_else(|| panic!("{report:#?}"));
+        let title = format!("conmon[500] of default/web-77 has not started its container for {age}.0 s");
+        assert_eq!((&found.title, found.confidence), (&title, confidence));
+        assert!(found.next.iter().all(|step| !step.contains("kill")), "{found:#?}");
+    }
+
+    // A conmon that runs an `exec` waits for the program that it runs.
+    let id = container_id(1);
+    let command =
+        ["/usr/bin/conmon", "-c", &id, "-n", "k8s_app_web-1_default_uid-1_0", "-e", "-r", "/usr/bin/crun"];
+    node.process(&FakeProcess { comm: "conmon", command: &command, ..waiting });
+    let report = diagnosed(&node, Scripted::with_pods(3).under_crio()).await;
+    assert_eq!(find(&report, RuleId::D10), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conmon_younger_than_a_waiting_create_is_not_left_over() {
+    for (age, recording, is_left_over) in [
+        // The dumps show a CreateContainer that waits for 75 s and for 200 s.
+        (90, "o-runc.t75.http.gz", false),
+        (600, "o-runc.t75.http.gz", true),
+        (210, "o-runc.t200.usr1.gz", false),
+        (600, "o-runc.t200.usr1.gz", true),
+        (90, "o-base.idle.http.gz", true),
+    ] {
+        let node = crio(&format!("create-in-flight-{age}"));
+        with_conmons(&node, 3);
+        conmon(&node, &FakeProcess { pid: 500, age, ..FakeProcess::default() }, UNLISTED, EXITS);
+        let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks");
+        let dump = std::fs::read(recordings.join(recording)).unwrap();
+        let inputs = with_dump(&node, Scripted::with_pods(3).under_crio(), &dump);
+        let report = judge(&gather(&inputs, &|_| ()).await);
+        assert_eq!(find(&report, RuleId::D38).is_some(), is_left_over, "{age} s, {recording}: {report:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_state_command_and_not_a_lost_conmon_keeps_an_exit_from_being_recorded() {
+    let node = crio("state-after-exit");
+    with_conmons(&node, 5);
+    for pid in ["1001", "2001"] {
+        std::fs::remove_dir_all(node.proc().join(pid)).unwrap();
+    }
+    let script = || Scripted::with_pods(5).under_crio();
+    let evidence_of = |report: &HealthReport| {
+        let found = find(report, RuleId::D19).unwrap_or_else(|| panic!("{report:#?}"));
+        assert!(found.title.starts_with("default/web-1/app"), "{found:#?}");
+        found.evidence.join("\n")
+    };
+    let lost = "lost their conmon: nothing records the exit";
+    let evidence = evidence_of(&diagnosed(&node, script()).await);
+    assert!(evidence.contains(lost), "{evidence}");
+
+    crun(&node, 700, 200, 12, "state", 1);
+    let evidence = evidence_of(&diagnosed(&node, script()).await);
+    assert!(!evidence.contains(lost), "{evidence}");
+    let cause = "crun[700] state has not finished for 12.0 s: the runtime records the exit only after it";
+    assert!(evidence.contains(cause), "{evidence}");
+
+    crun(&node, 700, 200, 70, "state", 1);
+    let report = diagnosed(&node, script()).await;
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((primary.id, primary.confidence), (RuleId::D10, Confidence::Likely), "{report:#?}");
+    assert!(!evidence_of(&report).contains(lost));
 }
 
 #[tokio::test(start_paused = true)]

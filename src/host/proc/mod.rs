@@ -22,7 +22,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use monitor::{conmon_container, is_conmon, monitored_ids};
+pub use monitor::{conmon_container, is_conmon, monitored_ids, sub_command};
 pub use node::{
     CgroupSection, CpuTimes, DaemonCgroup, Freeze, Memory, NodeMount, NodePressure, NodeSection, PidsCgroup,
     Psi, ResourcePressure, Tasks, Throttled,

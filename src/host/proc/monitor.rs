@@ -1,7 +1,17 @@
-//! Finds the sandbox or container that a shim or CRI-O's conmon monitors, from the command line of that process.
+//! Reads the command lines of shims, of CRI-O's conmon and of OCI runtimes: which sandbox or container a shim or conmon
+//! monitors, and which command an OCI runtime runs.
 
 use super::cgroup::container_id;
 use crate::host::{Arguments, CriName};
+
+/// The sub-commands of an OCI runtime.
+const SUB_COMMANDS: [&str; 11] =
+    ["create", "start", "kill", "delete", "exec", "update", "state", "pause", "resume", "run", "init"];
+
+/// Returns the sub-command of an OCI runtime: `create`.
+pub fn sub_command(command: &Arguments) -> Option<&str> {
+    command.iter().map(String::as_str).find(|word| SUB_COMMANDS.contains(word))
+}
 
 /// Whether a process with this name is CRI-O's conmon, not a shim.
 pub fn is_conmon(comm: &str) -> bool {
