@@ -191,7 +191,7 @@ impl HungUmount {
             kind: "nfs4".to_owned(),
             source: self.source.clone(),
             device: "0:59".to_owned(),
-            read_only: false,
+            ..NodeMount::default()
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Formats numbers with nouns, ids and durations for the report.
 
+use crate::clock::Wall;
 pub use crate::report::duration::in_sentence as seconds;
 
 /// Returns the first twelve digits of an id; crictl shows the same.
@@ -7,9 +8,36 @@ pub fn short(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
 }
 
+/// Formats a time of day with its zone; with its date if it is more than a day away.
+pub fn clock_time(now: Wall, at: Wall) -> String {
+    const DAY: f64 = 86_400.0;
+    let text = at.to_string();
+    let first = if now.seconds_since(at).abs() < DAY { 11 } else { 0 };
+    format!("{} UTC", text.get(first..19).unwrap_or(&text).replace('T', " "))
+}
+
+/// Returns a path as a word of a shell's command; `None` if it has characters that a terminal does not show.
+pub fn quoted(path: &str) -> Option<String> {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "/_.~:@+-".contains(char);
+    if path.chars().any(char::is_control) {
+        return None;
+    }
+    let is_word = path.starts_with('/') && path.chars().all(is_plain);
+    Some(if is_word { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_with_blanks_or_quotes_stays_one_word() {
+        assert_eq!(quoted("/var/lib/kubelet/pods/u-1~2").as_deref(), Some("/var/lib/kubelet/pods/u-1~2"));
+        assert_eq!(quoted("/mnt/my disk").as_deref(), Some("'/mnt/my disk'"));
+        assert_eq!(quoted("/mnt/it's $HOME").as_deref(), Some(r"'/mnt/it'\''s $HOME'"));
+        assert_eq!(quoted("~root").as_deref(), Some("'~root'"));
+        assert_eq!(quoted("/mnt/a\nb"), None);
+    }
 
     #[test]
     fn an_id_may_be_shorter_than_its_short_form() {

@@ -349,11 +349,18 @@ fn a_frozen_file_system_below_the_runtime_is_named(version: Containerd) {
         seen.report["findings"].as_array().unwrap().iter().any(|found| found["id"] == "D37").then_some(seen)
     });
     print_time(version, "a frozen file system", began, 0.0);
+    let old = Seen::of(&runtime, 40.0);
     waiting.abort();
     drop(frozen);
     println!("{}", seen.screen);
     assert_eq!(seen.finding("D37")["kernelReason"]["id"], "KR05", "{}", seen.screen);
-    assert!(seen.screen.contains("waits for a frozen file system"), "{}", seen.screen);
+    let mount = runtime.directory().join("root").display().to_string();
+    let words = format!("waits for the frozen file system {mount}");
+    seen.assert_finding("D37", "possible", &[&words]);
+    println!("{}", old.screen);
+    old.assert_finding("D37", "certain", &[&words, "it has waited for 4"]);
+    let steps = old.finding("D37")["next"].to_string();
+    assert!(steps.contains(&format!("timeout 10 fsfreeze -u {mount}")), "{:#}", old.finding("D37"));
 }
 
 fn a_frozen_pod_is_named_with_its_thaw(version: Containerd) {

@@ -145,8 +145,10 @@ impl Evidence {
                     })
             }
             Role::Other => {
+                let is_of_daemon = |parent: &Process| parent.role == Role::Daemon && self.concerns(parent);
                 in_known_container
                     || process.pod_uid.as_deref().is_some_and(|uid| names.pod_by_uid(uid).is_some())
+                    || self.parent(process).is_some_and(is_of_daemon)
             }
         }
     }

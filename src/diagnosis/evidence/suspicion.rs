@@ -41,7 +41,8 @@ pub fn of_node(evidence: &Evidence) -> bool {
             .processes
             .values()
             .filter(|process| {
-                !process.blocked.is_empty() || (process.role == Role::Shim && process.is_stopped())
+                let is_stopped = process.role == Role::Shim && process.is_stopped();
+                !process.blocked.is_empty() || process.sleeps || is_stopped
             })
             .any(|process| evidence.concerns(process))
         || pressed(|pressure| pressure.io, limits::IO_FULL_HINT)

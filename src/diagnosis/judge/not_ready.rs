@@ -7,6 +7,7 @@ use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{HealthFinding, Phase, RuleId, Verdict};
 use crate::diagnosis::rules::Case;
+use crate::diagnosis::words::clock_time;
 
 /// The time after which the kubelet reports a runtime whose Status fails or is not ready (kubelet.go: `runtimeState`'s
 /// threshold).
@@ -110,14 +111,6 @@ fn last_relist(evidence: &Evidence) -> Option<Wall> {
 fn distance(now: Wall, at: Wall) -> String {
     let seconds = at.duration_since(now).as_secs();
     if seconds < 60 { format!("{seconds}s") } else { format!("{}m{:02}s", seconds / 60, seconds % 60) }
-}
-
-/// Formats a time of day with its zone; with its date if it is more than a day away.
-fn clock_time(now: Wall, at: Wall) -> String {
-    const DAY: f64 = 86_400.0;
-    let text = at.to_string();
-    let first = if now.seconds_since(at).abs() < DAY { 11 } else { 0 };
-    format!("{} UTC", text.get(first..19).unwrap_or(&text).replace('T', " "))
 }
 
 #[cfg(test)]

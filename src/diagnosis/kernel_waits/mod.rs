@@ -13,6 +13,7 @@ use super::proc::waits::{self, DiskCounters, TaskLook, WaitLook};
 use super::proc::{Process, Role};
 use super::processes::paths;
 use super::report::KernelReason;
+use super::words::quoted;
 use super::{HealthRun, offload, overdue_processes};
 use crate::clock::Mono;
 use crate::host::proc::NodeMount;
@@ -24,23 +25,6 @@ const UMOUNT: &str = "otherwise umount -f";
 
 /// The time limit for the search of owners, which reads the descriptors of all processes.
 const OWNER_TIME_LIMIT: Duration = Duration::from_secs(2);
-
-/// Whether a task in interruptible sleep in this function may wait for somebody who does not answer. A task in any other
-/// function sleeps because it has nothing to do.
-fn is_relevant_sleep(wchan: &str) -> bool {
-    const ASLEEP: [&str; 8] = [
-        "request_wait_answer",
-        "fuse_",
-        "locks_lock_inode_wait",
-        "flock_lock_inode_wait",
-        "posix_lock_inode_wait",
-        "do_freezer_trap",
-        // Some kernels show this function instead of `do_freezer_trap`, because the compiler merged both.
-        "get_signal",
-        "rpc_wait",
-    ];
-    ASLEEP.iter().any(|beginning| wchan.starts_with(beginning))
-}
 
 /// A task that waited in the kernel at both looks, for a known kind of reason.
 #[derive(Clone, Debug)]
@@ -60,11 +44,13 @@ pub struct KernelWait {
     /// The facts that point to the owner.
     pub facts: Vec<String>,
     /// The command that ends the wait, if plegctl knows it with its path.
-    pub thaw: Option<String>,
+    pub remedy: Option<String>,
     /// The mount of the file server or daemon that does not answer, if there is only one.
     pub mount: Option<NodeMount>,
     /// The number of programs on the node that have a task in uninterruptible sleep for the same reason.
     pub programs: usize,
+    /// For how long the task has not run, at least; `None` if the kernel does not show it.
+    pub lasted: Option<Duration>,
 }
 
 impl KernelWait {
@@ -106,18 +92,39 @@ impl KernelWait {
         });
         let others = rule.act.iter().skip(usize::from(server.is_some()));
         let fits = move |step: &&&str| is_fuse || !step.starts_with("FUSE only");
-        // A name with other characters would need quotes, and a mount may have any name.
-        let is_plain = |char: char| char.is_ascii_alphanumeric() || "/_.~:@+-".contains(char);
-        let mount = self.mount.as_ref().filter(|mount| mount.target.chars().all(is_plain));
-        let exact = move |step: &str| match mount {
-            Some(NodeMount { target, .. }) if step.starts_with(UMOUNT) => {
+        let mount = self.mount.as_ref().and_then(|mount| quoted(&mount.target));
+        // A step of the catalogue with a placeholder is replaced by the command with the path.
+        let exact = move |step: &str| match (&mount, &self.remedy) {
+            (Some(mount), _) if step.starts_with(UMOUNT) => {
                 format!(
-                    "otherwise, if its unwritten data may be lost (changes state): for m in {target}; do timeout 10 umount -f $m || umount -l $m; done"
+                    "otherwise, if its unwritten data may be lost (changes state): for m in {mount}; do timeout 10 umount -f \"$m\" || umount -l \"$m\"; done"
                 )
+            }
+            (_, Some(remedy)) if ["/N/", "MOUNT", "/PATH/"].iter().any(|part| step.contains(part)) => {
+                let effect = if rule.id == "KR04" {
+                    "FUSE only: end all waits for it with an error"
+                } else {
+                    "then thaw it"
+                };
+                format!("{effect} (changes state): {remedy}")
             }
             _ => step.to_owned(),
         };
         first.into_iter().chain(others.filter(fits).map(move |step| exact(step)))
+    }
+
+    /// Whether the wait has lasted for so long that a person must end it, also if no call hangs. A short wait for a snapshot,
+    /// a slow server or a lock is normal.
+    pub fn is_overdue(&self) -> bool {
+        self.reason.overdue.zip(self.lasted).is_some_and(|(limit, lasted)| lasted >= limit)
+    }
+
+    /// Returns the UIDs of the pods with a volume on the file system for which the task waits. While the wait lasts, such a
+    /// pod may neither start nor end.
+    pub fn pods_of_mount<'a>(&self, mounts: &'a [NodeMount]) -> BTreeSet<&'a str> {
+        let device = self.mount.as_ref().map(|mount| &mount.device);
+        let same = mounts.iter().filter(|mount| device == Some(&mount.device));
+        same.filter_map(NodeMount::pod_uid).collect()
     }
 
     /// Creates a simulated wait of the process `pid`; `None` if there is no such reason.
@@ -135,9 +142,10 @@ impl KernelWait {
             stack,
             owner,
             facts,
-            thaw: None,
+            remedy: None,
             mount: None,
             programs: 1,
+            lasted: None,
         })
     }
 
@@ -178,7 +186,7 @@ pub(super) async fn first_look_at<R>(run: HealthRun<'_, R>, pids: Vec<u32>) -> O
 async fn look<R>(run: HealthRun<'_, R>, pids: Vec<u32>) -> Option<WaitLook> {
     let paths = paths(run.inputs)?;
     let limit = run.inputs.deadlines().proc.min(run.budget.left());
-    offload::value(limit, move || waits::look(&paths.proc, &pids, is_relevant_sleep)).await
+    offload::value(limit, move || waits::look(&paths.proc, &pids)).await
 }
 
 /// Looks for the second time, and returns the waits of the tasks that have not run since the first look.
@@ -201,6 +209,7 @@ pub(super) async fn second_look<R>(
         connections: paths.cgroup.with_file_name("fuse").join("connections"),
         paths,
         sample: host.latest().clone(),
+        written: host.disks.iter().map(|written| written.disk.device.clone()).collect(),
         stalled: stalled_disks(&first.look.disks, &second.disks),
     };
     let limit = OWNER_TIME_LIMIT.min(run.budget.left());

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use super::KernelWait;
 use super::reason::KernelWaitReason;
 use crate::diagnosis::limits;
+use crate::diagnosis::words::quoted;
+use crate::host::kernel_text;
 use crate::host::proc::waits::{self, DiskCounters, TaskLook};
 use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process, Psi};
 
@@ -18,6 +20,8 @@ pub(super) struct OwnerSearch {
     /// The directory with one entry for each FUSE connection.
     pub connections: PathBuf,
     pub sample: ProcSample,
+    /// The device numbers of the file systems to which the runtime and the kubelet write.
+    pub written: BTreeSet<String>,
     /// The disks that completed no request between the two looks, by device number.
     pub stalled: BTreeMap<String, DiskCounters>,
 }
@@ -36,8 +40,8 @@ struct FoundOwner {
     name: Option<String>,
     /// The facts that point to the owner or, without a name, to the possible owners.
     facts: Vec<String>,
-    /// See [`KernelWait::thaw`].
-    thaw: Option<String>,
+    /// See [`KernelWait::remedy`].
+    remedy: Option<String>,
     /// See [`KernelWait::mount`].
     mount: Option<NodeMount>,
 }
@@ -67,8 +71,8 @@ impl OwnerSearch {
         let frozen = waits::frozen_around(&self.paths.cgroup, &process.cgroup);
         let (reason, function, owner) = if let Some(freeze) = frozen {
             let facts = vec![format!("{} is frozen", freeze.path)];
-            let thaw = Some(freeze.thaw());
-            let owner = FoundOwner { name: Some(freeze.path), facts, thaw, mount: None };
+            let remedy = Some(freeze.thaw());
+            let owner = FoundOwner { name: Some(freeze.path), facts, remedy, mount: None };
             (KernelWaitReason::of("KR08")?, task.wchan.as_str(), owner)
         } else {
             KernelWaitReason::all().iter().find_map(|row| {
@@ -84,9 +88,10 @@ impl OwnerSearch {
             stack: task.stack.iter().take(6).cloned().collect(),
             owner: owner.name,
             facts: owner.facts,
-            thaw: owner.thaw,
+            remedy: owner.remedy,
             mount: owner.mount,
             programs: 0,
+            lasted: waits::not_run_for(&self.paths.proc, task),
         })
     }
 
@@ -110,7 +115,7 @@ impl OwnerSearch {
                 Some(FoundOwner { name, ..FoundOwner::default() })
             }
             "KR04" => Some(self.server(process, function)),
-            "KR05" => Some(FoundOwner { facts: self.freezers(), ..FoundOwner::default() }),
+            "KR05" => Some(self.frozen_file_system(task)),
             "KR06" => self.disk(),
             "KR09" => Some(self.lock_holder(task)),
             "KR10" => {
@@ -148,15 +153,15 @@ impl OwnerSearch {
         // The name of a kernel module may follow the function.
         let is_fuse =
             function.starts_with("fuse") || function.split(' ').next() == Some("request_wait_answer");
-        let waiting = |minor: &str| waits::fuse_waiting(&self.connections, minor);
-        let minor =
-            |device: &str| device.split_once(':').map(|(_, minor)| minor.to_owned()).unwrap_or_default();
+        let waiting = |mount: &NodeMount| {
+            waits::fuse_waiting(&self.connections, waits::fuse_connection(&mount.device)?)
+        };
         let fits = |mount: &&NodeMount| {
             let begins =
                 |kind: &str| function.starts_with(kind) || (kind == "nfs" && function.starts_with("rpc"));
             let kind = mount.kind.split('.').next().unwrap_or_default();
             match kind {
-                "fuse" => is_fuse && waiting(&minor(&mount.device)) != Some(0),
+                "fuse" => is_fuse && waiting(mount) != Some(0),
                 "nfs4" | "nfs" => begins("nfs"),
                 "smb3" | "cifs" => begins("cifs") || begins("smb2") || begins("wait_for_response"),
                 "lustre" => ["ptlrpc", "ldlm", "osc", "mdc"].iter().any(|part| begins(part)),
@@ -176,20 +181,64 @@ impl OwnerSearch {
         };
         let mut facts = vec![format!("{} ({}) is mounted at {}", mount.source, mount.kind, mount.target)];
         let source = format!("{} ({})", mount.source, mount.kind);
-        if !is_fuse {
-            return FoundOwner { name: Some(source), facts, thaw: None, mount: Some(mount.clone()) };
-        }
-        let connection = minor(&mount.device);
-        if let Some(count) = waiting(&connection) {
+        let connection = waits::fuse_connection(&mount.device).filter(|_| is_fuse);
+        let Some(connection) = connection else {
+            return FoundOwner { name: Some(source), facts, remedy: None, mount: Some(mount.clone()) };
+        };
+        if let Some(count) = waiting(mount) {
             facts.push(format!("{count} requests wait in FUSE connection {connection}"));
         }
-        let servers = waits::fuse_servers(&self.paths.proc, &connection);
+        let servers = waits::fuse_servers(&self.paths.proc, connection);
         let daemon = servers.first().map(|server| format!(" of {}", self.label(*server)));
         FoundOwner {
             name: Some(source + &daemon.unwrap_or_default()),
             facts,
-            thaw: None,
+            remedy: Some(self.abort(connection)),
             mount: Some(mount.clone()),
+        }
+    }
+
+    /// Returns the command that aborts a FUSE connection. The kernel shows the connections in a file system of their own, which
+    /// not every node has mounted.
+    fn abort(&self, connection: u64) -> String {
+        let abort = format!("echo 1 > /sys/fs/fuse/connections/{connection}/abort");
+        if self.connections.is_dir() && !self.connections.join(connection.to_string()).is_dir() {
+            return format!("mount -t fusectl fusectl /sys/fs/fuse/connections && {abort}");
+        }
+        abort
+    }
+
+    /// Finds the file system to which the task writes. Without the descriptor of a file, only the commands have the file
+    /// system, if the runtime and the kubelet write to no other local one.
+    fn frozen_file_system(&self, task: &TaskLook) -> FoundOwner {
+        let of_first = kernel_text(&self.paths.proc.join("1/mountinfo")).unwrap_or_default();
+        let of_first = NodeMount::all(&of_first);
+        let mounts = if of_first.is_empty() { &self.sample.mounts } else { &of_first };
+        let mut facts = self.freezers();
+        let file = waits::written_file(&self.paths.proc, task, mounts);
+        let by_file = file.as_ref().map(|(mount, _)| *mount);
+        facts.extend(file.as_ref().map(|(_, file)| format!("it writes to {}", file.display())));
+        let may_freeze = |mount: &&NodeMount| {
+            self.written.contains(&mount.device)
+                && !["tmpfs", "ramfs", "overlay"].contains(&mount.kind.as_str())
+        };
+        let mut written: BTreeMap<&str, &NodeMount> = BTreeMap::new();
+        for mount in mounts.iter().filter(may_freeze) {
+            // The other mounts of a file system show parts of it.
+            let known = written.entry(&mount.device).or_insert(mount);
+            *known = if mount.target.len() < known.target.len() { mount } else { known };
+        }
+        let mount = by_file.or_else(|| written.values().copied().next().filter(|_| written.len() == 1));
+        if by_file.is_none() && !written.is_empty() {
+            let targets: Vec<&str> = written.values().map(|mount| mount.target.as_str()).collect();
+            facts.push(format!("the runtime and the kubelet write to {}", targets.join(", ")));
+        }
+        FoundOwner {
+            name: by_file.map(|mount| mount.target.clone()),
+            facts,
+            remedy: mount
+                .and_then(|mount| Some(format!("timeout 10 fsfreeze -u {}", quoted(&mount.target)?))),
+            mount: None,
         }
     }
 
@@ -224,7 +273,10 @@ impl OwnerSearch {
         // `/proc/locks` lists a waiter by its process or by its task.
         let found = waits::lock_holder(&self.paths.proc, task.pid)
             .or_else(|| waits::lock_holder(&self.paths.proc, task.tid));
-        let Some(holder) = found else { return FoundOwner::default() };
+        // A process may wait for a lock of another of its threads.
+        let Some(holder) = found.filter(|holder| holder.pid != task.pid) else {
+            return FoundOwner::default();
+        };
         let what = holder.path.as_deref().unwrap_or("the file");
         let name = self.label(holder.pid);
         FoundOwner {

@@ -1,6 +1,7 @@
 //! [`KernelWaitReason`]: the kinds of waits in the kernel that plegctl knows, one row of `rules/reasons.txt` for each.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use crate::host::proc::waits::TaskLook;
 use crate::report::Rule;
@@ -21,6 +22,8 @@ pub struct KernelWaitReason {
     owner: &'static str,
     /// What the task waits for if the owner is not known.
     unknown: &'static str,
+    /// How long a task of the runtime or the kubelet must wait until a person must end the wait; `None` if no time is enough.
+    pub(super) overdue: Option<Duration>,
 }
 
 impl KernelWaitReason {
@@ -41,6 +44,7 @@ impl KernelWaitReason {
                     with: words("with"),
                     owner: value("owner"),
                     unknown: value("unknown"),
+                    overdue: value("overdue").parse().ok().map(Duration::from_secs),
                 })
             };
             rules.iter().filter_map(row).collect()

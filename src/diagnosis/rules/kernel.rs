@@ -16,6 +16,8 @@ use crate::report::plural;
 const MAX_FINDINGS: usize = 3;
 /// If this many programs wait for the same security agent, that is no coincidence.
 const UNRELATED_PROGRAMS: usize = 3;
+/// The most pods that are named for one file system.
+const MAX_PODS: usize = 5;
 
 /// Applies D37: one finding for each reason and owner.
 pub(super) fn reasons(case: &Case<'_>) -> Vec<HealthFinding> {
@@ -93,15 +95,19 @@ fn finding_of(
             && overdue_processes::is_overdue(evidence, host.latest(), awaited_by)
     });
     let whole_node = wait.reason.rule.id == "KR01" && wait.programs >= UNRELATED_PROGRAMS;
+    let is_overdue = is_overdue(wait, awaited_by);
     let hang_is_certain = case.culprits.iter().any(|culprit| culprit.confidence == Confidence::Certain);
-    let (severity, confidence) = match (explains, is_old || whole_node) {
+    let (severity, confidence) = match (explains, is_old || whole_node || is_overdue) {
         (true, _) if wait.is_proven() && hang_is_certain => (Severity::Critical, Confidence::Certain),
         (true, _) => (Severity::Critical, Confidence::Likely),
+        (false, true) if wait.is_proven() && is_overdue => (Severity::Warning, Confidence::Certain),
         (false, true) => (Severity::Warning, Confidence::Likely),
         (false, false) => (Severity::Warning, Confidence::Possible),
     };
     let id = id_of(case, process).or_else(|| id_of(case, awaited_by)).or_else(|| sandbox_of(evidence, wait));
-    let of_pod = id.as_deref().and_then(|id| evidence.names.pod(id));
+    // The kubelet and the daemon work for all pods.
+    let of_pod = id.as_deref().filter(|_| !matches!(process.role, Role::Kubelet | Role::Daemon));
+    let of_pod = of_pod.and_then(|id| evidence.names.pod(id));
     let of_pod = of_pod.map(|pod| format!(" of {pod}")).unwrap_or_default();
     let title = format!("{}{of_pod} {}", process.label(), wait.words());
     let found = if explains {
@@ -119,7 +125,13 @@ fn finding_of(
             elapsed(process.age)
         ));
     }
+    if is_overdue {
+        found
+            .evidence
+            .extend(wait.lasted.map(|lasted| format!("it has waited for {}, at least", elapsed(lasted))));
+    }
     found.evidence.extend(wait.facts.iter().cloned());
+    found.evidence.extend(pods_of_mount(evidence, wait));
     if wait.reason.rule.id == "KR03" {
         found.evidence.extend(evidence.journal.as_ref().and_then(|journal| journal.gpu_error.clone()));
     }
@@ -134,18 +146,29 @@ fn finding_of(
             found.add_step(drain(evidence));
             found.next.extend(rule.act.iter().skip(1).map(|line| (*line).to_owned()));
         }
-        _ => match &wait.thaw {
-            // The last step of the catalogue is the same command without the path.
-            Some(thaw) => {
-                found.next.extend(rule.act.iter().take(1).map(|line| (*line).to_owned()));
-                found.add_step(format!("then thaw it (changes state): {thaw}"));
-            }
-            None => found.next.extend(wait.steps()),
-        },
+        _ => found.next.extend(wait.steps()),
     }
     found.add_step(format!("more about this reason: plegctl explain {}", rule.id));
     found.kernel_reason = Some(wait.report(Some(process)));
     found
+}
+
+/// Whether a wait needs a person although no call hangs: the process belongs to the runtime or is the kubelet, and has waited
+/// for too long. A container may wait for a file system that its own backup has frozen.
+fn is_overdue(wait: &KernelWait, process: &Process) -> bool {
+    // The owner of a file lock is often another thread of the same program.
+    let is_known = wait.reason.rule.id != "KR09" || wait.owner.is_some();
+    process.role != Role::Other && is_known && wait.is_overdue()
+}
+
+/// Names the pods with a volume on the file system for which a task waits.
+fn pods_of_mount(evidence: &Evidence, wait: &KernelWait) -> Option<String> {
+    let mounts = &evidence.node()?.latest().mounts;
+    let name =
+        |uid: &str| evidence.names.pod_by_uid(uid).map_or_else(|| uid.to_owned(), |pod| pod.to_string());
+    let pods: Vec<String> = wait.pods_of_mount(mounts).into_iter().take(MAX_PODS).map(name).collect();
+    (!pods.is_empty())
+        .then(|| format!("pods with a volume on it, which may neither start nor end: {}", pods.join(", ")))
 }
 
 /// Returns the sandbox of the pod whose volume is the mount of the wait.

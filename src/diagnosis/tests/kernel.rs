@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::node::{FakeNode, FakeProcess, find, hung};
 use super::scripted::{Scripted, container_id, sandbox_id};
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
-use crate::host::proc::waits;
+use crate::host::proc::{NodeMount, waits};
 
 /// A wait of the shim of pod 1: function, stack and context switches.
 fn blocked_shim(node: &FakeNode, wchan: &str, stack: &str) {
@@ -387,11 +387,8 @@ fn may_mount(node: &FakeNode) -> bool {
 /// Waits until `pid` is in the same wait in two looks; at its start, a process waits for its files for a moment.
 fn wait_until_blocked(pid: u32) {
     let mut before = Vec::new();
-    let matters = |function: &str| {
-        ["lock_inode_wait", "freezer", "get_signal"].iter().any(|part| function.contains(part))
-    };
     for _ in 0..240 {
-        let look = waits::look(Path::new("/proc"), &[pid], matters);
+        let look = waits::look(Path::new("/proc"), &[pid]);
         if !look.tasks.is_empty() && look.tasks == before {
             return;
         }
@@ -401,21 +398,53 @@ fn wait_until_blocked(pid: u32) {
     panic!("process {pid} does not wait in the kernel");
 }
 
+/// Adds real processes to the node.
+fn add_real(node: &FakeNode, pids: &[u32]) {
+    for pid in pids {
+        symlink(format!("/proc/{pid}"), node.proc().join(pid.to_string())).unwrap();
+    }
+}
+
+/// Lets the waits of all tasks look `seconds` longer: the clock of the processors is ahead.
+fn age_waits(node: &FakeNode, seconds: u32) {
+    let sched = fs::read_to_string("/proc/thread-self/sched").unwrap();
+    let time = sched.lines().find(|line| line.starts_with("se.exec_start")).unwrap();
+    let (name, milliseconds) = time.split_once(':').unwrap();
+    let later = milliseconds.trim().parse::<f64>().unwrap() + f64::from(seconds) * 1000.0;
+    node.file("proc/thread-self/sched", &format!("{name}: {later:.6}\n"));
+}
+
+/// Gives the node the line about the mount at `at` in this machine's table.
+fn copy_mount(node: &FakeNode, at: &str) -> String {
+    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let own = mountinfo.lines().find(|line| line.contains(&format!(" {at} "))).unwrap();
+    node.file("proc/self/mountinfo", own);
+    own.to_owned()
+}
+
+/// Returns the command of a step, after the words about its purpose.
+fn command_in(step: &str) -> &str {
+    step.split_once("(changes state): ").unwrap_or_else(|| panic!("{step}")).1
+}
+
 /// Makes real processes the shim of pod 1 and others on the node.
 async fn diagnose_with_real(node: &FakeNode, shim: u32, others: &[u32]) -> HealthReport {
     let _ = fs::remove_dir_all(node.proc().join("1001"));
-    for pid in others.iter().chain([&shim]) {
-        symlink(format!("/proc/{pid}"), node.proc().join(pid.to_string())).unwrap();
-    }
+    add_real(node, others);
+    add_real(node, &[shim]);
     let cgroup = super::node::cgroup_of(1);
     node.process(&FakeProcess { pid: 2001, parent: shim, cgroup: &cgroup, ..FakeProcess::default() });
     node.diagnose(hung(3, 1)).await
 }
 
-/// Copies a program so that its processes have the name of a shim. `cp` copies it: this process must not have the copy
-/// open for writing, because a process that another test starts would inherit the file and prevent its execution.
 fn shim_of(node: &FakeNode, program: &str) -> String {
-    let copy = node.root.join("containerd-shim").display().to_string();
+    copy_of(node, program, "containerd-shim")
+}
+
+/// Copies a program so that its processes have this name. `cp` copies it: this process must not have the copy open for
+/// writing, because a process that another test starts would inherit the file and prevent its execution.
+fn copy_of(node: &FakeNode, program: &str, name: &str) -> String {
+    let copy = node.root.join(name).display().to_string();
     assert!(sh(&format!("cp {program} {copy}")));
     copy
 }
@@ -469,15 +498,8 @@ async fn a_real_frozen_file_system_is_named() {
         return;
     }
     let mut clean_up = CleanUp::default();
-    let (image, at) = (node.root.join("image"), node.root.join("frozen"));
-    fs::create_dir(&at).unwrap();
-    let (image, at) = (image.display(), at.display());
-    if !sh(&format!("truncate -s 16M {image} && mkfs.ext4 -q {image} && mount -o loop {image} {at}")) {
-        eprintln!("skipped: no file system can be made in a file");
-        return;
-    }
-    clean_up.commands.push(format!("fsfreeze -u {at}; sleep 0.1; umount -l {at}"));
-    assert!(sh(&format!("fsfreeze -f {at}")));
+    let Some(at) = mount_ext4(&node, &mut clean_up) else { return };
+    assert!(sh(&format!("fsfreeze -f '{at}'")));
     let shim = clean_up.start(&shim_of(&node, "/bin/touch"), &[&format!("{at}/file")]);
     let began = std::time::Instant::now();
     wait_until_blocked(shim);
@@ -485,6 +507,102 @@ async fn a_real_frozen_file_system_is_named() {
     print_time("a frozen file system", began);
     assert_eq!(reason(&report), Some(("KR05".to_owned(), None, Confidence::Likely)), "{report:#?}");
     assert!(report.summary.contains("waits for a frozen file system"), "{}", report.summary);
+}
+
+/// Mounts an ext4 in a file; `None` if this is not possible here.
+fn mount_ext4(node: &FakeNode, clean_up: &mut CleanUp) -> Option<String> {
+    let (image, at) = (node.root.join("image"), node.root.join("my disk"));
+    fs::create_dir(&at).unwrap();
+    let (image, at) = (image.display(), at.display().to_string());
+    if !sh(&format!("truncate -s 16M {image} && mkfs.ext4 -q {image} && mount -o loop {image} '{at}'")) {
+        eprintln!("skipped: no file system can be made in a file");
+        return None;
+    }
+    clean_up.commands.push(format!("fsfreeze -u '{at}'; sleep 0.1; umount -l '{at}'"));
+    Some(at)
+}
+
+/// Opens a file, waits until another file exists, and writes.
+const WRITE_LATER: &str = "open(F, '>', $ARGV[0]) or die; open(R, '>', \"$ARGV[1].ready\"); close(R); \
+                           select(undef, undef, undef, 0.02) until -e $ARGV[1]; syswrite(F, 'x'); sleep 600";
+
+fn wait_for_file(path: &Path) {
+    for _ in 0..2400 {
+        if path.exists() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    panic!("no {}", path.display());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_system_that_stays_frozen_is_named_with_its_mount_although_no_call_hangs() {
+    let node = FakeNode::new("stays-frozen").with_pods(3);
+    let mut clean_up = CleanUp::default();
+    let Some(at) = may_mount(&node).then(|| mount_ext4(&node, &mut clean_up)).flatten() else { return };
+    let go = node.root.join("go").display().to_string();
+    let shim = shim_of(&node, "/usr/bin/perl");
+    let shim = clean_up.start(&shim, &["-e", WRITE_LATER, &format!("{at}/file"), &go]);
+    wait_for_file(Path::new(&format!("{go}.ready")));
+    assert!(sh(&format!("fsfreeze -f '{at}'")));
+    fs::write(&go, "").unwrap();
+    wait_until_blocked(shim);
+    let own = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let own = own.lines().find(|line| line.contains(&at.replace(' ', r"\040"))).unwrap();
+    fs::remove_dir_all(node.proc().join("1001")).unwrap();
+    add_real(&node, &[shim]);
+    node.process(&FakeProcess {
+        pid: 2001,
+        parent: shim,
+        cgroup: &super::node::cgroup_of(1),
+        ..FakeProcess::default()
+    });
+    // A mount of another mount namespace at the same path.
+    node.file("proc/self/mountinfo", &format!("9{own}"));
+    let foreign = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(reason(&foreign), Some(("KR05".to_owned(), None, Confidence::Possible)));
+    node.file("proc/self/mountinfo", own);
+    let young = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(young.verdict, Verdict::Healthy, "a snapshot takes some seconds: {young:#?}");
+    assert_eq!(reason(&young), Some(("KR05".to_owned(), Some(at.clone()), Confidence::Possible)));
+    age_waits(&node, 40);
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(report.verdict, Verdict::Degraded, "{report:#?}");
+    assert_eq!(reason(&report), Some(("KR05".to_owned(), Some(at.clone()), Confidence::Certain)));
+    let words = format!("containerd-shim[{shim}] waits for the frozen file system {at}");
+    assert_eq!(report.summary, words);
+    let found = find(&report, RuleId::D37).unwrap();
+    assert!(found.evidence.contains(&format!("it writes to {at}/file")), "{found:#?}");
+    assert!(found.evidence.iter().any(|line| line.starts_with("it has waited for 4")), "{found:#?}");
+    assert_eq!(command_in(&found.next[1]), format!("timeout 10 fsfreeze -u '{at}'"));
+    assert!(sh(command_in(&found.next[1])), "the printed command ends the wait");
+    assert!(!sh(command_in(&found.next[1])), "it is not frozen any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_descriptor_only_the_command_names_the_file_system_to_which_the_runtime_writes() {
+    let stack = "[<0>] percpu_rwsem_wait+0x15f/0x1d0\n[<0>] mnt_want_write+0x96/0xc0\n";
+    let node = FakeNode::new("frozen-root").with_pods(3);
+    blocked_shim(&node, "percpu_rwsem_wait", stack);
+    let last_step = |report: &HealthReport| find(report, RuleId::D37).unwrap().next[1].clone();
+    let unknown = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(last_step(&unknown), "fsfreeze --unfreeze MOUNT (changes state)");
+    // The directories of the runtime and the kubelet are on the disk of this test.
+    fs::create_dir_all(node.root.join("var/lib/containerd")).unwrap();
+    let mounts = NodeMount::all(&fs::read_to_string("/proc/self/mountinfo").unwrap());
+    let around = mounts.iter().filter(|mount| node.root.starts_with(&mount.target));
+    let device = &around.max_by_key(|mount| mount.target.len()).unwrap().device;
+    node.file(
+        "proc/self/mountinfo",
+        &format!(
+            "22 21 {device} /kubelet /var/lib/kubelet rw - xfs /dev/sda2 rw\n21 1 {device} / /data rw - xfs /dev/sda2 \
+             rw\n24 21 0:30 / /run rw - tmpfs tmpfs rw\n"
+        ),
+    );
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(last_step(&report), "then thaw it (changes state): timeout 10 fsfreeze -u /data");
+    assert_eq!(reason(&report), Some(("KR05".to_owned(), None, Confidence::Possible)), "it is not proven");
 }
 
 #[tokio::test(start_paused = true)]
@@ -513,10 +631,7 @@ async fn a_real_fuse_daemon_that_is_stopped_is_named() {
     let shim = clean_up.start(&shim_of(&node, "/bin/cat"), &[&format!("{at}/file")]);
     let began = std::time::Instant::now();
     wait_until_blocked(shim);
-    fs::create_dir_all(node.proc().join("self")).unwrap();
-    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let own = mountinfo.lines().find(|line| line.contains(&format!(" {at} "))).unwrap();
-    fs::write(node.proc().join("self/mountinfo"), own).unwrap();
+    copy_mount(&node, &at);
     let report = diagnose_with_real(&node, shim, &[daemon]).await;
     print_time("a stopped FUSE daemon", began);
     let d09 = find(&report, RuleId::D09).unwrap_or_else(|| panic!("{report:#?}"));
@@ -557,6 +672,113 @@ async fn a_real_holder_of_a_file_lock_is_named() {
     assert_eq!((id.as_str(), owner), ("KR09", Some(format!("sleep[{holder}]"))));
     let found = find(&report, RuleId::D37).unwrap();
     assert!(found.evidence.iter().any(|line| line.contains("last_reserved_ip.0")), "{found:#?}");
+}
+
+/// Locks a whole file for the process (`F_SETLKW`), as containers/storage does, and waits.
+const LOCK_FILE: &str = "use Fcntl qw(F_SETLKW F_WRLCK); open(F, '+>>', $ARGV[0]) or die; \
+    my $lock = pack('s s x4 q q l x4', F_WRLCK, 0, 0, 0, 0); fcntl(F, F_SETLKW, $lock) or die; \
+    if ($ARGV[1]) { open(R, '>', $ARGV[1]); close(R); } sleep 600";
+
+#[cfg(target_arch = "x86_64")]
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_waits_long_for_a_file_lock_names_the_process_that_holds_it() {
+    let node = FakeNode::new("layers-lock").with_pods(3);
+    if !may_mount(&node) {
+        return;
+    }
+    let mut clean_up = CleanUp::default();
+    let file = node.root.join("layers.lock").display().to_string();
+    let ready = node.root.join("ready");
+    let holder = clean_up.start("perl", &["-e", LOCK_FILE, &file, &ready.display().to_string()]);
+    wait_for_file(&ready);
+    let daemon = clean_up.start(&copy_of(&node, "/usr/bin/perl", "crio"), &["-e", LOCK_FILE, &file]);
+    wait_until_blocked(daemon);
+    fs::remove_dir_all(node.proc().join("200")).unwrap();
+    add_real(&node, &[daemon, holder]);
+    fs::copy("/proc/locks", node.proc().join("locks")).unwrap();
+    let owner = Some(format!("perl[{holder}]"));
+    let young = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(young.verdict, Verdict::Healthy, "{young:#?}");
+    assert_eq!(reason(&young), Some(("KR09".to_owned(), owner.clone(), Confidence::Possible)), "{young:#?}");
+    age_waits(&node, 70);
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(reason(&report), Some(("KR09".to_owned(), owner, Confidence::Certain)), "{report:#?}");
+    assert_eq!(report.verdict, Verdict::Degraded);
+    assert_eq!(report.summary, format!("crio[{daemon}] waits for the file lock of perl[{holder}]"));
+    let found = find(&report, RuleId::D37).unwrap();
+    assert!(found.evidence.contains(&format!("perl[{holder}] has locked {file}")), "{found:#?}");
+}
+
+/// A FUSE daemon that answers the first requests, and stops itself when a name is looked up.
+const FUSE: &str = r"
+    $^F = 100; my ($at, $ready) = @ARGV;
+    open(F, '+<', '/dev/fuse') or die;
+    my $options = 'fd=' . fileno(F) . ',rootmode=40000,user_id=0,group_id=0,allow_other';
+    system('mount', '-i', '-t', 'fuse', '-o', $options, 's3fs', $at) == 0 or die;
+    open(R, '>', $ready); close(R);
+    while (sysread(F, my $request, 135168)) {
+        my (undef, $operation, $unique) = unpack('LLQ', $request);
+        my $answer = '';
+        if ($operation == 26) { $answer = pack('LLLLSSLLSSx32', 7, 31, 65536, 0, 12, 9, 65536, 1, 0, 0); }
+        elsif ($operation == 3) { $answer = pack('QLLQQQQQQLLLLLLLLLL', 1000, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 040755, 2, 0, 0, 0, 4096, 0); }
+        elsif ($operation == 1) { kill STOP => $$; sleep 1000; }
+        my $error = $answer eq '' ? -38 : 0;
+        syswrite(F, pack('LlQ', 16 + length($answer), $error, $unique) . $answer);
+    }
+";
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_waits_interruptibly_for_a_dead_fuse_is_shown_with_the_pods_and_the_abort_command() {
+    let node = FakeNode::new("kubelet-fuse").with_pods(3);
+    if !may_mount(&node) || !Path::new("/dev/fuse").exists() {
+        return;
+    }
+    let mut clean_up = CleanUp::default();
+    let at = node.root.join("pods/uid-1/volumes/kubernetes.io~csi/s3/mount");
+    fs::create_dir_all(&at).unwrap();
+    let (at, ready) = (at.display().to_string(), node.root.join("ready"));
+    let daemon = clean_up.start("perl", &["-e", FUSE, &at, &ready.display().to_string()]);
+    clean_up.commands.push(format!("kill -9 {daemon}; umount -l {at}"));
+    wait_for_file(&ready);
+    let kubelet = clean_up.start(&copy_of(&node, "/bin/cat", "kubelet"), &[&format!("{at}/file")]);
+    wait_until_blocked(kubelet);
+    let state = fs::read_to_string(format!("/proc/{kubelet}/stat")).unwrap();
+    assert!(state.contains(") S "), "the test needs an interruptible wait: {state}");
+    let mount = copy_mount(&node, &at);
+    fs::remove_dir_all(node.proc().join("100")).unwrap();
+    add_real(&node, &[kubelet, daemon]);
+    let young = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(young.verdict, Verdict::Healthy, "{young:#?}");
+    age_waits(&node, 100);
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    let owner = format!("s3fs (fuse) of perl[{daemon}], which is stopped");
+    assert_eq!(
+        reason(&report),
+        Some(("KR04".to_owned(), Some(owner.clone()), Confidence::Certain)),
+        "{report:#?}"
+    );
+    assert_eq!(report.verdict, Verdict::Degraded);
+    assert_eq!(report.summary, format!("kubelet[{kubelet}] waits for the file system {owner}"));
+    let found = find(&report, RuleId::D37).unwrap();
+    let pods = "pods with a volume on it, which may neither start nor end: default/web-1";
+    assert!(found.evidence.contains(&pods.to_owned()), "{found:#?}");
+    let minor = mount.split(' ').nth(2).unwrap().strip_prefix("0:").unwrap();
+    let abort = format!("echo 1 > /sys/fs/fuse/connections/{minor}/abort");
+    assert_eq!(command_in(&found.next[1]), abort);
+    // The same command on the connections that are mounted for this test.
+    let connections = node.root.join("fuse/connections");
+    fs::create_dir_all(&connections).unwrap();
+    let unmounted = node.diagnose(Scripted::with_pods(3)).await;
+    let mount_first = format!("mount -t fusectl fusectl /sys/fs/fuse/connections && {abort}");
+    assert_eq!(command_in(&find(&unmounted, RuleId::D37).unwrap().next[1]), mount_first);
+    let place = connections.display().to_string();
+    assert!(sh(&mount_first.split(" && ").next().unwrap().replace("/sys/fs/fuse/connections", &place)));
+    clean_up.commands.insert(0, format!("umount {place}"));
+    let mounted = node.diagnose(Scripted::with_pods(3)).await;
+    let found = find(&mounted, RuleId::D37).unwrap();
+    assert!(found.evidence.contains(&format!("1 requests wait in FUSE connection {minor}")), "{found:#?}");
+    assert!(sh(&command_in(&found.next[1]).replace("/sys/fs/fuse/connections", &place)));
+    assert!(!clean_up.processes[1].wait().unwrap().success(), "the wait ends with an error");
 }
 
 #[tokio::test(start_paused = true)]

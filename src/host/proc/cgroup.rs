@@ -39,6 +39,23 @@ pub fn path_of(text: &str) -> (&str, Option<&str>) {
     best
 }
 
+/// Returns the path in the hierarchy of the CPU controller: in cgroup v1 its own, whose paths may differ from those of the
+/// others, in cgroup v2 the only one.
+pub fn cpu_path(text: &str) -> &str {
+    let mut unified = "";
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        if controllers.split(',').any(|controller| controller == "cpu") {
+            return path;
+        }
+        if controllers.is_empty() {
+            unified = path;
+        }
+    }
+    unified
+}
+
 /// Returns the container id in a `/proc/<pid>/cgroup` file.
 pub fn id_of(text: &str) -> Option<String> {
     path_of(text).1.map(str::to_owned)
@@ -77,6 +94,14 @@ mod tests {
         );
         assert_eq!(pod_uid_of("/kubepods/besteffort/pod1234-5/abc"), Some("1234-5".into()));
         assert_eq!(pod_uid_of("/user.slice"), None);
+    }
+
+    #[test]
+    fn the_cpu_controller_may_have_a_hierarchy_of_its_own() {
+        let v1 = "4:memory:/a/long/path\n2:cpu,cpuacct:/limited\n0::/\n";
+        assert_eq!((cpu_path(v1), path_of(v1).0), ("/limited", "/a/long/path"));
+        assert_eq!(cpu_path("0::/system.slice/crio.service\n"), "/system.slice/crio.service");
+        assert_eq!(cpu_path(""), "");
     }
 
     #[test]

@@ -263,12 +263,12 @@ pub fn read_again(paths: &ProcPaths, pids: Vec<u32>) -> BTreeMap<u32, Process> {
 
 /// Reads the figures of the cgroup of the daemon `process`.
 pub fn daemon_cgroup(paths: &ProcPaths, process: &Process) -> DaemonCgroup {
-    node::daemon_cgroup(&paths.cgroup, &process.cgroup)
+    node::daemon_cgroup(&paths.cgroup, process)
 }
 
 /// Returns how much the CPU limit of the cgroup of `process` throttles it now.
 pub fn throttled_now(paths: &ProcPaths, process: &Process) -> Option<Throttled> {
-    node::throttled(&paths.cgroup, &process.cgroup)
+    node::throttled(&paths.cgroup, &process.cpu_cgroup)
 }
 
 /// Reads one whole sample in this thread.

@@ -146,6 +146,8 @@ pub struct Tasks {
 /// One line of `mountinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeMount {
+    /// The number of the mount, which no other mount of the node has.
+    pub id: u64,
     /// The mount point.
     pub target: String,
     /// `nfs4`, `fuse.s3fs`, …
@@ -251,6 +253,8 @@ pub struct DaemonCgroup {
 pub struct Throttled {
     /// The limit in CPUs, if set.
     pub limit: Option<f64>,
+    /// Whether the cgroup has version 1, in which the CPU controller has its own tree.
+    pub is_v1: bool,
     /// The total throttled time since the cgroup was created.
     pub total: Duration,
 }
@@ -304,21 +308,29 @@ fn parse_mount(line: &str) -> Option<NodeMount> {
     let front: Vec<&str> = front.split(' ').collect();
     let mut back = back.split(' ');
     Some(NodeMount {
+        id: front.first()?.parse().ok()?,
         target: unescaped(front.get(4)?),
         device: (*front.get(2)?).to_owned(),
         kind: back.next()?.to_owned(),
-        source: back.next().unwrap_or_default().to_owned(),
+        source: unescaped(back.next().unwrap_or_default()),
         read_only: back.next().is_some_and(|options| options.split(',').any(|option| option == "ro")),
     })
 }
 
-/// Replaces the octal escapes with which the kernel writes blanks and line breaks.
+/// Replaces the octal escapes with which the kernel writes blanks, line breaks and, in a source, `#`.
 fn unescaped(text: &str) -> String {
-    const ESCAPES: [(&str, &str); 4] = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    if !text.contains('\\') {
-        return text.to_owned();
+    let mut parts = text.split('\\');
+    let mut plain = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        match part.get(..3).map(|digits| (u8::from_str_radix(digits, 8), part)) {
+            Some((Ok(byte), part)) => {
+                plain.push(byte);
+                plain.extend(part.bytes().skip(3));
+            }
+            _ => plain.extend(b"\\".iter().copied().chain(part.bytes())),
+        }
     }
-    ESCAPES.iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
+    String::from_utf8_lossy(&plain).into_owned()
 }
 
 /// Reads the cgroups of pods, and those of the kubelet and the runtime.
@@ -339,7 +351,7 @@ pub(super) fn read_cgroups(
     let limits = hierarchy(root, "pids");
     section.pids = pods.iter().chain(&services).filter_map(|path| pids(&limits, path)).collect();
     let daemon = daemon.and_then(|pid| processes.get(&pid));
-    section.daemon = daemon.map(|process| daemon_cgroup(root, &process.cgroup)).unwrap_or_default();
+    section.daemon = daemon.map(|process| daemon_cgroup(root, process)).unwrap_or_default();
     section
 }
 
@@ -386,15 +398,15 @@ fn pids(root: &Path, path: &str) -> Option<PidsCgroup> {
     Some(PidsCgroup { path: path.to_owned(), current, max })
 }
 
-/// Reads the figures of the daemon's cgroup at `path`.
-pub(super) fn daemon_cgroup(root: &Path, path: &str) -> DaemonCgroup {
-    let path = path.trim_start_matches('/');
+/// Reads the figures of the cgroup of the daemon `process`.
+pub(super) fn daemon_cgroup(root: &Path, process: &Process) -> DaemonCgroup {
+    let path = process.cgroup.trim_start_matches('/');
     let text = |resource: &str| {
         // The pressure of the root cgroup is that of the whole node.
         let file = root.join(path).join(format!("{resource}.pressure"));
         if path.is_empty() { String::new() } else { kernel_text(&file).unwrap_or_default() }
     };
-    DaemonCgroup { throttled: throttled(root, path), pressure: NodePressure::read(text) }
+    DaemonCgroup { throttled: throttled(root, &process.cpu_cgroup), pressure: NodePressure::read(text) }
 }
 
 /// Returns how much the CPU limit of the cgroup at `path` throttles it.
@@ -402,11 +414,13 @@ pub(super) fn throttled(root: &Path, path: &str) -> Option<Throttled> {
     let dir = hierarchy(root, "cpu").join(path.trim_start_matches('/'));
     let stat = kernel_text(&dir.join("cpu.stat")).ok()?;
     let text = |name: &str| kernel_text(&dir.join(name)).unwrap_or_default();
-    let limit = match text("cpu.max") {
-        v2 if !v2.is_empty() => cpu_limit(v2.split_ascii_whitespace()),
-        _ => cpu_limit([text("cpu.cfs_quota_us").trim(), text("cpu.cfs_period_us").trim()].into_iter()),
+    let (v2, v1) = (text("cpu.max"), [text("cpu.cfs_quota_us"), text("cpu.cfs_period_us")]);
+    let limit = if v2.is_empty() {
+        cpu_limit(v1.iter().map(|number| number.trim()))
+    } else {
+        cpu_limit(v2.split_ascii_whitespace())
     };
-    Some(Throttled { limit, total: throttled_time(&stat)? })
+    Some(Throttled { limit, is_v1: v2.is_empty(), total: throttled_time(&stat)? })
 }
 
 /// Parses the throttled time: microseconds in cgroup v2, nanoseconds in v1.
@@ -471,6 +485,15 @@ mod tests {
         let debug_pod = mount("ro", "rw").unwrap();
         assert_eq!((debug_pod.target.as_str(), debug_pod.read_only), ("/host/my disk", false));
         assert!(mount("rw", "ro").unwrap().read_only);
+    }
+
+    #[test]
+    fn octal_escapes_in_mount_points_and_sources_are_decoded() {
+        let line = r"36 35 0:50 / /mnt/a\040b\134040c\011d rw - cifs //srv/my\040share\043\303\251 rw";
+        let mount = parse_mount(line).unwrap();
+        assert_eq!(mount.target, "/mnt/a b\\040c\td");
+        assert_eq!(mount.source, "//srv/my share#\u{e9}");
+        assert_eq!(unescaped(r"a\b\04"), r"a\b\04");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::cgroup;
 use super::stat::{ProcessStat, is_stopped, is_zombie, of_ticks, state_of};
 use super::trust::{Disqualification, ProcessTrust};
+use super::waits::is_relevant_sleep;
 use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_record, kernel_text};
 
 /// The page size in `/proc/<pid>/stat`.
@@ -96,12 +97,16 @@ pub struct Process {
     pub cpu: Duration,
     /// The most specific cgroup path.
     pub cgroup: String,
+    /// The cgroup path in the hierarchy of the CPU controller, for the kubelet and the daemon only.
+    pub cpu_cgroup: String,
     /// The container, from the cgroup.
     pub container_id: Option<String>,
     /// The pod, from the cgroup.
     pub pod_uid: Option<String>,
     /// The threads in uninterruptible sleep.
     pub blocked: Vec<Blocked>,
+    /// Whether a thread is in a relevant interruptible sleep; see [`is_relevant_sleep`].
+    pub sleeps: bool,
     /// The command line; empty if a thread is in uninterruptible sleep.
     pub command: Arguments,
     /// The working directory, for kubelets only and if readable.
@@ -110,6 +115,8 @@ pub struct Process {
     pub descriptors: Option<u64>,
     /// The soft limit of open file descriptors.
     pub descriptor_limit: Option<u64>,
+    /// The hard limit, up to which the soft limit can be raised; `None` also if there is none.
+    pub descriptor_hard_limit: Option<u64>,
 }
 
 impl Process {
@@ -156,6 +163,9 @@ pub(super) fn read(table: &OpenedTable<'_>, pid: u32, shims: Shims) -> Option<Pr
         path.clone_into(&mut process.cgroup);
         process.container_id = id.map(str::to_owned);
         process.pod_uid = cgroup::pod_uid_of(path);
+        if matches!(process.role, Role::Kubelet | Role::Daemon) {
+            cgroup::cpu_path(&cgroups).clone_into(&mut process.cpu_cgroup);
+        }
     }
     if process.role == Role::Other && process.state != 'D' {
         return Some(process);
@@ -183,13 +193,11 @@ pub(super) fn read(table: &OpenedTable<'_>, pid: u32, shims: Shims) -> Option<Pr
         Role::Shim => shims == Shims::Detailed,
         Role::Kubelet | Role::Daemon | Role::OciRuntime => true,
     };
-    process.blocked = if with_details {
-        blocked_threads(dir)
+    if with_details {
+        (process.blocked, process.sleeps) = waiting_threads(dir);
     } else if process.state == 'D' {
-        vec![blocked(dir, pid)]
-    } else {
-        Vec::new()
-    };
+        process.blocked = vec![blocked(dir, pid)];
+    }
     // A thread in uninterruptible sleep may hold the lock of the address space, which reading `cmdline` needs.
     if process.state != 'D' && process.blocked.is_empty() && with_details {
         process.command = Arguments::from_cmdline(&opened.bytes("cmdline").unwrap_or_default());
@@ -197,7 +205,7 @@ pub(super) fn read(table: &OpenedTable<'_>, pid: u32, shims: Shims) -> Option<Pr
     if is_daemon && process.state != 'D' && process.blocked.is_empty() {
         process.directory = if process.role == Role::Kubelet { opened.link("cwd").ok() } else { None };
         process.descriptors = descriptors(dir);
-        process.descriptor_limit = descriptor_limit(dir);
+        [process.descriptor_limit, process.descriptor_hard_limit] = descriptor_limits(dir);
     }
     Some(process)
 }
@@ -207,7 +215,7 @@ pub(super) fn read(table: &OpenedTable<'_>, pid: u32, shims: Shims) -> Option<Pr
 pub fn waits_uninterruptibly(dir: &Path) -> bool {
     match state_of(&kernel_record(&dir.join("stat")).unwrap_or_default()) {
         None | Some('D') => true,
-        Some(_) => !blocked_threads(dir).is_empty(),
+        Some(_) => !waiting_threads(dir).0.is_empty(),
     }
 }
 
@@ -232,17 +240,22 @@ fn of_stat(stat: ProcessStat, pid: u32, uptime: Duration) -> Process {
     }
 }
 
-fn blocked_threads(dir: &Path) -> Vec<Blocked> {
+/// Returns the threads in uninterruptible sleep, and whether another thread is in a relevant interruptible sleep.
+fn waiting_threads(dir: &Path) -> (Vec<Blocked>, bool) {
     let path = dir.join("task");
+    let (mut found, mut sleeps) = (Vec::new(), false);
     let Ok(tasks) = KernelDir::open(&path) else {
-        return Vec::new();
+        return (found, sleeps);
     };
-    let waits = |tid: &u32| {
-        let stat = tasks.record(&format!("{tid}/stat")).unwrap_or_default();
-        state_of(&stat) == Some('D')
-    };
-    let threads = tasks.numbered();
-    threads.into_iter().filter(waits).map(|tid| blocked(&path.join(tid.to_string()), tid)).collect()
+    for tid in tasks.numbered() {
+        let text = |name: &str| tasks.record(&format!("{tid}/{name}")).unwrap_or_default();
+        match state_of(&text("stat")) {
+            Some('D') => found.push(blocked(&path.join(tid.to_string()), tid)),
+            Some('S') => sleeps = sleeps || is_relevant_sleep(text("wchan").trim()),
+            _ => {}
+        }
+    }
+    (found, sleeps)
 }
 
 fn blocked(dir: &Path, tid: u32) -> Blocked {
@@ -266,10 +279,12 @@ fn descriptors(dir: &Path) -> Option<u64> {
     u64::try_from(fs::read_dir(dir.join("fd")).ok()?.count()).ok()
 }
 
-fn descriptor_limit(dir: &Path) -> Option<u64> {
-    let text = kernel_text(&dir.join("limits")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
+/// Returns the soft and the hard limit of open file descriptors.
+fn descriptor_limits(dir: &Path) -> [Option<u64>; 2] {
+    let text = kernel_text(&dir.join("limits")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap_or_default();
+    let mut words = line.split_ascii_whitespace();
+    [(); 2].map(|()| words.next()?.parse().ok())
 }
 
 #[cfg(test)]

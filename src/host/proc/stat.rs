@@ -29,6 +29,8 @@ pub struct ProcessStat {
     pub started_ticks: u64,
     /// Resident memory in pages.
     pub resident_pages: u64,
+    /// The processor on which the process or task ran last.
+    pub processor: u32,
 }
 
 impl ProcessStat {
@@ -51,11 +53,11 @@ impl ProcessStat {
             threads: number(16),
             started_ticks: number(18),
             resident_pages: number(20),
+            processor: u32::try_from(number(35)).unwrap_or(0),
         })
     }
 
     /// Whether the process is stopped by a signal or a tracer.
-    #[cfg(feature = "cli")]
     pub const fn is_stopped(&self) -> bool {
         is_stopped(self.state)
     }
@@ -101,7 +103,8 @@ mod tests {
 
     #[test]
     fn a_name_with_blanks_and_brackets_does_not_shift_the_fields() {
-        let text = "7 (a) b (c) D 3 7 7 0 -1 2097152 0 0 0 0 150 50 0 0 20 0 9 0 1000 4096 2 0";
+        let text = "7 (a) b (c) D 3 7 7 0 -1 2097152 0 0 0 0 150 50 0 0 20 0 9 0 1000 4096 2 18446744073709551615 1 1 0 0 0 \
+                    0 0 0 0 1 0 0 17 6 0 0";
         let read = ProcessStat {
             comm: "a) b (c".to_owned(),
             state: 'D',
@@ -111,6 +114,7 @@ mod tests {
             threads: 9,
             started_ticks: 1000,
             resident_pages: 2,
+            processor: 6,
         };
         assert_eq!(ProcessStat::parse(text), Some(read));
         assert_eq!(state_of(text), Some('D'));

@@ -1,16 +1,19 @@
 //! Reads where tasks wait in the kernel, and which process, file system, disk or cgroup they wait for.
 //!
-//! Of a waiting task it reads only files that do not need the task's memory or descriptors: `stat`, `status`, `wchan`,
-//! `stack` and `syscall`. It reads descriptors only of processes without a task in uninterruptible sleep, and opens no
-//! descriptor's file.
+//! Of a waiting task it reads only files that do not need the task's memory or descriptors: `stat`, `status`, `sched`,
+//! `wchan`, `stack` and `syscall`. It reads the descriptors only of processes without a task in uninterruptible sleep, with
+//! one exception: the descriptor to which a task writes. It opens no descriptor's file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::node::{Freeze, frozen};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::node::{Freeze, NodeMount, frozen};
 use super::process::{Blocked, waits_uninterruptibly};
-use super::stat::state_of;
+use super::stat::{ProcessStat, state_of};
 use crate::host::{KernelDir, kernel_text};
 
 /// The bits of fanotify's classes that may delay an access (`FAN_CLASS_CONTENT`, `FAN_CLASS_PRE_CONTENT` in
@@ -20,6 +23,26 @@ const DELAYING_CLASSES: u64 = 0x4 | 0x8;
 const PERMISSION_EVENTS: u64 = 0x1_0000 | 0x2_0000 | 0x4_0000 | 0x10_0000;
 /// The most lines of a kernel stack that are kept.
 const STACK_LINES: usize = 24;
+
+/// Whether a task in interruptible sleep in this function may wait for somebody who does not answer. A task in any other
+/// function sleeps because it has nothing to do.
+pub fn is_relevant_sleep(wchan: &str) -> bool {
+    const ASLEEP: [&str; 10] = [
+        "request_wait_answer",
+        "fuse_",
+        "locks_lock_inode_wait",
+        "flock_lock_inode_wait",
+        "posix_lock_inode_wait",
+        "fcntl_setlk",
+        // Some kernels show this function instead of `fcntl_setlk`, into which others merge it.
+        "do_lock_file_wait",
+        "do_freezer_trap",
+        // Some kernels show this function instead of `do_freezer_trap`, because the compiler merged both.
+        "get_signal",
+        "rpc_wait",
+    ];
+    ASLEEP.iter().any(|beginning| wchan.starts_with(beginning))
+}
 
 /// One look at a task that waits in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +61,10 @@ pub struct TaskLook {
     pub syscall: String,
     /// How often the task has left the processor; `None` if not readable.
     pub switches: Option<u64>,
+    /// The processor on which the task ran last.
+    pub processor: u32,
+    /// When the task ran last, by the clock of that processor; `None` if the kernel does not show it.
+    pub last_ran: Option<Duration>,
 }
 
 impl TaskLook {
@@ -77,23 +104,24 @@ pub struct DiskCounters {
     pub in_flight: u64,
 }
 
-/// Looks at all tasks of the processes `pids`. Keeps the tasks in uninterruptible sleep, and those in interruptible sleep
-/// whose function `matters`.
-pub fn look(proc: &Path, pids: &[u32], matters: fn(&str) -> bool) -> WaitLook {
+/// Looks at all tasks of the processes `pids`. Keeps the tasks in uninterruptible sleep, and those in a relevant
+/// interruptible sleep.
+pub fn look(proc: &Path, pids: &[u32]) -> WaitLook {
     let mut tasks = Vec::new();
     for pid in pids {
         let path = proc.join(pid.to_string()).join("task");
         let Ok(dir) = KernelDir::open(&path) else { continue };
-        tasks.extend(dir.numbered().into_iter().filter_map(|tid| look_at(&dir, *pid, tid, matters)));
+        tasks.extend(dir.numbered().into_iter().filter_map(|tid| look_at(&dir, *pid, tid)));
     }
     WaitLook { tasks, disks: disks(&kernel_text(&proc.join("diskstats")).unwrap_or_default()) }
 }
 
-fn look_at(dir: &KernelDir, pid: u32, tid: u32, matters: fn(&str) -> bool) -> Option<TaskLook> {
+fn look_at(dir: &KernelDir, pid: u32, tid: u32) -> Option<TaskLook> {
     let text = |name: &str| dir.record(&format!("{tid}/{name}")).unwrap_or_default().trim().to_owned();
-    let state = state_of(&text("stat"))?;
+    let stat = text("stat");
+    let state = state_of(&stat)?;
     let wchan = text("wchan");
-    if state != 'D' && !(state == 'S' && matters(&wchan)) {
+    if state != 'D' && !(state == 'S' && is_relevant_sleep(&wchan)) {
         return None;
     }
     let stack = text("stack");
@@ -105,7 +133,58 @@ fn look_at(dir: &KernelDir, pid: u32, tid: u32, matters: fn(&str) -> bool) -> Op
         stack: stack.lines().filter_map(function_of).take(STACK_LINES).collect(),
         syscall: text("syscall"),
         switches: switches(&text("status")),
+        processor: ProcessStat::parse(&stat)?.processor,
+        last_ran: last_ran(&text("sched")),
     })
+}
+
+/// Parses the time at which a task ran last from a `sched` file, in which it is in milliseconds (`kernel/sched/debug.c`).
+fn last_ran(sched: &str) -> Option<Duration> {
+    let line =
+        sched.lines().find_map(|line| line.strip_prefix("se.exec_start")?.trim_start().strip_prefix(':'));
+    Duration::try_from_secs_f64(line?.trim().parse::<f64>().ok()? / 1000.0).ok()
+}
+
+/// Returns for how long a waiting task has not run, at least; `None` if the kernel does not show it. The clock of a processor
+/// (`rq_clock_task`) leaves out the time of interrupts, so it is compared only with itself: this thread moves to that
+/// processor for a moment.
+pub fn not_run_for(proc: &Path, task: &TaskLook) -> Option<Duration> {
+    let last = task.last_ran?;
+    let own = || last_ran(&kernel_text(&proc.join("thread-self/sched")).ok()?);
+    on_processor(task.processor, own)?.checked_sub(last)
+}
+
+/// Runs `work` in this thread on a processor; `None` if the thread may not run there.
+fn on_processor<T>(processor: u32, work: impl FnOnce() -> Option<T>) -> Option<T> {
+    let number = usize::try_from(processor).ok().filter(|number| *number < CpuSet::MAX_CPU)?;
+    let allowed = sched_getaffinity(None).ok()?;
+    let mut only = CpuSet::new();
+    only.set(number);
+    sched_setaffinity(None, &only).ok()?;
+    let done = work();
+    sched_setaffinity(None, &allowed).ok()?;
+    done
+}
+
+/// Returns the mount of the file to which a task writes, and the path of the file, if its stack shows that the first argument
+/// of its system call is a descriptor. Neither the link nor the `fdinfo` of a descriptor needs a lock for which a task may
+/// wait (`fs/proc/fd.c`). The path alone does not show the mount: the task may have another mount namespace.
+pub fn written_file<'a>(
+    proc: &Path,
+    task: &TaskLook,
+    mounts: &'a [NodeMount],
+) -> Option<(&'a NodeMount, PathBuf)> {
+    const BY_DESCRIPTOR: [&str; 5] =
+        ["vfs_write", "ksys_write", "ksys_pwrite64", "do_iter_", "vfs_fallocate"];
+    let by_descriptor = |line: &String| BY_DESCRIPTOR.iter().any(|function| line.starts_with(function));
+    task.stack.iter().find(|line| by_descriptor(line))?;
+    let argument = task.syscall.split(' ').nth(1)?.strip_prefix("0x")?;
+    let descriptor = u32::from_str_radix(argument, 16).ok()?;
+    let dir = proc.join(task.pid.to_string());
+    let info = kernel_text(&dir.join(format!("fdinfo/{descriptor}"))).ok()?;
+    let id: u64 = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
+    let mount = mounts.iter().find(|mount| mount.id == id)?;
+    Some((mount, fs::read_link(dir.join(format!("fd/{descriptor}"))).ok()?))
 }
 
 /// Returns the function and the module in a line of a kernel stack, without the offset:
@@ -156,17 +235,16 @@ fn answers_permission_events(fdinfo: &str) -> bool {
 
 /// Returns the processes that serve the FUSE connection with this number. Kernels before 6.11 do not tell which process
 /// serves which connection; then it returns a process only if no other one serves any connection.
-pub fn fuse_servers(proc: &Path, connection: &str) -> Vec<u32> {
+pub fn fuse_servers(proc: &Path, connection: u64) -> Vec<u32> {
     let numbered = |info: &str| info.lines().find_map(|line| line.strip_prefix("fuse_connection:")).is_some();
     let known = with_descriptor(proc, "/dev/fuse", numbered);
     if known.is_empty() {
         let all = with_descriptor(proc, "/dev/fuse", |_| true);
         return if all.len() == 1 { all } else { Vec::new() };
     }
-    let wanted = connection.to_owned();
-    with_descriptor(proc, "/dev/fuse", move |info: &str| {
+    with_descriptor(proc, "/dev/fuse", |info: &str| {
         let number = info.lines().find_map(|line| line.strip_prefix("fuse_connection:"));
-        number.is_some_and(|number| number.trim() == wanted)
+        number.is_some_and(|number| number.trim().parse() == Ok(connection))
     })
 }
 
@@ -203,7 +281,7 @@ pub struct LockHolder {
     pub path: Option<String>,
 }
 
-/// Returns who holds the file lock for which the process `waiter` waits.
+/// Returns who holds the file lock for which the process `waiter` waits; `None` if it waits for several locks.
 pub fn lock_holder(proc: &Path, waiter: u32) -> Option<LockHolder> {
     let (pid, file) = holder_in(&kernel_text(&proc.join("locks")).ok()?, waiter)?;
     let dir = proc.join(pid.to_string());
@@ -235,7 +313,8 @@ fn holder_in(locks: &str, waiter: u32) -> Option<(u32, String)> {
             Some(FileLock { number, waits, pid: rest.next()?.parse().ok()?, file: rest.next()? })
         })
         .collect();
-    let wait = locks.iter().find(|lock| lock.waits && lock.pid == waiter)?;
+    let mut waits = locks.iter().filter(|lock| lock.waits && lock.pid == waiter);
+    let wait = waits.next().filter(|wait| waits.all(|other| other.number == wait.number))?;
     let holder = locks.iter().find(|lock| !lock.waits && lock.number == wait.number)?;
     Some((holder.pid, holder.file.to_owned()))
 }
@@ -245,9 +324,17 @@ pub fn frozen_around(root: &Path, path: &str) -> Option<Freeze> {
     frozen(root, &BTreeSet::from([path])).into_iter().min_by_key(|freeze| freeze.path.len())
 }
 
+/// Returns the number of the FUSE connection of a mount with this device number (`fuse_ctl_add_conn` in `fs/fuse/control.c`):
+/// the kernel's own form of the device number, which has 20 bits for the minor number.
+pub fn fuse_connection(device: &str) -> Option<u64> {
+    let (major, minor) = device.split_once(':')?;
+    Some(major.parse::<u64>().ok()? << 20 | minor.parse::<u64>().ok()?)
+}
+
 /// Returns how many requests of a FUSE connection wait; `None` if the kernel's file system of connections is not mounted.
-pub fn fuse_waiting(connections: &Path, connection: &str) -> Option<u64> {
-    fs::read_to_string(connections.join(connection).join("waiting")).ok()?.trim().parse().ok()
+pub fn fuse_waiting(connections: &Path, connection: u64) -> Option<u64> {
+    let waiting = connections.join(connection.to_string()).join("waiting");
+    fs::read_to_string(waiting).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -269,7 +356,7 @@ mod tests {
     #[test]
     fn a_healthy_thread_that_sleeps_is_left_out() {
         let own = std::process::id();
-        let found = look(Path::new("/proc"), &[own], |function| function.contains("lock_inode_wait"));
+        let found = look(Path::new("/proc"), &[own]);
         assert!(found.tasks.iter().all(|task| task.state == 'D'), "{found:?}");
     }
 
@@ -290,6 +377,42 @@ mod tests {
                      11: -> FLOCK  ADVISORY  WRITE 26659 fe:00:10421409 0 EOF\n";
         assert_eq!(holder_in(locks, 26659), Some((26656, "fe:00:10421409".to_owned())));
         assert_eq!(holder_in(locks, 20843), None);
+        let two = format!("{locks}10: -> FLOCK  ADVISORY  WRITE 26659 fe:00:10018821 0 EOF\n");
+        assert_eq!(holder_in(&two, 26659), None, "nobody knows which of its tasks waits for which lock");
+    }
+
+    #[test]
+    fn a_connection_has_the_kernels_own_device_number() {
+        assert_eq!(fuse_connection("0:53"), Some(53));
+        // fuseblk: an NTFS on /dev/sda1.
+        assert_eq!(fuse_connection("8:1"), Some(8_388_609));
+        assert_eq!(fuse_connection("53"), None);
+    }
+
+    #[test]
+    fn a_task_that_sleeps_has_not_run_for_longer_and_longer() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let dir = Path::new("/proc").join(child.id().to_string());
+        let read = |name: &str| kernel_text(&dir.join(name)).unwrap();
+        let look = || TaskLook {
+            processor: ProcessStat::parse(&read("stat")).unwrap().processor,
+            last_ran: last_ran(&read("sched")),
+            ..TaskLook::default()
+        };
+        let asleep = loop {
+            let task = look();
+            if read("wchan").contains("nanosleep") && look() == task {
+                break task;
+            }
+        };
+        let not_run = || not_run_for(Path::new("/proc"), &asleep).unwrap();
+        let once = not_run();
+        while not_run() <= once {}
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(not_run_for(Path::new("/proc"), &TaskLook::default()), None);
+        let no_such_processor = TaskLook { processor: u32::MAX, ..asleep };
+        assert_eq!(not_run_for(Path::new("/proc"), &no_such_processor), None);
     }
 
     #[test]

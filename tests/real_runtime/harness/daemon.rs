@@ -208,7 +208,8 @@ impl RealRuntime {
         node
     }
 
-    /// [`Self::node_with`] for a machine that has been up for `older` seconds longer, so that its processes look older.
+    /// [`Self::node_with`] for a machine that has been up for `older` seconds longer, so that its processes look older, and
+    /// their tasks look as if they had waited for longer.
     pub fn aged_node(&self, older: f64) -> PathBuf {
         let node = self.node_with(&[]);
         let uptime = fs::read_to_string("/proc/uptime").unwrap();
@@ -216,6 +217,14 @@ impl RealRuntime {
         let file = node.join("proc/uptime");
         fs::remove_file(&file).unwrap();
         fs::write(file, format!("{:.2} 0.00\n", seconds + older)).unwrap();
+        let own = node.join("proc/thread-self");
+        fs::remove_file(&own).unwrap();
+        fs::create_dir(&own).unwrap();
+        let sched = fs::read_to_string("/proc/thread-self/sched").unwrap();
+        let last_run = sched.lines().find(|line| line.starts_with("se.exec_start")).unwrap();
+        let (name, milliseconds) = last_run.split_once(':').unwrap();
+        let milliseconds: f64 = milliseconds.trim().parse().unwrap();
+        fs::write(own.join("sched"), format!("{name}: {:.6}\n", milliseconds + older * 1000.0)).unwrap();
         node
     }
 
