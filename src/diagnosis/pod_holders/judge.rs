@@ -476,7 +476,7 @@ impl<'a> HolderCase<'a> {
             let (kind, what, old) = if is_plugin {
                 (HolderKind::Network, "the network plugin ", limits::CNI_PROCESS_STUCK)
             } else {
-                (HolderKind::Runtime, "", limits::OCI_CREATE_STUCK)
+                (HolderKind::Runtime, "", limits::OCI_COMMAND_STUCK)
             };
             let hangs = (is_plugin || creates) && process.age >= old;
             let confidence = if hangs { Confidence::Likely } else { Confidence::Possible };
