@@ -39,8 +39,8 @@ pub struct KubeletAccess {
     #[arg(long = "kubelet-client-key", value_name = "FILE", requires = "client_cert")]
     client_key: Option<PathBuf>,
 
-    /// File with the CA that signed the kubelet's certificate [default: the running kubelet's certificate file, else
-    /// the system's]
+    /// File with the CA that signed the kubelet's certificate [default: the certificate file of this node's kubelet, with
+    /// --kubelet-url also the system's CAs]
     #[arg(long = "kubelet-ca-file", value_name = "FILE")]
     ca_file: Option<PathBuf>,
 
@@ -60,8 +60,7 @@ impl KubeletAccess {
         if !self.is_given() {
             return Ok(None);
         }
-        // The URL may belong to another node's kubelet, so it is not checked against this node's certificate.
-        let running = if self.url.is_none() { context.kubelet() } else { None };
+        let running = context.kubelet();
         let url = self.url.clone().unwrap_or_else(|| own_url(running));
         http::check(&url).map_err(Error::Kubelet)?;
         if self.insecure_tls {
@@ -75,6 +74,9 @@ impl KubeletAccess {
             certificate: pair,
             authority: self.ca_file.clone(),
             served: running.and_then(KubeletProcess::certificate).map(<[u8]>::to_vec),
+            // The URL may belong to another node's kubelet. That a server has the certificate of this node's kubelet, and
+            // its key, proves that the server is that kubelet, whatever its URL is.
+            any_kubelet: self.url.is_some(),
             insecure: self.insecure_tls,
         };
         open_api(&url, credentials).map(Some)

@@ -20,9 +20,10 @@ pub struct Credentials {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// The file of the authority that signed the kubelet's certificate.
     pub authority: Option<PathBuf>,
-    /// The certificate that the kubelet serves, as PEM from the node's disk. If it is given, no other certificate is
-    /// accepted.
+    /// The certificate that this node's kubelet serves, as PEM from the node's disk. It is accepted under any name.
     pub served: Option<Vec<u8>>,
+    /// Whether the kubelet may be another one than this node's. Otherwise, only `served` is accepted if it is given.
+    pub any_kubelet: bool,
     /// Whether every certificate is accepted.
     pub insecure: bool,
 }
@@ -50,7 +51,12 @@ impl KubeletApi {
                 ServerTrust::Authorities(certificates(&read(path)?, &path.display().to_string())?)
             }
             (None, Some(served)) => {
-                ServerTrust::Only(certificates(served, "the kubelet's certificate file")?)
+                let served = certificates(served, "the kubelet's certificate file")?;
+                if credentials.any_kubelet {
+                    ServerTrust::SystemOr(served)
+                } else {
+                    ServerTrust::Only(served)
+                }
             }
             (None, None) => ServerTrust::System,
         };

@@ -16,7 +16,7 @@ mod lint;
 mod outputs;
 mod oversized;
 mod pods;
-mod preflight;
+pub mod preflight;
 mod preflight_steps;
 mod relist;
 mod runner;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::api::{Clients, Reply, Request, Server};
 use super::file;
 use super::nodes::{TestFile, authority, kubeconfig};
+use crate::cli::preflight::node as test_node;
 use crate::support::plegctl::{Invocation, Output};
 
 /// The time-out differs from the default of two minutes, so that the report shows that plegctl uses it.
@@ -212,6 +213,34 @@ fn server_certificate_in_the_ca_file_is_accepted() {
     let (url, own) = (server.url(), pki("own-authority.crt"));
     let (output, report) = health(&["--kubelet-url", &url, "--kubelet-ca-file", &own]);
     assert_eq!((outcome(&report, "kubelet metrics"), output.code), ("ok", Some(0)), "{output}");
+}
+
+#[test]
+fn self_signed_certificate_of_this_nodes_kubelet_is_accepted_at_a_url_by_each_command() {
+    let own = fs::read_to_string(pki("other-name.crt")).unwrap();
+    let node = test_node("/usr/bin/kubelet", "cgroup2", &[("var/lib/kubelet/pki/kubelet.crt", &own)]);
+    let run = |arguments: &[&str], server: &Server| {
+        let token = TestFile::new("t0ken\n");
+        let url = server.url();
+        let known = ["-o", "json", "--kubelet-url", &url, "--kubelet-token-file", token.0.to_str().unwrap()];
+        Invocation::new(&[arguments, &known].concat()).env("PLEGCTL_TEST_NODE", node.path()).run()
+    };
+    let answer = |request: &Request| match request.path.as_str() {
+        "/debug/pprof/goroutine?debug=2" => Reply::ok("goroutine 1 [select]:\nmain.f(0x1)\n\t/a.go:1 +0x1\n"),
+        _ => document(request),
+    };
+    let kubelet = Server::start("other-name", Clients::Any, answer);
+    let output = run(&["health", "-r", "sim:quiet"], &kubelet);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((outcome(&report, "kubelet metrics"), output.code), ("ok", Some(0)), "{output}");
+    let output = run(&["stacks", "--once"], &kubelet);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(kubelet.requests().last().unwrap().authorization.as_deref(), Some("Bearer t0ken"));
+    // The token goes to no server whose certificate nobody vouches for.
+    let stranger = Server::start("server", Clients::Any, answer);
+    let output = run(&["stacks", "--once"], &stranger);
+    assert_eq!((output.code, stranger.requests().len()), (Some(2), 0), "{output}");
+    assert!(output.stderr.contains("--kubelet-ca-file"), "{output}");
 }
 
 #[test]

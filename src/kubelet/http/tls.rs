@@ -35,6 +35,8 @@ pub enum ServerTrust {
     Authorities(Vec<CertificateDer<'static>>),
     /// Only these certificates; the names in them do not matter.
     Only(Vec<CertificateDer<'static>>),
+    /// These certificates, whatever names are in them, and certificates that the system's authorities signed.
+    SystemOr(Vec<CertificateDer<'static>>),
     /// Any certificate.
     Insecure,
 }
@@ -152,11 +154,19 @@ pub(super) fn config(
 fn verifier(trust: &ServerTrust, provider: &Arc<CryptoProvider>) -> Result<Arc<TrustVerifier>, PemError> {
     let accepted = match trust {
         ServerTrust::Insecure => AcceptedCertificates::All,
-        ServerTrust::Only(known) => AcceptedCertificates::Only(known.clone()),
+        ServerTrust::Only(_) => AcceptedCertificates::None,
         ServerTrust::System => signed_by(system_authorities()?, provider)?,
+        ServerTrust::SystemOr(_) => match system_authorities() {
+            Err(PemError::NoBundle) => AcceptedCertificates::None,
+            authorities => signed_by(authorities?, provider)?,
+        },
         ServerTrust::Authorities(authorities) => signed_by(authorities.clone(), provider)?,
     };
-    Ok(Arc::new(TrustVerifier { accepted, provider: Arc::clone(provider) }))
+    let pinned = match trust {
+        ServerTrust::Only(known) | ServerTrust::SystemOr(known) => known.clone(),
+        ServerTrust::Insecure | ServerTrust::System | ServerTrust::Authorities(_) => Vec::new(),
+    };
+    Ok(Arc::new(TrustVerifier { accepted, pinned, provider: Arc::clone(provider) }))
 }
 
 fn signed_by(
@@ -179,13 +189,15 @@ fn signed_by(
 #[derive(Debug)]
 struct TrustVerifier {
     accepted: AcceptedCertificates,
+    /// Certificates that are accepted whatever names are in them.
+    pinned: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,
 }
 
 #[derive(Debug)]
 enum AcceptedCertificates {
     All,
-    Only(Vec<CertificateDer<'static>>),
+    None,
     /// Certificates that an authority signed, and, as in Go, certificates that are themselves in the list of
     /// authorities: the user may have given the server's own certificate.
     SignedBy {
@@ -204,11 +216,9 @@ impl ServerCertVerifier for TrustVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         match &self.accepted {
+            _ if self.pinned.contains(end_entity) => Ok(ServerCertVerified::assertion()),
             AcceptedCertificates::All => Ok(ServerCertVerified::assertion()),
-            AcceptedCertificates::Only(known) if known.contains(end_entity) => {
-                Ok(ServerCertVerified::assertion())
-            }
-            AcceptedCertificates::Only(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
+            AcceptedCertificates::None => Err(CertificateError::ApplicationVerificationFailure.into()),
             AcceptedCertificates::SignedBy { chains, authorities } => {
                 match chains.verify_server_cert(end_entity, intermediates, name, stapled, now) {
                     // The library checks the dates before it checks type and issuer, so the dates are valid here.
