@@ -202,7 +202,10 @@ pub enum Error {
         "no goroutine dump is available on this node without a signal: tried CRI-O's socket, containerd's \
          debug socket, dumps in /tmp"
     )]
-    NoStacks,
+    NoStacks {
+        /// Whether the runtime is CRI-O.
+        of_crio: bool,
+    },
     /// The operating system refused a resource.
     #[error("cannot start: {0}")]
     Start(io::Error),
@@ -291,7 +294,11 @@ impl Error {
             }
             Self::Guard(_) => "--mode generic needs none",
             Self::Signatures { .. } => "docs/stacks.md shows the form",
-            Self::NoStacks => {
+            Self::NoStacks { of_crio: true } => {
+                "CRI-O provides dumps on its socket since 1.32; otherwise, `kill -USR1 $(pidof crio)` writes one to \
+                 /tmp/crio-goroutine-stacks-TIME.log; plegctl sends no signals"
+            }
+            Self::NoStacks { of_crio: false } => {
                 "you can create one: `kill -USR1 $(pidof containerd)` writes /tmp/containerd.PID.stacks.log; \
                  plegctl sends no signals"
             }

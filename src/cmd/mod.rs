@@ -111,8 +111,8 @@ enum CliCommand {
     ///
     /// Without a source, plegctl reads the dumps that this node provides without a signal: CRI-O's socket,
     /// containerd's debug socket if it is configured, and dumps in /tmp. You can create a dump there with `kill -USR1
-    /// $(pidof containerd)`; plegctl sends no signals. Several dumps of one process show what is stuck in all of
-    /// them.
+    /// $(pidof containerd)`, or with `crio` instead of `containerd`; plegctl sends no signals. Several dumps of one
+    /// process show what is stuck in all of them.
     Stacks(Deferred<stacks::StacksArgs>),
     /// Check the static pods that this node's kubelet runs from files.
     StaticPods(Deferred<static_pods::StaticPodsArgs>),

@@ -145,7 +145,7 @@ async fn report(
     if arguments.sources.is_empty() && remote.is_none() {
         match taken.take_nodes_dumps(context, proc).await {
             // The user requested the kubelet's dump, so the runtime's dump may be missing.
-            Err(Error::NoStacks) if !taken.dumps.is_empty() => {}
+            Err(Error::NoStacks { .. }) if !taken.dumps.is_empty() => {}
             answer => answer?,
         }
     }
@@ -345,7 +345,7 @@ impl TakenDumps {
             self.dumps.truncate(before);
             self.repeatable.clear();
         }
-        if self.dumps.len() == before { Err(Error::NoStacks) } else { Ok(()) }
+        if self.dumps.len() == before { Err(Error::NoStacks { of_crio: found.is_crio }) } else { Ok(()) }
     }
 }
 

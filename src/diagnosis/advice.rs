@@ -22,11 +22,12 @@ pub enum DaemonFamily {
 
 impl Evidence {
     /// Returns the runtime's family, by the name in its Version answer, otherwise by the name of the process that listens on
-    /// the socket.
+    /// the socket, otherwise by the name of the socket: nobody but CRI-O has a `crio.sock`.
     pub fn family(&self) -> DaemonFamily {
         let by_name = self.runtime.version_answer().map(|version| version.runtime_name.as_str());
         let by_process = || self.daemon().map(|daemon| daemon.comm.as_str());
-        match by_name.or_else(by_process) {
+        let by_socket = || self.endpoint.ends_with("/crio.sock").then_some("crio");
+        match by_name.or_else(by_process).or_else(by_socket) {
             Some("containerd") => DaemonFamily::Containerd,
             Some("cri-o" | "crio") => DaemonFamily::Crio,
             _ => DaemonFamily::Other,
@@ -121,16 +122,13 @@ impl Evidence {
         match self.family() {
             DaemonFamily::Containerd => {
                 let signal = self.write_stacks();
-                Some(match daemon {
-                    Some(_) => format!("{signal}; sleep 60; {signal}   # containerd's stacks, in /tmp"),
-                    None => format!("for i in 1 2; do {signal}; sleep 60; done   # stacks in /tmp"),
-                })
+                Some(format!("{signal}; sleep 60; {signal}   # containerd's stacks, in /tmp"))
             }
             DaemonFamily::Crio => {
                 let socket = self.socket.as_deref().unwrap_or_else(|| Path::new("/run/crio/crio.sock"));
                 Some(format!(
-                    "CRI-O's stacks: for i in 1 2; do curl -s --unix-socket {} http://localhost/debug/goroutines \
-                     > crio-$i.txt; sleep 60; done",
+                    "CRI-O's stacks: for i in 1 2; do [ $i = 1 ] || sleep 60; curl -s -m 10 --unix-socket {} \
+                     http://localhost/debug/goroutines > crio-$i.txt; done",
                     socket.display()
                 ))
             }

@@ -208,16 +208,25 @@ async fn dump_of_daemon<R>(
     // The daemon's settings name the socket, and they may be on a disk that does not answer.
     let found = super::offload::value(LIMIT, move || sources::sources_of_node(&host, &proc, Some(pid)));
     let usable = found.await.unwrap_or_default().usable;
-    for source in cri_socket.map(NodeSource::Socket).into_iter().chain(usable) {
+    let mut why_not = None;
+    for source in cri_socket.clone().map(NodeSource::Socket).into_iter().chain(usable) {
         let NodeSource::Socket(path) = source else { continue };
-        if let Ok(answer) = sources::request_dump(&path).await
-            && answer.pid == Some(pid)
-        {
-            return Ok((format!("unix://{}", path.display()), answer.body, answer.pid));
+        match sources::request_dump(&path).await {
+            Ok(answer) if answer.pid == Some(pid) => {
+                return Ok((format!("unix://{}", path.display()), answer.body, answer.pid));
+            }
+            Ok(_) => {}
+            // CRI-O has no other source, and usually needs no signal.
+            Err(why) if cri_socket.as_ref() == Some(&path) => {
+                why_not = Some(format!("CRI-O's socket: {why}"))
+            }
+            Err(_) => {}
         }
     }
-    Err("this runtime provides no goroutine dump without a signal; `plegctl stacks --help` shows how to get one"
-        .to_owned())
+    Err(why_not.unwrap_or_else(|| {
+        "this runtime provides no goroutine dump without a signal; `plegctl stacks --help` shows how to get one"
+            .to_owned()
+    }))
 }
 
 impl Evidence {

@@ -167,6 +167,8 @@ pub struct NodeSources {
     pub usable: Vec<NodeSource>,
     /// A sentence for each file or socket that is not trusted, with the reason.
     pub refused: Vec<String>,
+    /// Whether the runtime is CRI-O.
+    pub is_crio: bool,
 }
 
 /// Returns the process that listens on a socket. The kernel names it to whoever connects; nothing is sent.
@@ -190,14 +192,14 @@ pub fn sources_of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: O
         _ => socket.file_name().is_some_and(|name| name.to_string_lossy().contains("crio")),
     };
     if is_crio {
-        return NodeSources { usable: vec![NodeSource::Socket(socket.to_owned())], refused };
+        return NodeSources { usable: vec![NodeSource::Socket(socket.to_owned())], refused, is_crio };
     }
     if let Some(debug) = debug_socket(host, proc, daemon, &mut refused) {
-        return NodeSources { usable: vec![NodeSource::Socket(debug)], refused };
+        return NodeSources { usable: vec![NodeSource::Socket(debug)], refused, is_crio };
     }
     let file = newest_dump_file(&host.path("/tmp"), proc, &mut refused)
         .filter(|path| daemon.is_none() || pid_in_name(path).is_some_and(|pid| Some(pid) == daemon));
-    NodeSources { usable: file.map(NodeSource::File).into_iter().collect(), refused }
+    NodeSources { usable: file.map(NodeSource::File).into_iter().collect(), refused, is_crio }
 }
 
 /// Finds the sources of this node: CRI-O's socket and containerd's debug socket, otherwise the newest dump file. If
@@ -207,11 +209,12 @@ pub fn sources_of_node(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> Nod
     let mut found: Vec<NodeSource> = Vec::new();
     let mut crio = ["/run/crio/crio.sock", "/var/run/crio/crio.sock"].map(|path| host.path(path)).into_iter();
     found.extend(crio.find(|path| is_trusted_socket(host, path, &mut refused)).map(NodeSource::Socket));
+    let is_crio = !found.is_empty();
     found.extend(debug_socket(host, proc, daemon, &mut refused).map(NodeSource::Socket));
     if found.is_empty() {
         found.extend(newest_dump_file(&host.path("/tmp"), proc, &mut refused).map(NodeSource::File));
     }
-    NodeSources { usable: found, refused }
+    NodeSources { usable: found, refused, is_crio }
 }
 
 /// Returns whether a socket exists that only root or plegctl's user can have created. Adds the reason to `refused` if

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -246,15 +247,19 @@ fn serve(path: &Path, answer: Vec<u8>) -> thread::JoinHandle<String> {
     let listener = UnixListener::bind(path).unwrap();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut request = Vec::new();
-        let mut byte = [0];
-        while !request.ends_with(b"\r\n\r\n") {
-            stream.read_exact(&mut byte).unwrap();
-            request.push(byte[0]);
-        }
+        let request = request_of(&mut stream);
         stream.write_all(&answer).unwrap();
-        String::from_utf8(request).unwrap()
+        request
     })
+}
+
+/// Reads a request up to its empty line, or up to the end of the connection.
+fn request_of(stream: &mut impl Read) -> String {
+    let (mut request, mut byte) = (Vec::new(), [0]);
+    while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+        request.push(byte[0]);
+    }
+    String::from_utf8(request).unwrap()
 }
 
 /// Starts a thread that answers each request with the next of two recorded dumps, as a daemon does. A daemon gives a
@@ -267,15 +272,10 @@ fn serve_dumps<S: Read + Write>(mut accept: impl FnMut() -> S + Send + 'static, 
     });
     thread::spawn(move || {
         for answer in answers {
-            let mut request = Vec::new();
-            let mut byte = [0];
             let mut stream = accept();
-            while !request.ends_with(b"\r\n\r\n") {
-                match stream.read(&mut byte).unwrap() {
-                    // A connection that only asks the kernel who listens sends nothing.
-                    0 => stream = accept(),
-                    _ => request.push(byte[0]),
-                }
+            // A connection that only asks the kernel who listens sends nothing.
+            while request_of(&mut stream).is_empty() {
+                stream = accept();
             }
             stream.write_all(&answer).unwrap();
         }
@@ -480,14 +480,9 @@ fn goroutines_of_a_kubelet_are_read_and_no_token_is_sent_in_plain_text() {
         ];
         answers.map(|answer| {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut request = Vec::new();
-            let mut byte = [0];
-            while !request.ends_with(b"\r\n\r\n") {
-                stream.read_exact(&mut byte).unwrap();
-                request.push(byte[0]);
-            }
+            let request = request_of(&mut stream);
             stream.write_all(answer.as_bytes()).unwrap();
-            String::from_utf8(request).unwrap()
+            request
         })
     });
     let how = [
@@ -515,4 +510,61 @@ fn goroutines_of_a_kubelet_are_read_and_no_token_is_sent_in_plain_text() {
         "{refused}"
     );
     assert!(!format!("{output}{refused}").contains("secret-word"), "{refused}");
+}
+
+/// Runs a command that plegctl prints, with programs that only write down how they were started.
+fn started_by(command: &str) -> Vec<String> {
+    let folder = TempDir::new();
+    for program in ["curl", "pkill", "sleep"] {
+        let path = folder.path().join(program);
+        fs::write(&path, format!("#!/bin/sh\necho {program} \"$@\" >> '{}/log'\n", folder.path().display()))
+            .unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let shell = Invocation::program("/bin/sh", &["-c", command]);
+    let output = shell.env("PATH", folder.path().as_os_str()).current_dir(folder.path()).run();
+    assert_eq!(output.code, Some(0), "{output}");
+    fs::read_to_string(folder.path().join("log")).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn printed_commands_for_two_dumps_wait_only_between_them_and_never_for_ever() {
+    let curl = "curl -s -m 10 --unix-socket /run/crio/crio.sock http://localhost/debug/goroutines";
+    for (node, dump) in [("sim:hung-container", curl), ("sim:hung-list", "pkill -USR1 -x containerd")] {
+        let arguments = ["health", "-r", node, "--patience", "6s", "-o", "json"];
+        let report = json(&Invocation::new(&arguments).with_short_silences().run());
+        let keep: Vec<&str> =
+            report["keep"].as_array().unwrap().iter().map(|step| step.as_str().unwrap()).collect();
+        let step = keep.iter().find(|step| step.contains("sleep 60")).unwrap();
+        let command = step.strip_prefix("CRI-O's stacks: ").unwrap_or(step);
+        assert_eq!(started_by(command), [dump, "sleep 60", dump], "{step}");
+    }
+}
+
+#[test]
+fn advice_for_crio_does_not_name_containerd() {
+    let folder = TempDir::new();
+    let socket = folder.path().join("crio.sock");
+    let endpoint = format!("unix://{}", socket.display());
+    // The socket of a runtime that has ended: nothing listens.
+    drop(UnixListener::bind(&socket).unwrap());
+    let output = plegctl(&["health", "-r", &endpoint, "-o", "json"]);
+    let next = json(&output)["primary"]["next"].to_string();
+    assert!(next.contains("systemctl start crio") && !next.contains("containerd"), "{output}");
+
+    fs::remove_file(&socket).unwrap();
+    // The first connection only asks the kernel who listens.
+    let listener = UnixListener::bind(&socket).unwrap();
+    let server = thread::spawn(move || {
+        drop(listener.accept().unwrap());
+        let (mut stream, _) = listener.accept().unwrap();
+        request_of(&mut stream);
+        stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").unwrap();
+    });
+    let output = plegctl(&["stacks", "-r", &endpoint]);
+    server.join().unwrap();
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("HTTP status 404"), "{output}");
+    let hint = output.stderr.lines().find(|line| line.starts_with("hint: ")).unwrap();
+    assert!(hint.contains("kill -USR1 $(pidof crio)") && !hint.contains("containerd"), "{output}");
 }
