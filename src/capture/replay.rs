@@ -363,6 +363,11 @@ impl Playback {
         self.last_document(kind::NODE).map(|(sample, _)| sample)
     }
 
+    /// Returns the recorder's last diagnosis.
+    pub fn diagnosis<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
+        self.last_document(kind::DIAGNOSIS).map(|(diagnosis, _)| diagnosis)
+    }
+
     /// Returns the last goroutine dump's findings about the calls that were pending then and still are.
     pub fn stacks(&self) -> Option<StackReport> {
         let (kept, document) = self.last_document::<RecordedStacks>(kind::STACKS)?;

@@ -589,6 +589,14 @@ fn verdict(summary: &CompareSummary, stream: &StreamSummary) -> String {
     if stream.dropped > 0 {
         return "plegctl cannot tell whether EventedPLEG would be safe here: it lost events itself".into();
     }
+    // A loss without a reason has been counted above, so these are transitions that only the stream reported.
+    if summary.unexplained > 0 {
+        return format!(
+            "plegctl cannot tell whether EventedPLEG would be safe here: relists should have seen {} that only the stream \
+             reported; on a busy node, plegctl itself may be late",
+            plural(summary.unexplained, "transition")
+        );
+    }
     if summary.both == 0 {
         return "plegctl cannot tell whether EventedPLEG would be safe here: nothing happened that both could \
                 have seen"

@@ -86,8 +86,8 @@ fn node_at(scenario: &Scenario, now: Wall) -> (SimulatedNode, Nanos) {
 pub struct PodProcesses {
     /// The id of the pod's sandbox.
     pub sandbox_id: String,
-    /// The pod's UID.
-    pub uid: String,
+    /// The pod.
+    pub pod: PodRef,
     /// Whether the pod's shim process is stopped.
     pub shim_is_stopped: bool,
     /// What the pod's shim waits for in the kernel.
@@ -111,7 +111,10 @@ pub fn pod_processes(scenario: &Scenario, processes: &NodeProcesses, now: Wall) 
             shim_is_stopped: processes.stopped_shims.iter().any(|group| Some(group.as_str()) == app),
             kernel_wait: processes.kernel_waits.iter().find(|wait| Some(wait.pod.as_str()) == app).cloned(),
             containers: named.collect(),
-            uid: sandbox.metadata.map(|metadata| metadata.uid).unwrap_or_default(),
+            pod: sandbox
+                .metadata
+                .map(|SandboxMetadata { uid, namespace, name, .. }| PodRef { uid, namespace, name })
+                .unwrap_or_default(),
             sandbox_id: sandbox.id,
         }
     });

@@ -189,6 +189,7 @@ fn endpoint_without_a_runtime_is_unknown_or_unhealthy() {
     };
     assert_eq!(verdict(&NotARuntime::missing()), ("unknown".to_owned(), Some(2)));
     assert_eq!(verdict(&NotARuntime::regular_file()), ("unknown".to_owned(), Some(2)));
+    assert_eq!(verdict(&NotARuntime::answers_http1()), ("unknown".to_owned(), Some(2)));
     assert_eq!(verdict(&NotARuntime::nobody_listens()), ("unhealthy".to_owned(), Some(1)));
     assert_eq!(verdict(&NotARuntime::accepts_and_is_silent()), ("unhealthy".to_owned(), Some(1)));
 }

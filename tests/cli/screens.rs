@@ -232,6 +232,17 @@ fn a_watch_shows_every_event_whole_and_ends_with_its_summary_in_sight() {
 }
 
 #[test]
+fn the_step_that_shows_missed_events_is_on_the_smallest_screen() {
+    if !has_tmux() {
+        return;
+    }
+    let terminal = Terminal::after(&["health", "-r", "sim:missed-events", "--at", "0s"], SIZES[0]);
+    let seen = terminal.seen();
+    let step = "  if pod states are late or wrong: plegctl watch --mode compare";
+    assert!(seen.iter().any(|line| line == step), "{seen:#?}");
+}
+
+#[test]
 fn compare_mode_prints_its_sentence_first_and_completely() {
     if !has_tmux() {
         return;

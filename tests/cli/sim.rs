@@ -115,6 +115,11 @@ fn kubelet_and_node_of_a_scenario_are_judged() {
     assert_eq!(report["primary"]["id"], "D38", "{left_over}");
     assert_eq!(report["primary"]["ids"].as_array().unwrap().len(), 24, "{left_over}");
     assert_eq!(report["verdict"], "degraded", "{left_over}");
+    let all = report["primary"]["evidence"].as_array().unwrap().iter();
+    let all = all.filter_map(|line| line.as_str()?.rsplit_once("the process ids of the 24 oldest: ")).next();
+    let pids: std::collections::BTreeSet<u32> =
+        all.unwrap().1.split(' ').map(|pid| pid.parse().unwrap()).collect();
+    assert_eq!(pids.len(), 24, "the step ends each of them: {left_over}");
     let deaf = plegctl(&["health", "-r", "sim:deaf-kubelet", "-o", "json"]);
     let report: serde_json::Value = serde_json::from_str(&deaf.stdout).unwrap();
     assert_eq!(
@@ -168,6 +173,13 @@ fn describe_explains_the_fault_and_what_to_try() {
     let output = plegctl(&["sim", "describe", "hung-list"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stdout.contains("\nTry\n  plegctl health -r sim:hung-list\n"), "{output}");
+    assert!(output.stdout.contains("that is how the culprit is found"), "{output}");
+    assert!(output.stdout.contains("container `worker` of the pod shop/queue-0"), "{output}");
+    let health =
+        Invocation::new(&["health", "-r", "sim:hung-list", "-o", "json"]).with_short_silences().run();
+    let report: serde_json::Value = serde_json::from_str(&health.stdout).unwrap();
+    let title = "ListContainers does not answer, nor does ContainerStatus of shop/queue-0/worker";
+    assert_eq!(report["primary"]["title"], title, "health names what the description names: {health}");
 }
 
 #[test]

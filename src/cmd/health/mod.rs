@@ -50,8 +50,9 @@ use crate::diagnosis::health_state::HealthState;
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{
-    AtEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, HungUmount, Inputs, Keep, KubeletInputs,
-    LazyKubeletApi, MetricsSource, OpenCalls, PodsSource, SimulatedPod, SimulatedProcesses, gather, judge,
+    AtEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, HungUmount, Inputs, ItemKind, Keep,
+    KubeletInputs, LazyKubeletApi, MetricsSource, OpenCalls, OutsideId, PodsSource, SimulatedPod,
+    SimulatedProcesses, gather, judge,
 };
 use crate::host::{self, cpu_and_waiting_time};
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
@@ -474,6 +475,7 @@ fn inputs(
         Endpoint::Sim { scenario } => {
             forget_own_healthz(&mut inputs.kubelet);
             inputs.proc = None;
+            inputs.outside = Some(Vec::new());
             // This very process serves the answers, so its waits for a processor may delay them.
             inputs.cpu_time = cpu_and_waiting_time;
             add_simulated_processes(&mut inputs, context, scenario)?;
@@ -504,7 +506,8 @@ fn add_simulated_processes(
     let Some(processes) = scenario.processes.clone() else { return Ok(()) };
     // The state letters of /proc/PID/stat.
     let letter = |stopped: bool| if stopped { 'T' } else { 'S' };
-    let pods = sim::pod_processes(&scenario, &processes, context.clock.wall()).into_iter();
+    let pods = sim::pod_processes(&scenario, &processes, context.clock.wall());
+    inputs.outside = Some(pods.iter().flat_map(ids_on_node).collect());
     inputs.simulated_processes = Some(SimulatedProcesses {
         kubelet: match processes.kubelet {
             KubeletProcessState::Dead => None,
@@ -523,9 +526,10 @@ fn add_simulated_processes(
             })
             .collect(),
         pods: pods
+            .into_iter()
             .map(|pod| SimulatedPod {
                 sandbox_id: pod.sandbox_id,
-                uid: pod.uid,
+                uid: pod.pod.uid,
                 shim: if pod.kernel_wait.is_some() { 'D' } else { letter(pod.shim_is_stopped) },
                 kernel_wait: pod.kernel_wait.map(|wait| (wait.reason, wait.owner)),
                 shim_process: None,
@@ -539,6 +543,18 @@ fn add_simulated_processes(
     inputs.kubelet.healthz = Some(format!("{url}/healthz"));
     inputs.kubelet.metrics.get_or_insert_with(|| MetricsSource::Url(format!("{url}/metrics")));
     Ok(())
+}
+
+/// Returns the ids that the processes and the files of the runtime show for a simulated pod.
+fn ids_on_node(pod: &sim::PodProcesses) -> Vec<OutsideId> {
+    let found =
+        |id: &str, kind| OutsideId { kind: Some(kind), pod: Some(pod.pod.clone()), ..OutsideId::bare(id) };
+    let containers = pod.containers.iter().map(|(id, name)| OutsideId {
+        container: Some(name.clone()),
+        sandbox_id: Some(pod.sandbox_id.clone()),
+        ..found(id, ItemKind::Container)
+    });
+    containers.chain([found(&pod.sandbox_id, ItemKind::Sandbox)]).collect()
 }
 
 impl HealthArgs {

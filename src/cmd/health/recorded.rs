@@ -7,7 +7,7 @@ use crate::capture::Playback;
 use crate::capture::node::{NodeSample, SampledKubeletState};
 use crate::cri::Client;
 use crate::cri::rename::ListedOwner;
-use crate::diagnosis::report::JudgedMoment;
+use crate::diagnosis::report::{HealthReport, JudgedMoment};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{
     CallersPendingCall, Inputs, ItemKind, MetricsSource, OutsideId, SimulatedPod, SimulatedProcesses,
@@ -65,7 +65,8 @@ fn simulated_processes(sample: NodeSample) -> Option<SimulatedProcesses> {
     })
 }
 
-/// Returns the pod and the container of each id, from the last list answers before the moment.
+/// Returns the pod and the container of each id, from the last list answers before the moment and from the recorder's last
+/// diagnosis. While a list hangs, only the diagnosis names the container whose status call is silent.
 fn listed_owners(playback: &Playback) -> Vec<OutsideId> {
     let [sandboxes, containers] = playback.last_listed();
     let found = |kind, ListedOwner { id, pod, container, sandbox_id }| OutsideId {
@@ -76,5 +77,14 @@ fn listed_owners(playback: &Playback) -> Vec<OutsideId> {
         sandbox_id,
     };
     let sandboxes = sandboxes.into_iter().map(|listed| found(ItemKind::Sandbox, listed));
-    sandboxes.chain(containers.into_iter().map(|listed| found(ItemKind::Container, listed))).collect()
+    let listed = sandboxes.chain(containers.into_iter().map(|listed| found(ItemKind::Container, listed)));
+    let diagnosis: Option<HealthReport> = playback.diagnosis();
+    let culprits = diagnosis.into_iter().flat_map(|report| report.culprits);
+    let named = culprits.map(|culprit| OutsideId {
+        kind: Some(if culprit.container.is_some() { ItemKind::Container } else { ItemKind::Sandbox }),
+        pod: culprit.pod,
+        container: culprit.container.map(|container| container.name),
+        ..OutsideId::bare(&culprit.id)
+    });
+    listed.chain(named).collect()
 }

@@ -148,6 +148,8 @@ fn connection_verdict(evidence: &Evidence) -> Option<Verdict> {
             Error::Unfinished { .. }
             | Error::NoSuchSocket { .. }
             | Error::NotASocket { .. }
+            // It is another program's socket, so nothing is known about the runtime.
+            | Error::WrongProtocol { .. }
             | Error::PermissionDenied { .. }
             | Error::Unreachable { .. },
         ) => Verdict::Unknown,

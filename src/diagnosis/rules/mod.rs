@@ -275,17 +275,13 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     }
     finding.next.extend(most_restarted(case.evidence));
     let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
-    finding.add_step(format!(
-        "if the node is NotReady: kubectl describe node {node}   # its conditions say why"
-    ));
+    finding.add_step(format!("if the node is NotReady: kubectl describe node {node}"));
     if !unchecked.is_empty() {
-        finding.add_step(format!(
-            "to check the kubelet's PLEG too: plegctl health --node {node}   # with a kubeconfig"
-        ));
+        finding.add_step(format!("to check the kubelet's PLEG too: plegctl health --node {node}"));
     }
-    finding.add_step("if it comes and goes: plegctl watch --until-slow 2s   # waits, then says why");
-    finding.add_step("if pods do not start or end: plegctl pods   # one pod: plegctl pods --why NS/POD");
+    finding.add_step("if pods do not start or end: plegctl pods   # one: pods --why NS/POD");
     finding.add_step("if pod states are late or wrong: plegctl watch --mode compare");
+    finding.add_step("if it comes and goes: plegctl watch --until-slow 2s   # waits, then says why");
     finding.add_step("if a static pod is missing, old or still runs: plegctl static-pods lint");
     if population.exited >= MANY_EXITED && population.exited * 3 >= population.containers {
         let exited = plural(population.exited, "container");

@@ -50,7 +50,9 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
     let described = shims.iter().take(MAX_DESCRIBED);
     found.evidence.extend(described.map(|(shim, process)| describe(case, sample, shim, process)));
     if let Some(more) = shims.len().checked_sub(MAX_DESCRIBED).filter(|more| *more > 0) {
-        found.add_evidence(format!("and {more} more"));
+        let all = shims.iter().take(limits::MAX_LISTED_IDS).map(|(_, process)| process.pid.to_string());
+        let (count, all) = (all.len(), all.collect::<Vec<_>>().join(" "));
+        found.add_evidence(format!("and {more} more; the process ids of the {count} oldest: {all}"));
     }
     found.add_evidence(match &host.second {
         Some((apart, _)) => {
@@ -65,9 +67,9 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         format!("ctr -n k8s.io tasks ls | grep {}   # does containerd itself know it?", short(&first.id))
     });
+    let others = if shims.len() > 1 { ", and so for each process id in -o wide" } else { "" };
     found.add_step(format!(
-        "if nothing below it is needed, end those processes and then the shim, and so for each one in -o wide \
-         (changes state): kill {}",
+        "if nothing below it is needed, end those processes and then the shim{others} (changes state): kill {}",
         process.pid
     ));
     found.add_step("releases of containerd that leave shims behind: plegctl explain D27");

@@ -472,7 +472,7 @@ async fn each_error_of_the_connection_has_its_verdict() {
         (Error::PermissionDenied { endpoint: endpoint() }, Verdict::Unknown),
         (Error::NotASocket { endpoint: endpoint(), kind: crate::cri::FileKind::File }, Verdict::Unknown),
         (Error::Refused { endpoint: endpoint() }, Verdict::Unhealthy),
-        (Error::WrongProtocol { endpoint: endpoint(), detail: "HTTP/1.1".into() }, Verdict::Unhealthy),
+        (Error::WrongProtocol { endpoint: endpoint(), detail: "HTTP/1.1".into() }, Verdict::Unknown),
         (Error::Unimplemented { rpc: Rpc::Version, message: "unknown service".into() }, Verdict::Unhealthy),
     ];
     for (error, verdict) in rows {
