@@ -37,6 +37,9 @@ pub const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The largest kubeconfig in bytes. Most have a few kilobytes; a kubeconfig with many clusters has several hundred.
 const LARGEST: usize = 4 * 1024 * 1024;
 
+/// The extension of a cluster whose value a credential program gets.
+const EXEC_EXTENSION: &str = "client.authentication.k8s.io/exec";
+
 /// The deepest nesting of collections; a kubeconfig has five levels.
 const DEEPEST: usize = 32;
 
@@ -180,6 +183,35 @@ struct ClusterEntry {
     certificate_authority: Option<PathBuf>,
     certificate_authority_data: Option<String>,
     proxy_url: Option<String>,
+    disable_compression: bool,
+    extensions: Vec<Extension>,
+}
+
+/// An extension of a cluster. One of them has settings for the credential program.
+#[derive(Debug, Deserialize)]
+struct Extension {
+    name: String,
+    extension: Value,
+}
+
+impl ClusterEntry {
+    /// Returns what a credential program learns of the cluster (`client.authentication.k8s.io/v1`). `bundle` has the
+    /// certificate authorities, which may come from a file.
+    fn for_program(&self, bundle: Option<&[u8]>) -> Value {
+        let set = |on: bool| on.then_some(Value::Bool(true));
+        let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).map(Value::String);
+        let config = self.extensions.iter().find(|extension| extension.name == EXEC_EXTENSION);
+        let fields = [
+            ("server", Some(Value::String(self.server.clone()))),
+            ("tls-server-name", text(&self.tls_server_name)),
+            ("insecure-skip-tls-verify", set(self.insecure_skip_tls_verify)),
+            ("certificate-authority-data", bundle.map(|bundle| Value::String(STANDARD.encode(bundle)))),
+            ("proxy-url", text(&self.proxy_url)),
+            ("disable-compression", set(self.disable_compression)),
+            ("config", config.map(|config| config.extension.clone())),
+        ];
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -254,6 +286,7 @@ struct Exec {
     command: String,
     args: Option<Vec<String>>,
     env: Option<Vec<EnvironmentVariable>>,
+    provide_cluster_info: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -472,9 +505,9 @@ fn client(
     let (cluster, user) = (&cluster.entry, &user.entry);
     let (data, file) = (cluster.certificate_authority_data.as_ref(), cluster.certificate_authority.as_ref());
     let bundle = data_or_file(of_cluster, data, file)?;
-    let trust = match bundle {
+    let trust = match &bundle {
         _ if cluster.insecure_skip_tls_verify => ServerTrust::Insecure,
-        Some(bundle) => ServerTrust::Authorities(certificates(&bundle, name)?),
+        Some(bundle) => ServerTrust::Authorities(certificates(bundle, name)?),
         None => ServerTrust::System,
     };
     let (data, file) = (user.client_certificate_data.as_ref(), user.client_certificate.as_ref());
@@ -489,7 +522,8 @@ fn client(
             let way = "a program, which plegctl runs only if you name the kubeconfig (--kubeconfig FILE)";
             return Err(unsupported(way));
         }
-        let status = run(exec, of_user, time_limit)?;
+        let about_cluster = exec.provide_cluster_info.then(|| cluster.for_program(bundle.as_deref()));
+        let status = run(exec, about_cluster, of_user, time_limit)?;
         token = status.token;
         certificate = status.client_certificate_data.map(String::into_bytes);
         key = status.client_key_data.map(String::into_bytes);
@@ -511,18 +545,26 @@ fn client(
     Ok(client.with_token(token.as_deref()).with_server_name(cluster.tls_server_name.clone()))
 }
 
-/// Runs a credential program as kubectl does, without a terminal.
+/// Runs a credential program as kubectl does, without a terminal. `about_cluster` describes the cluster, if the program
+/// needs that.
 #[expect(
     clippy::disallowed_methods,
     reason = "the user's kubeconfig names it, and there is no other way to that credential"
 )]
-fn run(exec: &Exec, base: &Path, time_limit: Duration) -> Result<ExecStatus, KubeconfigError> {
+fn run(
+    exec: &Exec,
+    about_cluster: Option<Value>,
+    base: &Path,
+    time_limit: Duration,
+) -> Result<ExecStatus, KubeconfigError> {
     let failed = |why: String| KubeconfigError::Exec { command: exec.command.clone(), why };
     // A command with a slash is relative to the kubeconfig's directory; other commands are searched in PATH.
     let program =
         if exec.command.contains('/') { base.join(&exec.command) } else { PathBuf::from(&exec.command) };
+    let mut spec = Map::from_iter([("interactive".to_owned(), Value::Bool(false))]);
+    spec.extend(about_cluster.map(|cluster| ("cluster".to_owned(), cluster)));
     let exec_info = serde_json::json!({
-        "kind": "ExecCredential", "apiVersion": exec.api_version, "spec": {"interactive": false},
+        "kind": "ExecCredential", "apiVersion": exec.api_version, "spec": spec,
     });
     let mut command = Command::new(program);
     command
@@ -623,11 +665,14 @@ fn yaml(text: &[u8]) -> Result<Value, String> {
     document.map_or(Ok(Value::Null), value_of)
 }
 
-/// The only key with a boolean value that plegctl reads.
-const BOOLEAN_KEY: &str = "insecure-skip-tls-verify";
+/// The keys with a boolean value that plegctl reads.
+const BOOLEAN_KEYS: [&str; 3] = ["insecure-skip-tls-verify", "disable-compression", "provideClusterInfo"];
+
+/// The key whose value plegctl passes on unchanged.
+const RAW_KEY: &str = "extension";
 
 /// Converts a YAML node as kubectl does: a key without a value is left out, and a boolean becomes text, except the
-/// value of [`BOOLEAN_KEY`].
+/// values of [`BOOLEAN_KEYS`] and below [`RAW_KEY`].
 fn value_of(node: YamlNode) -> Result<Value, String> {
     Ok(match node.kind {
         YamlKind::Scalar { text, plain } => scalar(text, plain),
@@ -638,13 +683,31 @@ fn value_of(node: YamlNode) -> Result<Value, String> {
         YamlKind::Map(entries) => {
             let mut map = Map::new();
             for (key, value) in entries {
-                let (key, value) = (text_of(value_of(key)?), value_of(value)?);
+                let key = text_of(value_of(key)?);
+                let is_raw = key == RAW_KEY;
+                let value = if is_raw { raw_value_of(value)? } else { value_of(value)? };
                 if !value.is_null() {
-                    let value = if key == BOOLEAN_KEY { value } else { boolean_to_text(value) };
-                    map.insert(key, value);
+                    let keeps_type = is_raw || BOOLEAN_KEYS.contains(&key.as_str());
+                    map.insert(key, if keeps_type { value } else { boolean_to_text(value) });
                 }
             }
             Value::Object(map)
+        }
+        YamlKind::Alias => return Err("it has an alias".to_owned()),
+    })
+}
+
+/// Converts a YAML node to JSON with all its types.
+fn raw_value_of(node: YamlNode) -> Result<Value, String> {
+    Ok(match node.kind {
+        YamlKind::Scalar { text, plain } => {
+            let number = || serde_json::from_str(&text).ok().filter(Value::is_number);
+            if plain && let Some(number) = number() { number } else { scalar(text, plain) }
+        }
+        YamlKind::List(items) => items.into_iter().map(raw_value_of).collect::<Result<_, String>>()?,
+        YamlKind::Map(entries) => {
+            let entry = |(key, value)| Ok((text_of(value_of(key)?), raw_value_of(value)?));
+            Value::Object(entries.into_iter().map(entry).collect::<Result<_, String>>()?)
         }
         YamlKind::Alias => return Err("it has an alias".to_owned()),
     })
@@ -688,7 +751,7 @@ mod tests {
     fn token_from(script: &str, time_limit: Duration) -> Result<Option<String>, String> {
         let args = Some(vec!["-c".to_owned(), script.to_owned()]);
         let exec = Exec { command: "sh".to_owned(), args, ..Exec::default() };
-        run(&exec, Path::new("/"), time_limit).map(|status| status.token).map_err(|why| why.to_string())
+        run(&exec, None, Path::new("/"), time_limit).map(|status| status.token).map_err(|why| why.to_string())
     }
 
     const CREDENTIAL: &str = r#"echo '{"status":{"token":"t"}}'"#;
@@ -715,6 +778,52 @@ mod tests {
     fn secret_in_a_wrong_place_is_not_repeated() {
         let why = token_from(r#"echo '{"status":"s3cret"}'"#, Duration::from_secs(30)).unwrap_err();
         assert!(why.contains("printed no ExecCredential (line 1") && !why.contains("s3cret"), "{why}");
+    }
+
+    /// Returns what the credential program of a kubeconfig gets in `KUBERNETES_EXEC_INFO`.
+    fn exec_info(name: &str, cluster_info: &str) -> Value {
+        let folder = std::env::temp_dir().join(format!("plegctl-exec-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let authority = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fleet/pki/authority.crt");
+        let script = format!("printf %s \"$KUBERNETES_EXEC_INFO\" > {}/info; {CREDENTIAL}", folder.display());
+        let kubeconfig = serde_json::json!({
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+            "clusters": [{"name": "k", "cluster": {
+                "server": "https://api:6443", "certificate-authority": authority, "tls-server-name": "kubernetes",
+                "extensions": [
+                    {"name": "other", "extension": {"x": 1}},
+                    {"name": EXEC_EXTENSION, "extension": {"audience": "a", "retries": 3, "strict": true, "no": null}},
+                ],
+            }}],
+            "users": [{"name": "u", "user": {"exec": {
+                "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+            }}}],
+        });
+        let text = kubeconfig.to_string().replace("\"command\":", &format!("{cluster_info}\"command\":"));
+        std::fs::write(folder.join("config"), text).unwrap();
+        let sources = KubeconfigSources { flag: Some(folder.join("config")), ..KubeconfigSources::default() };
+        cluster(&sources, None, Duration::from_secs(30)).unwrap();
+        let info = serde_json::from_slice(&std::fs::read(folder.join("info")).unwrap()).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+        info
+    }
+
+    #[test]
+    fn a_credential_program_gets_the_cluster_if_the_kubeconfig_provides_it() {
+        let info = exec_info("provided", "\"provideClusterInfo\": true, ");
+        let cluster = &info["spec"]["cluster"];
+        assert_eq!(
+            (&cluster["server"], &cluster["tls-server-name"]),
+            (&"https://api:6443".into(), &"kubernetes".into())
+        );
+        let config = serde_json::json!({"audience": "a", "retries": 3, "strict": true, "no": null});
+        assert_eq!(cluster["config"], config);
+        let bundle = STANDARD.decode(cluster["certificate-authority-data"].as_str().unwrap()).unwrap();
+        assert!(bundle.starts_with(b"-----BEGIN CERTIFICATE-----"));
+        assert_eq!(cluster.get("insecure-skip-tls-verify"), None);
+        let without = exec_info("withheld", "");
+        assert_eq!(without["spec"], serde_json::json!({"interactive": false}));
     }
 
     fn file(text: &str) -> File {
