@@ -37,7 +37,8 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: OnProbe<
     // Each future is boxed: together they exceed a thread's stack.
     let answers = Box::pin(make_first_calls(run, &mut pending)).await;
     let mut in_time = answers.in_time.is_some();
-    let (mut evidence, first) = assemble(inputs, answers);
+    let (mut evidence, mut first) = assemble(inputs, answers);
+    let watch = first.as_mut().and_then(|first| first.watch.take());
     evidence.taken_at = taken_at;
     if in_time {
         let other_phases = Box::pin(async {
@@ -51,6 +52,9 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: OnProbe<
     let throttled = processes::throttled_at_end(run, &evidence).await;
     if let Some(host) = evidence.host.as_mut().filter(|_| throttled.is_some()) {
         host.throttled_at_end = throttled;
+    }
+    if let Some((host, watch)) = evidence.host.as_mut().zip(watch) {
+        host.daemon_watch = Some(watch.end(offload::FILES_TIME_LIMIT.min(budget.left())).await);
     }
     pending.store_outcomes(&budget, &mut evidence.runtime).await;
     if inputs.at_end == AtEnd::LeavePending {

@@ -101,6 +101,9 @@ pub const MEMORY_AVAILABLE_PERCENT: u64 = 5;
 pub const MAJOR_FAULTS_PER_SECOND: f64 = 500.0;
 /// The CPU pressure (`some avg10`) at which it is a sign of D13.
 pub const CPU_SOME: f64 = 60.0;
+/// The CPU is not the cause if the daemon's threads wait for a processor for less than this share of the time together, in
+/// percent.
+pub const CPU_WAIT_PERCENT: f64 = 10.0;
 /// A Version that is this many times slower than the quickest status call is a sign of D13.
 pub const VERSION_FACTOR: u32 = 10;
 /// A Version that is quicker than this is no sign of D13: on a busy machine, such durations are normal.

@@ -32,6 +32,7 @@
 mod advice;
 mod budget;
 pub(crate) mod commands;
+mod daemon_watch;
 mod disks;
 pub(crate) mod evidence;
 mod gather;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::net::UnixStream;
 
+use super::daemon_watch::RunningWatch;
 use super::evidence::{Evidence, HostEvidence, suspicion};
 use super::offload::FILES_TIME_LIMIT;
 use super::proc::clients::{self, SocketClients};
@@ -21,6 +22,8 @@ pub(super) const WHAT: &str = "processes, pressure and limits of the node";
 pub(super) struct FirstSample {
     pub(super) sample: Result<ProcSample, String>,
     pub(super) at: Mono,
+    /// The watch of the daemon, if the sample shows which process it is.
+    pub(super) watch: Option<RunningWatch>,
 }
 
 pub(super) fn paths<R>(inputs: &Inputs<R>) -> Option<ProcPaths> {
@@ -53,7 +56,19 @@ pub(super) async fn first_sample<R>(run: HealthRun<'_, R>) -> FirstSample {
             sample
         }
     };
-    FirstSample { sample, at }
+    let daemon = sample.as_ref().ok().and_then(likely_daemon);
+    let watch = match daemon.zip(inputs.proc.as_deref()) {
+        Some((pid, proc)) => Some(RunningWatch::begin(proc, pid, &inputs.clock).await),
+        None => None,
+    };
+    FirstSample { sample, at, watch }
+}
+
+/// Returns the process that listens on the socket, or the only daemon of the node.
+fn likely_daemon(sample: &ProcSample) -> Option<u32> {
+    let mut daemons = sample.with_role(Role::Daemon);
+    let only = daemons.next().filter(|_| daemons.next().is_none()).map(|daemon| daemon.pid);
+    sample.socket_owner.or(only)
 }
 
 /// Takes a second sample, and returns the time since the first one.

@@ -102,13 +102,19 @@ fn of_all_threads(time: impl Fn((Duration, Duration)) -> Duration) -> Option<Dur
     if !crate::test_settings::sees_load() {
         return None;
     }
-    let tasks = KernelDir::open(Path::new("/proc/self/task")).ok()?;
+    thread_times(Path::new("/proc/self/task")).map(time)
+}
+
+/// Returns the time that all threads in the directory `tasks` of a process ran, and the time that they waited for a CPU;
+/// `None` if the kernel does not record it.
+pub fn thread_times(tasks: &Path) -> Option<(Duration, Duration)> {
+    let tasks = KernelDir::open(tasks).ok()?;
     let times = tasks.numbered().into_iter().map(|thread| {
         let text = tasks.record(&format!("{thread}/schedstat")).ok()?;
-        ran_and_waited(&text).map(&time)
+        ran_and_waited(&text)
     });
     // A thread may end during the loop.
-    times.flatten().reduce(|all, one| all + one)
+    times.flatten().reduce(|all, one| (all.0 + one.0, all.1 + one.1))
 }
 
 /// Parses the time on a CPU and the time of waiting for a CPU from a `schedstat` file.

@@ -27,7 +27,9 @@ pub use inotify::{PathEvent, PathWatch};
 pub use inotify_use::InotifyUse;
 #[cfg(feature = "cli")]
 pub use kernel::cpu_and_waiting_time;
-pub use kernel::{KernelDir, kernel_bytes, kernel_record, kernel_text, slowed, time_on_processors};
+pub use kernel::{
+    KernelDir, kernel_bytes, kernel_record, kernel_text, slowed, thread_times, time_on_processors,
+};
 pub use permissions::open_to_others;
 pub use scalars::{ScalarsError, file_scalars, scalars};
 

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::clock::{Mono, Wall};
+use crate::diagnosis::daemon_watch::DaemonWatch;
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::journal::{Journal, SystemState};
 use crate::diagnosis::kernel_waits::KernelWait;
@@ -116,6 +117,33 @@ impl Evidence {
             .is_some_and(|percent| percent >= limits::THROTTLED_PERCENT)
     }
 
+    /// Returns what a watch of the daemon during the run showed.
+    pub fn daemon_watch(&self) -> Option<&DaemonWatch> {
+        let daemon = self.daemon()?;
+        self.node()?.daemon_watch.as_ref().filter(|watch| watch.pid == daemon.pid)
+    }
+
+    /// Returns whether the daemon was stopped at the end of the run.
+    pub fn daemon_is_stopped(&self) -> bool {
+        let stop = self.daemon_watch().and_then(DaemonWatch::worst_stop);
+        stop.is_some_and(|stop| stop.lasts)
+    }
+
+    /// Returns for how long the daemon could not run during the run, because it was stopped or its CPU limit stopped it.
+    pub fn daemon_was_held(&self) -> Duration {
+        let throttled = self.node().and_then(HostEvidence::throttled_for).unwrap_or_default();
+        self.daemon_watch().map(DaemonWatch::stopped_for).unwrap_or_default() + throttled
+    }
+
+    /// Returns the status calls that were answered late, the slowest first, without those that were late only because the
+    /// daemon could not run.
+    pub fn slow_calls(&self) -> Vec<&StatusRecord> {
+        let held = self.daemon_was_held();
+        let mut slow = self.runtime.slow_calls();
+        slow.retain(|record| record.duration.saturating_sub(held) >= limits::STATUS_SLOW);
+        slow
+    }
+
     /// Returns the node's processes, if the process table belongs to the probed runtime.
     pub fn node(&self) -> Option<&HostEvidence> {
         self.host.as_ref().filter(|host| matches!(host.ownership, Ownership::OfRuntime { .. }))
@@ -163,6 +191,8 @@ pub struct HostEvidence {
     /// The time between the first sample and the end of the run, and the CPU throttling of the daemon's
     /// cgroup at the end.
     pub throttled_at_end: Option<(Duration, Throttled)>,
+    /// What a watch of the daemon during the run showed.
+    pub daemon_watch: Option<DaemonWatch>,
     /// The file systems to which the runtime and the kubelet write.
     pub disks: Vec<WrittenDisk>,
     /// The ids of the sandboxes and containers for which overdue processes work, by process id.
@@ -187,9 +217,15 @@ pub struct WrittenDisk {
 impl HostEvidence {
     /// Returns the share of the time, in percent, for which the CPU limit of its cgroup stopped the daemon.
     pub fn throttled_percent(&self) -> Option<f64> {
-        let (apart, later) = self.throttled_at_end?;
-        let throttled = later.total.saturating_sub(self.first.daemon_cgroup.throttled?.total);
+        let (apart, _) = self.throttled_at_end?;
+        let throttled = self.throttled_for()?;
         (!apart.is_zero()).then(|| 100.0 * throttled.as_secs_f64() / apart.as_secs_f64())
+    }
+
+    /// Returns for how long the CPU limit of its cgroup stopped the daemon.
+    pub fn throttled_for(&self) -> Option<Duration> {
+        let (_, later) = self.throttled_at_end?;
+        Some(later.total.saturating_sub(self.first.daemon_cgroup.throttled?.total))
     }
 
     /// Returns the second sample, or the first one if there is no second.

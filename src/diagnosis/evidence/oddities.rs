@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Evidence;
 use crate::clock::Wall;
 use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
+use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::limits;
+use crate::diagnosis::proc::{ProcSample, Role, is_conmon, monitored_ids};
 use crate::diagnosis::report::Confidence;
 
 /// A contradiction, and the ids of the sandboxes or containers.
@@ -42,6 +44,8 @@ pub enum OddKind {
     NoSandbox,
     /// A running container has no process.
     NoProcess,
+    /// The processes of a running container of CRI-O are alive, and the conmon that started them is gone.
+    NoMonitor,
 }
 
 impl OddKind {
@@ -51,7 +55,7 @@ impl OddKind {
             Self::UnknownState | Self::NoCreationTime | Self::TwiceRunning | Self::TwiceReady => {
                 Confidence::Certain
             }
-            Self::NoSandbox | Self::NoProcess => Confidence::Likely,
+            Self::NoSandbox | Self::NoProcess | Self::NoMonitor => Confidence::Likely,
         }
     }
 
@@ -64,6 +68,7 @@ impl OddKind {
             Self::TwiceReady => "has two READY sandboxes",
             Self::NoSandbox => "belongs to a sandbox that is not listed",
             Self::NoProcess => "is RUNNING and has no process",
+            Self::NoMonitor => "is RUNNING, and its conmon is gone",
         }
     }
 }
@@ -130,6 +135,9 @@ pub fn oddities<'a>(
     for id in without_process(evidence, containers) {
         odd(OddKind::NoProcess, &[id]);
     }
+    for id in without_monitor(evidence, containers) {
+        odd(OddKind::NoMonitor, &[id]);
+    }
     found
 }
 
@@ -140,19 +148,56 @@ fn without_process<'a>(evidence: &Evidence, containers: Option<&'a [Container]>)
         return Vec::new();
     };
     let living = host.latest().living_containers();
-    let running: Vec<&Container> = containers
-        .into_iter()
-        .flatten()
-        .filter(|container| container.state == ContainerState::Running)
-        .collect();
+    let running: Vec<&Container> = running(containers).collect();
     let missing: Vec<&Container> =
         running.iter().copied().filter(|container| !living.contains(container.id.as_str())).collect();
     if missing.len() * 2 >= running.len() {
         return Vec::new();
     }
-    let settled = |container: &&Container| {
-        Wall::known(container.created_at)
-            .is_some_and(|at| evidence.taken_at.duration_since(at) > limits::STARTING)
+    let missing = missing.into_iter().filter(|container| is_settled(evidence, container));
+    missing.map(|container| container.id.as_str()).collect()
+}
+
+fn running(containers: Option<&[Container]>) -> impl Iterator<Item = &Container> {
+    containers.into_iter().flatten().filter(|container| container.state == ContainerState::Running)
+}
+
+/// Whether a container is older than a start takes.
+fn is_settled(evidence: &Evidence, container: &Container) -> bool {
+    Wall::known(container.created_at)
+        .is_some_and(|at| evidence.taken_at.duration_since(at) > limits::STARTING)
+}
+
+/// Returns the running containers of CRI-O whose conmon is gone in both samples. If no container has a conmon, another program
+/// starts them on this node, and none is returned.
+fn without_monitor<'a>(evidence: &Evidence, containers: Option<&'a [Container]>) -> Vec<&'a str> {
+    let Some(host) = evidence.node().filter(|_| evidence.family() == DaemonFamily::Crio) else {
+        return Vec::new();
     };
-    missing.into_iter().filter(settled).map(|container| container.id.as_str()).collect()
+    let lost = [without_conmon(&host.first), without_conmon(host.latest())];
+    let ids: Vec<&str> = running(containers)
+        .filter(|container| is_settled(evidence, container))
+        .map(|container| container.id.as_str())
+        .collect();
+    let is_lost = |id: &&str| lost.iter().all(|lost| lost.contains(id));
+    let found: Vec<&str> = ids.iter().copied().filter(is_lost).collect();
+    if found.len() == ids.len() { Vec::new() } else { found }
+}
+
+/// Returns the ids of the containers whose processes are alive, and of whose processes none is the child of a conmon. A process
+/// whose parent ends becomes the child of another one.
+fn without_conmon(sample: &ProcSample) -> BTreeSet<&str> {
+    let mut by_id: BTreeMap<&str, bool> = BTreeMap::new();
+    for process in sample.processes.values().filter(|process| !process.is_zombie()) {
+        let Some(id) = process.container_id.as_deref().filter(|_| !is_conmon(&process.comm)) else {
+            continue;
+        };
+        let parent = sample.processes.get(&process.parent);
+        // An OCI runtime is the parent for a moment at the start.
+        let is_adopted = parent.is_some_and(|parent| !is_conmon(&parent.comm) && parent.role == Role::Other);
+        *by_id.entry(id).or_insert(true) &= is_adopted;
+    }
+    let named = sample.with_role(Role::Shim).flat_map(|conmon| monitored_ids(&conmon.command));
+    let named: BTreeSet<&str> = named.collect();
+    by_id.into_iter().filter(|(id, lost)| *lost && !named.contains(id)).map(|(id, _)| id).collect()
 }

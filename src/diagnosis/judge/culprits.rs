@@ -45,7 +45,7 @@ pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
     };
     let records = runtime.status_calls.iter().chain(&runtime.shims).filter(is_not_yet_hung);
     all.extend(records.map(|record| entry(record, CulpritOutcome::Silent, Confidence::Possible)));
-    let slow = runtime.slow_calls().into_iter().filter(|record| record.result.is_ok());
+    let slow = case.evidence.slow_calls().into_iter().filter(|record| record.result.is_ok());
     all.extend(slow.map(|record| entry(record, CulpritOutcome::Slow, Confidence::Certain)));
     let failing =
         runtime.status_calls.iter().filter(|record| record.result.as_ref().is_err_and(Error::is_failure));

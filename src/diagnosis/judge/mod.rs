@@ -100,10 +100,10 @@ fn verdict(case: &Case<'_>, findings: &[HealthFinding]) -> Verdict {
     let counts = |finding: &&HealthFinding| finding.confidence != Confidence::Possible;
     let makes_unhealthy = |finding: &HealthFinding| match finding.id {
         RuleId::D31 => true,
-        // D22 counts only if the kubelet itself reports an unhealthy PLEG, and D32 only if no kubelet works. With D41 the
-        // node stays Ready, but no pod can start or end on it.
+        // D07 counts only if the runtime is still stopped, D22 only if the kubelet itself reports an unhealthy PLEG, and D32
+        // only if no kubelet works. With D41 the node stays Ready, but no pod can start or end on it.
         RuleId::D22 => case.evidence.kubelet_is_over(),
-        RuleId::D32 | RuleId::D41 => finding.severity == Severity::Critical,
+        RuleId::D07 | RuleId::D32 | RuleId::D41 => finding.severity == Severity::Critical,
         _ => false,
     };
     if case.estimate.would_trip || findings.iter().filter(counts).any(makes_unhealthy) {

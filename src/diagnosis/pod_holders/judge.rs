@@ -18,7 +18,7 @@ use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
-use crate::diagnosis::report::{CulpritOutcome, HealthFinding, HealthReport, RuleId, Severity};
+use crate::diagnosis::report::{CulpritOutcome, HealthFinding, HealthReport, Phase, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 use crate::host::proc::NodeMount;
 use crate::host::proc::usage::{OnTerm, PathUser, SignalSets};
@@ -766,6 +766,8 @@ fn kind_for_all(finding: &HealthFinding, direction: Direction) -> Option<HolderK
     let starts = direction == Direction::Starts;
     match finding.id {
         RuleId::D22 | RuleId::D32 => Some(HolderKind::Kubelet),
+        // The runtime was stopped, and runs again.
+        RuleId::D07 if finding.phase == Phase::None => None,
         RuleId::D02 | RuleId::D06 | RuleId::D07 | RuleId::D31 => Some(HolderKind::Runtime),
         RuleId::D14 | RuleId::D34 if starts => Some(HolderKind::Runtime),
         // The network of the node is not ready. Otherwise the finding is about a plugin of another pod.

@@ -34,17 +34,19 @@ pub(super) struct PendingCall<T> {
 struct PendingProgress {
     listening: Arc<ListeningClock>,
     started: Mono,
-    /// How long the caller of this run had waited for the call before the run began; zero for the run's own calls.
+    /// How long the caller of this run had waited for the call at `started`; zero for the run's own calls.
     before: Duration,
     /// The number of bytes, and the time of the last of them.
     seen: Mutex<Option<(u64, Mono)>>,
 }
 
 impl PendingProgress {
-    /// Creates the progress of a call that is about to be sent.
+    /// Creates the progress of a call that is about to be sent, or that the caller of this run had sent when the run began.
     fn nothing_yet(listening: &Arc<ListeningClock>, before: Duration) -> Arc<Self> {
-        let listening = Arc::clone(listening);
-        Arc::new(Self { started: listening.now(), listening, before, seen: Mutex::default() })
+        let (listening, started) = (Arc::clone(listening), listening.now());
+        let is_callers = !before.is_zero() && !listening.recorded;
+        let since_begin = if is_callers { started.since(Mono::default()) } else { Duration::ZERO };
+        Arc::new(Self { started, listening, before: before + since_begin, seen: Mutex::default() })
     }
 
     /// Returns the number of bytes so far and the time of the last of them; `None` if no byte has arrived.

@@ -11,12 +11,13 @@ use crate::diagnosis::words::seconds;
 use crate::report::plural;
 
 /// Returns the ids that may be named as culprits. No single container is the cause, and no id is returned, if the runtime
-/// answers only Version, if very many calls are silent, or if a CPU limit stops the daemon.
+/// answers only Version, if very many calls are silent, or if a CPU limit or a signal stops the daemon.
 pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
     let runtime = &evidence.runtime;
     let silent: Vec<&StatusRecord> = runtime.hung().collect();
     let many = silent.len() > limits::MAX_CULPRITS && silent.len() * 2 > runtime.status_calls.len();
-    let whole_daemon = evidence.daemon_is_throttled() || !runtime.anything_but_version_answers();
+    let is_held = evidence.daemon_is_throttled() || evidence.daemon_is_stopped();
+    let whole_daemon = is_held || !runtime.anything_but_version_answers();
     if many || silent.len() >= limits::MAX_SILENT || whole_daemon {
         return Vec::new();
     }
@@ -48,6 +49,7 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
             culprit.rpc,
             case.evidence.names.name(&culprit.id)
         ),
+        None if case.evidence.daemon_is_stopped() => format!("{lists} {verb} not answer"),
         None => format!("{lists} {verb} not answer; the daemon is alive"),
     };
     let by_silence = runtime.silence.confidence(waited);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::node::blocking_processes;
 use super::{Case, finding};
+use crate::diagnosis::daemon_watch::DaemonWatch;
 use crate::diagnosis::evidence::{HostEvidence, Population};
 use crate::diagnosis::journal::SystemState;
 use crate::diagnosis::limits;
@@ -90,11 +91,13 @@ pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
     let mut signs = Vec::new();
     // On a busy node, the daemon may still have all the CPU time that it needs.
     let pressure = sample.pressure_on(|pressure| pressure.cpu);
-    if pressure.of_daemon(Psi::some_waited) >= limits::CPU_SOME {
+    let own_wait = case.evidence.daemon_watch().and_then(DaemonWatch::cpu_wait_percent);
+    let daemon_waits = own_wait.is_none_or(|percent| percent >= limits::CPU_WAIT_PERCENT);
+    if daemon_waits && pressure.of_daemon(Psi::some_waited) >= limits::CPU_SOME {
         let waited = pressure.describe("some", Psi::some_waited);
         signs.extend(waited.map(|waited| format!("CPU pressure: {waited}")));
     }
-    signs.extend(slow_version(case));
+    signs.extend(slow_version(case).filter(|_| daemon_waits));
     if let Some((_, later)) = &host.second {
         let total = later.cpu.total.saturating_sub(host.first.cpu.total);
         let steal = later.cpu.steal.saturating_sub(host.first.cpu.steal);
@@ -111,6 +114,16 @@ pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
     signs.extend(throttled.map(|percent| throttling_sign(case, host, percent)));
     let next = ["give the node more CPU, or its daemons a reserve (system-reserved)"];
     let mut found = from_signs(case, RuleId::D13, "the CPU is starved", signs, &next);
+    if let Some(found) = &mut found {
+        match own_wait.filter(|_| daemon_waits) {
+            Some(percent) => found.add_evidence(format!(
+                "the threads of the runtime itself waited for a processor for {percent:.0} % of the time, together"
+            )),
+            // The pressure of the node does not show that the daemon waits.
+            None if pressure.daemon.is_none() && throttled.is_none() => found.confidence = Confidence::Possible,
+            None => {}
+        }
+    }
     // CPU contention does not stop a task. If a stopped or waiting task blocks the calls, the finding about the task must
     // come first.
     let blocked_by = blocking_processes(case);
@@ -138,13 +151,17 @@ pub(super) fn throttled(case: &Case<'_>) -> Option<HealthFinding> {
     found.add_evidence(throttling_sign(case, host, percent));
     found
         .add_evidence("everything that the runtime does is late because of this; no single pod is the cause");
-    let cgroup = case.evidence.daemon().map_or("CGROUP", |daemon| daemon.cgroup.trim_start_matches('/'));
-    found.add_step(format!("cat /sys/fs/cgroup/{cgroup}/cpu.max   # who set it?"));
-    let unit = cgroup.rsplit('/').next().filter(|unit| unit.ends_with(".service")).unwrap_or("UNIT");
-    found.add_step(if case.evidence.has_systemd() {
-        format!("remove the limit (changes state): systemctl set-property --runtime {unit} CPUQuota=")
-    } else {
-        format!("remove the limit (changes state): echo max > /sys/fs/cgroup/{cgroup}/cpu.max")
+    let cgroup = case.evidence.daemon().map_or("CGROUP", |daemon| daemon.cpu_cgroup.trim_start_matches('/'));
+    let is_v1 = host.first.daemon_cgroup.throttled.is_some_and(|throttled| throttled.is_v1);
+    let (tree, file, none) = if is_v1 { ("cpu/", "cpu.cfs_quota_us", "-1") } else { ("", "cpu.max", "max") };
+    let file = format!("/sys/fs/cgroup/{tree}{cgroup}/{file}");
+    found.add_step(format!("cat {file}   # who set it?"));
+    let unit = cgroup.rsplit('/').next().filter(|unit| unit.ends_with(".service"));
+    found.add_step(match unit.filter(|_| case.evidence.has_systemd()) {
+        Some(unit) => {
+            format!("remove the limit (changes state): systemctl set-property --runtime {unit} CPUQuota=")
+        }
+        None => format!("remove the limit (changes state): echo {none} > {file}"),
     });
     Some(found)
 }
@@ -165,7 +182,8 @@ fn slow_version(case: &Case<'_>) -> Option<String> {
         .filter(|record| !record.is_silent())
         .map(|record| record.duration)
         .min()?;
-    let slow = slowest >= limits::VERSION_FLOOR && slowest >= best * limits::VERSION_FACTOR;
+    let took = slowest.saturating_sub(case.evidence.daemon_was_held());
+    let slow = took >= limits::VERSION_FLOOR && took >= best * limits::VERSION_FACTOR;
     slow.then(|| format!("Version took {}, the quickest status call {}", seconds(slowest), seconds(best)))
 }
 

@@ -3,9 +3,10 @@
 use super::{Case, cri_missing, finding};
 use crate::cri::{Error, FileKind};
 use crate::diagnosis::advice::{self, DaemonFamily};
-use crate::diagnosis::proc::Ownership;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::diagnosis::words::seconds;
+use crate::diagnosis::daemon_watch::{DaemonWatch, Stop};
+use crate::diagnosis::proc::{Ownership, Process};
+use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+use crate::diagnosis::words::{clock_time, seconds};
 
 /// Applies D06. The finding says that plegctl cannot reach the endpoint, not that the runtime is down: the kubelet may use
 /// another endpoint, or plegctl may lack the permission.
@@ -77,7 +78,7 @@ pub(super) fn unreachable(case: &Case<'_>) -> Option<HealthFinding> {
 /// Applies D07. The finding says that the runtime does not answer, not that it crashed.
 pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
-    let (first, second) = runtime.both_versions_silent()?;
+    let Some((first, second)) = runtime.both_versions_silent() else { return stopped(case) };
     let mut confidence = runtime.silence.confidence(first.min(second));
     let mut title = "the runtime accepts connections and does not answer".to_owned();
     let mut facts = Vec::new();
@@ -102,6 +103,26 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
             facts.push("somebody stopped it with a signal or a debugger".to_owned());
             next.push(format!("find out who stopped it; to continue it (changes state): kill -CONT {pid}"));
         }
+        if let (Some(open), Some(limit), false) =
+            (daemon.descriptors, daemon.descriptor_limit, daemon.is_stopped())
+            && open >= limit
+        {
+            // The daemon cannot accept a connection without a free descriptor.
+            title = format!(
+                "the runtime accepts no connection: {} has {open} of {limit} descriptors open",
+                daemon.label()
+            );
+            next.push(format!(
+                "what it has most of: ls -l /proc/{pid}/fd | awk '{{print $NF}}' | tr -d 0-9 | sort | uniq -c | sort -rn | head"
+            ));
+            let more = limit.saturating_mul(2);
+            let hard = daemon.descriptor_hard_limit.filter(|hard| *hard < more).map(|_| more.to_string());
+            next.push(format!(
+                "let it answer until the cause is found (changes state): prlimit --pid {pid} --nofile={more}:{}",
+                hard.unwrap_or_default()
+            ));
+            next.push(case.evidence.restart_runtime());
+        }
         if let Some((apart, later)) = &host.second
             && let (Some(before), Some(after)) = (host.first.processes.get(&pid), later.processes.get(&pid))
         {
@@ -117,12 +138,67 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
         seconds(second)
     ));
     found.evidence.extend(facts);
+    if let Some(stop) =
+        case.evidence.daemon_watch().and_then(DaemonWatch::worst_stop).filter(|stop| !stop.lasts)
+    {
+        found.title = was_stopped(case, stop);
+        found.confidence = Confidence::Certain;
+        next = vec![FIND_STOPPER.to_owned()];
+    }
     if next.is_empty() {
         next.push(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
         next.push(case.evidence.restart_runtime());
     }
     found.next = next;
     Some(found)
+}
+
+/// The step that finds out why a daemon was stopped.
+const FIND_STOPPER: &str =
+    "find out who stops it: a debugger, a checkpoint, a snapshot tool; the kernel does not record it";
+
+/// Reports a daemon that was stopped for a part of the run, or is stopped since one. A call that waits meanwhile is late for no
+/// other reason.
+fn stopped(case: &Case<'_>) -> Option<HealthFinding> {
+    let evidence = case.evidence;
+    let stop = evidence.daemon_watch()?.worst_stop()?;
+    let daemon = evidence.daemon()?;
+    let hangs = stop.lasts && evidence.runtime.silence.hangs(stop.length);
+    let (severity, title) = if stop.lasts {
+        let severity = if hangs { Severity::Critical } else { Severity::Warning };
+        (severity, format!("the runtime is stopped: {} is in state {}", daemon.label(), stop.letter))
+    } else {
+        (Severity::Warning, was_stopped(case, stop))
+    };
+    let mut found = finding(RuleId::D07, severity, Confidence::Certain, title);
+    if !stop.lasts {
+        found.phase = Phase::None;
+    }
+    found.add_evidence(format!(
+        "{} was in state {} in every look for {}, at intervals of 0.25 s, and used no CPU time: no call was answered meanwhile",
+        daemon.label(),
+        stop.letter,
+        seconds(stop.length)
+    ));
+    if stop.lasts {
+        found.add_step(format!(
+            "find out who stopped it; to continue it (changes state): kill -CONT {}",
+            daemon.pid
+        ));
+    } else {
+        found.add_evidence("it runs again, so nothing has to be restarted or deleted");
+        found.add_step(FIND_STOPPER);
+    }
+    Some(found)
+}
+
+/// Describes a stop that is over: `the runtime was stopped: crio[812] was in state T from 21:05:03 UTC to 21:05:10 UTC`.
+fn was_stopped(case: &Case<'_>, stop: &Stop) -> String {
+    let who = case.evidence.daemon().map_or_else(|| "the daemon".to_owned(), Process::label);
+    let now = case.evidence.taken_at;
+    let (from, to) = (clock_time(now, stop.from), clock_time(now, stop.to));
+    let from = if stop.began_before { format!("{from} or earlier") } else { from };
+    format!("the runtime was stopped: {who} was in state {} from {from} to {to}", stop.letter)
 }
 
 /// Applies D29. The kubelet gets the same error; it is not a hang.

@@ -381,7 +381,7 @@ fn stays_below(case: &Case<'_>) -> Option<String> {
 fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
     let mut lost = super::state::lost_exits(case.evidence);
     lost.extend(super::state::slow_pods_of(case.evidence, &lost));
-    let mut slow = case.evidence.runtime.slow_calls();
+    let mut slow = case.evidence.slow_calls();
     slow.retain(|record| !lost.iter().any(|lost| lost.target == record.target));
     let slowest = slow.first()?;
     let who = case.evidence.names.name(&slowest.target.id);
@@ -454,9 +454,11 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Option<
                     | RuleId::D03
                     | RuleId::D04
                     | RuleId::D05
+                    | RuleId::D07
                     | RuleId::D08
                     | RuleId::D12
                     | RuleId::D13
+                    | RuleId::D35
             )
     });
     if explained {

@@ -11,7 +11,7 @@ use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids, sub_command};
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
 use crate::host::CNI_DIRECTORY;
 use crate::report::escape::shell_word;
@@ -204,6 +204,11 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
              RUNNING for ever"
         ));
     }
+    if worst.kind == OddKind::NoMonitor {
+        found.add_evidence(
+            "its processes run on; but nothing records its exit, nothing reads its output, and a write to it fails",
+        );
+    }
     found.add_evidence(if again {
         "seen in two samples"
     } else {
@@ -213,8 +218,17 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
         Some(process) => {
             format!("cat /proc/{}/stack   # as root: for what {} waits", process.pid, process.comm)
         }
+        None if worst.kind == OddKind::NoMonitor => {
+            "find out what ended it: dmesg -T | grep -iE 'conmon|oom'".to_owned()
+        }
         None => "compare with the processes of its cgroup; was the runtime restarted recently?".to_owned(),
     });
+    if worst.kind == OddKind::NoMonitor
+        && let Some(PodRef { namespace, name, .. }) = &found.pod
+    {
+        let step = format!("let it be started anew (changes state): kubectl -n {namespace} delete pod {name}");
+        found.add_step(step);
+    }
     Some(found)
 }
 

@@ -334,7 +334,7 @@ async fn without_a_hang_neither_a_young_nor_an_old_runc_changes_the_verdict() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
-    let node = FakeNode::new("shim").with_pods(10);
+    let node = FakeNode::new("shim").with_pods(10).listening();
     let sandbox = sandbox_id(3);
     node.process(&FakeProcess {
         pid: 1003,
@@ -361,6 +361,7 @@ async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
 
     // With CPU contention, the stopped shim is still the cause.
     node.file("proc/pressure/cpu", "some avg10=95.00 avg60=0.00 avg300=0.00 total=0\n");
+    node.daemon_pressure("cpu", 95.0);
     let slow = Behaviour::After(Duration::from_millis(800));
     let hung = hung(10, 3).on(Rpc::ListContainers, Behaviour::Hangs).on(Rpc::Version, slow);
     let starved = node.diagnose(hung).await;
@@ -606,12 +607,15 @@ async fn one_sign_of_low_memory_is_possible_and_two_are_likely() {
 
 #[tokio::test(start_paused = true)]
 async fn cpu_pressure_alone_does_not_blame_the_cpu() {
-    let node = FakeNode::new("cpu").with_pods(5);
+    let node = FakeNode::new("cpu").with_pods(5).listening();
     node.file("proc/pressure/cpu", "some avg10=95.00 avg60=0.00 avg300=0.00 total=0\n");
+    let slow = || Scripted::with_pods(5).on(Rpc::Version, Behaviour::After(Duration::from_millis(800)));
+    let of_node = node.diagnose(slow()).await;
+    assert_eq!(find(&of_node, RuleId::D13).unwrap().confidence, Confidence::Possible);
+    node.daemon_pressure("cpu", 95.0);
     let alone = node.diagnose(Scripted::with_pods(5)).await;
     assert_eq!(find(&alone, RuleId::D13).unwrap().confidence, Confidence::Possible);
-    let slow = Scripted::with_pods(5).on(Rpc::Version, Behaviour::After(Duration::from_millis(800)));
-    let both = node.diagnose(slow).await;
+    let both = node.diagnose(slow()).await;
     assert_eq!(find(&both, RuleId::D13).unwrap().confidence, Confidence::Likely);
 }
 
