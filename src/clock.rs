@@ -105,6 +105,14 @@ impl Wall {
         self.whole_seconds().replace(['-', ':'], "")
     }
 
+    /// Returns the time of day in UTC, such as `21:05:10 UTC`; with its date if it is more than a day away from `now`.
+    pub fn time_of_day(self, now: Self) -> String {
+        const DAY: f64 = 86_400.0;
+        let text = self.to_string();
+        let first = if now.seconds_since(self).abs() < DAY { 11 } else { 0 };
+        format!("{} UTC", text.get(first..19).unwrap_or(&text).replace('T', " "))
+    }
+
     fn system_time(self) -> SystemTime {
         let distance = Duration::from_nanos(self.0.unsigned_abs());
         let moment =

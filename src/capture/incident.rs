@@ -110,6 +110,8 @@ struct CurrentIncident {
     pause: Duration,
     /// The fault of the last relist.
     failing: Option<String>,
+    /// The time at which the node becomes `NotReady` at the latest, as the diagnoses of the present hang have predicted.
+    not_ready_at: Option<Wall>,
 }
 
 /// The subject of a verdict.
@@ -124,10 +126,19 @@ pub struct FindingSubject {
 impl FindingSubject {
     /// Whether both subjects may belong to the same fault. If both name containers or sandboxes, they must share one;
     /// otherwise they must have the same rule.
-    fn may_be_same_fault(&self, other: &Self) -> bool {
+    pub fn may_be_same_fault(&self, other: &Self) -> bool {
         let both_named = !self.ids.is_empty() && !other.ids.is_empty();
         if both_named { self.ids.iter().any(|id| other.ids.contains(id)) } else { self.rule == other.rule }
     }
+}
+
+/// A time that a diagnosis predicted: the node becomes `NotReady` then at the latest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prediction {
+    /// The subject of the verdict.
+    pub subject: FindingSubject,
+    /// The time.
+    pub not_ready_at: Wall,
 }
 
 /// The verdict of a diagnosis.
@@ -145,6 +156,8 @@ pub struct IncidentVerdict {
     pub certainty: u8,
     /// The subject; `None` if every finding is only possible.
     pub subject: Option<FindingSubject>,
+    /// The time at which the node becomes `NotReady` at the latest.
+    pub not_ready_at: Option<Wall>,
 }
 
 impl IncidentDetector {
@@ -161,6 +174,13 @@ impl IncidentDetector {
     /// Returns the last moment at which a fault of the open incident was observed.
     pub fn last_fault(&self) -> Option<Mono> {
         self.open.as_ref().map(|open| open.last_bad.1)
+    }
+
+    /// Returns what the diagnoses of the present hang have predicted. A later diagnosis of the same hang keeps this time:
+    /// the hang has gone on since.
+    pub fn prediction(&self) -> Option<Prediction> {
+        let open = self.open.as_ref()?;
+        Some(Prediction { subject: open.subject.clone()?, not_ready_at: open.not_ready_at? })
     }
 
     /// Returns the age at which PLEG is not healthy.
@@ -200,6 +220,9 @@ impl IncidentDetector {
             if bad {
                 open.last_bad = now;
                 open.good = 0;
+            } else if open.failing.is_none() {
+                // The hang is over, so its prediction does not count for the next one.
+                open.not_ready_at = None;
             }
             if slow && seen.waited >= open.longest_wait {
                 open.longest_wait = seen.waited;
@@ -357,6 +380,7 @@ impl IncidentDetector {
         }
         open.weight = weight;
         open.subject = verdict.subject;
+        open.not_ready_at = verdict.not_ready_at;
         open.incident.verdict = verdict.verdict;
         open.incident.summary = verdict.summary;
         open.incident.primary = verdict.primary.unwrap_or_default();
@@ -543,6 +567,7 @@ mod tests {
             weight,
             certainty: 0,
             subject: None,
+            not_ready_at: None,
         };
         assert_eq!(detector.apply_verdict(now(2), verdict("unhealthy", 3))[0].verdict, "unhealthy");
         assert_eq!(detector.apply_verdict(now(3), verdict("healthy", 1)), []);
@@ -558,6 +583,7 @@ mod tests {
             weight,
             certainty,
             subject: Some(FindingSubject { rule: rule.into(), ids }),
+            not_ready_at: None,
         }
     }
 
@@ -573,6 +599,31 @@ mod tests {
             to_record.iter().map(|incident| (incident.number, incident.to, incident.primary.as_str()));
         assert_eq!(incidents.collect::<Vec<_>>(), [(1, at(30).nanos(), "D10"), (2, 0, "D07")]);
         assert_eq!(detector.open_incident().unwrap().from, at(30).nanos());
+    }
+
+    #[test]
+    fn predicted_time_stays_while_relists_fail_and_is_forgotten_when_the_hang_is_over() {
+        let mut detector = IncidentDetector::new(RULES, 0);
+        detector.observe(now(2), &waiting(2, 2));
+        let predicted = Prediction {
+            subject: FindingSubject { rule: "D02".into(), ids: Vec::new() },
+            not_ready_at: at(190),
+        };
+        let hung = IncidentVerdict { not_ready_at: Some(at(190)), ..verdict("D02", &[], 3, 2) };
+        detector.apply_verdict(now(8), hung);
+        assert_eq!(detector.prediction().as_ref(), Some(&predicted));
+        let failed = Relist {
+            outcome: Outcome::Silent,
+            error: Some("ListContainers did not answer".into()),
+            ..relist(120, 120)
+        };
+        detector.relist_finished(mono(120), &failed);
+        // The next relist has just begun.
+        detector.observe(now(121), &waiting(1, 121));
+        assert_eq!(detector.prediction().as_ref(), Some(&predicted));
+        detector.relist_finished(mono(130), &relist(130, 0));
+        detector.observe(now(130), &waiting(0, 0));
+        assert_eq!(detector.prediction(), None);
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub use clock::ReplayClock;
 pub use error::Error;
 pub use export::{Exported, Range, export};
 pub use incident::{
-    FindingSubject, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Observation,
+    FindingSubject, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Observation, Prediction,
 };
 pub use moment::split_path_and_time;
 #[cfg(feature = "cli")]

@@ -26,6 +26,7 @@ mod nodes;
 mod output;
 mod plugin;
 mod pods;
+mod prediction;
 mod preflight;
 mod queued_output;
 mod record;

@@ -36,7 +36,7 @@ use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
 use super::token_file::RecorderToken;
 use super::{
     Error, Exit, at_least_one, incident_events, incident_upload, metrics_server, positive_duration,
-    recorder_pages,
+    prediction, recorder_pages,
 };
 use crate::capture::entry::{Session, kind, nanos};
 use crate::capture::node::SampledKubeletState;
@@ -45,7 +45,7 @@ use crate::capture::recording::{
     RecordingHost, RecordingNotice, RecordingSettings, RecordingSignal, RecordingSignals,
 };
 use crate::capture::{
-    FindingSubject, IncidentRules, IncidentVerdict, Limits, LivePendingCall, MIN_CAPTURE_SIZE, Recorder,
+    IncidentRules, IncidentVerdict, Limits, LivePendingCall, MIN_CAPTURE_SIZE, Prediction, Recorder,
 };
 use crate::clock::Clock;
 use crate::cri::{self, Client, Endpoint, EndpointError, Runtime};
@@ -55,7 +55,7 @@ use crate::diagnosis::{CallersPendingCall, HealthReport};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, KubeletVersion, timing};
 use crate::pleg::PlegTiming;
-use crate::report::{Severity, json};
+use crate::report::json;
 use crate::sim::{self, KubeletPages, KubeletProcessState};
 use crate::threads::with_time_limit;
 
@@ -415,7 +415,11 @@ impl RecordingHost for CommandHost<'_> {
         self.metrics_reader(&self.context.with_kubelet(Some(kubelet))).ok().flatten()
     }
 
-    async fn diagnose(&self, pending: Vec<LivePendingCall>) -> Option<IncidentDiagnosis> {
+    async fn diagnose(
+        &self,
+        pending: Vec<LivePendingCall>,
+        predicted: Option<Prediction>,
+    ) -> Option<IncidentDiagnosis> {
         let pending = pending.into_iter().map(|call| CallersPendingCall {
             rpc: call.rpc,
             id: call.id,
@@ -426,7 +430,9 @@ impl RecordingHost for CommandHost<'_> {
         let keep_waiting = Some(self.context.timeout.unwrap_or(TIMEOUT));
         let (context, endpoint) = (self.context, self.endpoint());
         let report = diagnose(context, endpoint, pending.collect(), Vec::new(), stacks, keep_waiting).await;
-        report.ok().map(|report| incident_diagnosis(&report))
+        let mut report = report.ok()?;
+        prediction::keep(&mut report, predicted.as_ref());
+        Some(incident_diagnosis(&report))
     }
 
     fn notify(&self, notice: RecordingNotice<'_>) {
@@ -511,9 +517,6 @@ fn incident_diagnosis(report: &HealthReport) -> IncidentDiagnosis {
     let diagnosis = json::text(report).map(|text| (kind::DIAGNOSIS, text));
     let stacks = report.stacks.as_ref().and_then(json::text).map(|text| (kind::STACKS, text));
     let primary = report.primary.as_ref();
-    let is_probable = primary.is_some_and(|primary| {
-        primary.confidence != Confidence::Possible && primary.severity != Severity::Info
-    });
     let verdict = IncidentVerdict {
         verdict: report.verdict.as_str().to_owned(),
         summary: text::verdict_line(report),
@@ -529,9 +532,8 @@ fn incident_diagnosis(report: &HealthReport) -> IncidentDiagnosis {
             Some(Confidence::Likely) => 1,
             Some(Confidence::Possible) | None => 0,
         },
-        subject: primary
-            .filter(|_| is_probable)
-            .map(|primary| FindingSubject { rule: primary.id.to_string(), ids: primary.ids.clone() }),
+        subject: prediction::subject(report),
+        not_ready_at: prediction::prediction(report).map(|predicted| predicted.not_ready_at),
     };
     let culprit = primary.map(|primary| {
         let pod = primary.pod.clone().unwrap_or_default();

@@ -18,14 +18,18 @@ use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::diagnosis::HealthReport;
 use crate::diagnosis::report::{
-    CulpritReport, HealthFinding, NotChecked, Phase, ReportSource, SourceKind, Verdict,
+    CulpritReport, EstimateReport, HealthFinding, NotChecked, Phase, ReportSource, SourceKind, Verdict,
 };
 use crate::diagnosis::rules::judge_size;
+use crate::diagnosis::silence::SilenceLimits;
 use crate::report::duration::{elapsed, in_sentence};
 use crate::report::{RuntimeRef, Seconds, document, fits_in_memory, json};
 
 /// The time after which a recorder that has not looked at the runtime knows nothing about it.
 const OUTDATED: Duration = Duration::from_secs(30);
+
+/// What a recorder looks at only during an incident, so that a node which it sees as healthy may be degraded.
+const NOT_LOOKED_AT: &str = "not looked at: shims, network, disks";
 
 /// The largest number of culprits, and of ids in a finding, that the recorder shows.
 const MAX_SHOWN: usize = 20;
@@ -57,13 +61,16 @@ pub struct RecorderVerdict {
     /// The calls that kept the kubelet waiting at the time of the diagnosis, the most certain one first; at most 20.
     #[serde(default)]
     pub culprits: Vec<CulpritReport>,
+    /// The estimate of the diagnosis, with the time at which the node becomes `NotReady`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<EstimateReport>,
     /// The age of the diagnosis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis_age_seconds: Option<Seconds>,
     /// The open incident.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<OpenIncident>,
-    /// The last finished relist; absent before the end of the first one.
+    /// The last finished relist whose list calls succeeded; absent before the end of the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_relist: Option<LastRelist>,
 }
@@ -80,7 +87,7 @@ pub struct OpenIncident {
     pub why: String,
 }
 
-/// The last finished relist of a recorder.
+/// The last finished relist of a recorder whose list calls succeeded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -159,6 +166,18 @@ struct ShownDiagnosis {
     summary: String,
     primary: Option<HealthFinding>,
     culprits: Vec<CulpritReport>,
+    estimate: Option<EstimateReport>,
+}
+
+impl ShownDiagnosis {
+    /// Returns the summary as it reads at `now`.
+    fn summary_at(&self, now: Wall) -> String {
+        let not_ready = self.estimate.as_ref().and_then(EstimateReport::not_ready);
+        match (not_ready, &self.primary) {
+            (Some(not_ready), Some(primary)) => not_ready.summary(&primary.title, now),
+            _ => self.summary.clone(),
+        }
+    }
 }
 
 /// Returns the part of a report that the recorder shows over HTTP, as JSON.
@@ -173,6 +192,7 @@ pub fn shown_part(report: &HealthReport) -> Arc<str> {
         summary: report.summary.clone(),
         primary,
         culprits: report.culprits.iter().take(MAX_SHOWN).cloned().collect(),
+        estimate: report.estimate.clone(),
     };
     json::text(&shown).unwrap_or_default().into()
 }
@@ -280,6 +300,7 @@ impl RecorderVerdict {
             summary: String::new(),
             primary: None,
             culprits: Vec::new(),
+            estimate: None,
         });
         if shown.runtime.name.is_none() {
             // The runtime was silent during the diagnosis.
@@ -294,6 +315,7 @@ impl RecorderVerdict {
             summary,
             primary: shown.primary,
             culprits: shown.culprits,
+            estimate: shown.estimate,
             diagnosis_age_seconds: diagnosis_age.map(Seconds::from),
             incident: snapshot.incident.as_ref().map(|incident| OpenIncident {
                 number: incident.number,
@@ -348,7 +370,7 @@ impl RecorderVerdict {
             probes: Vec::new(),
             abandoned_calls: 0,
             not_checked: Vec::from_iter(self.diagnosis_age_seconds.is_none().then_some(missing)),
-            estimate: None,
+            estimate: self.estimate,
             kubelet: None,
             keep: Vec::new(),
             stacks: None,
@@ -390,22 +412,40 @@ fn judge(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> (Verdi
             Some(shown) if shown.verdict == Verdict::Healthy && snapshot.is_diagnosis_outdated => {
                 (Verdict::Unknown, format!("incident {number} lasts, and its diagnosis found nothing: {why}"))
             }
-            Some(shown) => (shown.verdict, shown.summary.clone()),
-            None => (Verdict::Unknown, format!("incident {number} is not diagnosed yet: {why}")),
+            Some(shown) => (shown.verdict, shown.summary_at(snapshot.taken_at)),
+            None => undiagnosed(snapshot, number, why),
         };
     }
     let Some((age, relist)) = &snapshot.last_relist else {
         return (Verdict::Unknown, "no relist has ended yet".to_owned());
     };
-    if relist.outcome != Outcome::Ok {
-        return (Verdict::Unknown, "the last relist failed".to_owned());
-    }
     // A list that grows opens no incident, because no call fails yet.
     if let Some((_, title)) = relist.largest_list.and_then(|(rpc, bytes)| judge_size(rpc, bytes, true)) {
         return (Verdict::Degraded, title);
     }
     let (took, age) = (in_sentence(relist.duration.duration()), elapsed(*age));
-    (Verdict::Healthy, format!("no incident is open; the last relist took {took} and ended {age} ago"))
+    let why = format!("no incident is open; the last relist took {took} and ended {age} ago; {NOT_LOOKED_AT}");
+    (Verdict::Healthy, why)
+}
+
+/// Decides the verdict before the diagnosis of an incident has ended, which takes up to half a minute while the runtime is
+/// silent. A list call that hangs is enough for a verdict.
+fn undiagnosed(snapshot: &RecordingSnapshot, number: u64, why: &str) -> (Verdict, String) {
+    let silent = snapshot.open_call.as_ref().filter(|(_, waited)| SilenceLimits::default().hangs(*waited));
+    let Some((call, waited)) = silent else {
+        return (Verdict::Unknown, format!("incident {number} is not diagnosed yet: {why}"));
+    };
+    let last = snapshot
+        .last_relist
+        .as_ref()
+        .map_or_else(String::new, |(age, _)| format!("; the last relist ended {} ago", elapsed(*age)));
+    let summary = format!(
+        "{} has not been answered for {}{last}; incident {number} is not diagnosed yet",
+        call.about(),
+        elapsed(*waited)
+    );
+    // Only list calls have no id.
+    (if call.id.is_none() { Verdict::Unhealthy } else { Verdict::Unknown }, summary)
 }
 
 #[cfg(test)]
@@ -413,6 +453,7 @@ mod tests {
     use super::*;
     use crate::capture::recording::FinishedRelist;
     use crate::cri::Rpc;
+    use crate::pleg::OpenCall;
 
     fn at(second: u64) -> Wall {
         Wall::from_nanos(1_700_000_000_000_000_000).plus(Duration::from_secs(second))
@@ -444,6 +485,7 @@ mod tests {
             threshold: Duration::from_secs(180),
             unchecked: Duration::ZERO,
             runtime: None,
+            open_call: None,
         }
     }
 
@@ -454,6 +496,7 @@ mod tests {
             summary: "a call hangs".to_owned(),
             primary: None,
             culprits: Vec::new(),
+            estimate: None,
         };
         (Duration::from_secs(9), json::text(&shown).unwrap().into())
     }
@@ -467,7 +510,8 @@ mod tests {
     fn recorder_is_healthy_only_while_it_looks_and_relists() {
         let healthy = verdict(&quiet());
         assert_eq!(healthy.0, Verdict::Healthy);
-        assert_eq!(healthy.1, "no incident is open; the last relist took 12 ms and ended 4s ago");
+        let summary = "no incident is open; the last relist took 12 ms and ended 4s ago; not looked at: shims, network, disks";
+        assert_eq!(healthy.1, summary);
         let asleep = RecordingSnapshot { unchecked: Duration::from_secs(31), ..quiet() };
         assert_eq!(verdict(&asleep).0, Verdict::Unknown);
         let new = RecordingSnapshot { last_relist: None, pleg_age: None, ..quiet() };
@@ -502,6 +546,51 @@ mod tests {
         assert_eq!(verdict(&over).0, Verdict::Healthy);
         let too_old = RecordingSnapshot { pleg_age: Some(Duration::from_secs(200)), ..over };
         assert_eq!(verdict(&too_old).0, Verdict::Unhealthy);
+    }
+
+    #[test]
+    fn time_of_notready_is_written_as_it_reads_when_the_verdict_is_requested() {
+        let estimate = EstimateReport { not_ready_at: Some(at(146)), ..EstimateReport::default() };
+        let primary: HealthFinding = serde_json::from_str(
+            r#"{"id": "D02", "title": "ListContainers does not answer", "severity": "critical",
+                "confidence": "certain", "phase": "list"}"#,
+        )
+        .unwrap();
+        let (age, text) = diagnosis(Verdict::Unhealthy);
+        let shown: ShownDiagnosis = serde_json::from_str(&text).unwrap();
+        let shown = ShownDiagnosis { primary: Some(primary), estimate: Some(estimate), ..shown };
+        let incident = Some(Incident { number: 3, ..Incident::default() });
+        let open = RecordingSnapshot {
+            incident,
+            diagnosis: Some((age, json::text(&shown).unwrap().into())),
+            ..quiet()
+        };
+        let later = RecordingSnapshot { taken_at: at(169), ..open.clone() };
+        for (snapshot, distance) in [(open, "in 46s"), (later, "23s ago")] {
+            let verdict = RecorderVerdict::of(&snapshot, "n1", "unix:///run/c.sock");
+            let time = format!("NotReady at the latest at 22:15:46 UTC ({distance})");
+            assert_eq!(verdict.summary, format!("ListContainers does not answer: {time}"));
+            assert_eq!(verdict.into_report().estimate.unwrap().not_ready_at, Some(at(146)));
+        }
+    }
+
+    #[test]
+    fn list_call_that_hangs_is_enough_for_a_verdict_before_the_diagnosis_has_ended() {
+        let silent = |rpc, id: Option<&str>, waited| {
+            let started = crate::clock::Mono::default();
+            let call = OpenCall { rpc, id: id.map(str::to_owned), pod: None, started };
+            let incident = Some(Incident { number: 3, why: "why".to_owned(), ..Incident::default() });
+            let last_relist = Some((Duration::from_secs(14), relist()));
+            let open_call = Some((call, Duration::from_secs(waited)));
+            verdict(&RecordingSnapshot { incident, last_relist, open_call, ..quiet() })
+        };
+        let young = silent(Rpc::ListContainers, None, 4);
+        assert_eq!(young, (Verdict::Unknown, "incident 3 is not diagnosed yet: why".to_owned()));
+        let hung = "ListContainers has not been answered for 12s; the last relist ended 14s ago; incident 3 is not \
+                    diagnosed yet";
+        assert_eq!(silent(Rpc::ListContainers, None, 12), (Verdict::Unhealthy, hung.to_owned()));
+        // One hung status call may leave the node ready.
+        assert_eq!(silent(Rpc::ContainerStatus, Some("c1"), 12).0, Verdict::Unknown);
     }
 
     #[test]

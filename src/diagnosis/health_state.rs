@@ -189,6 +189,9 @@ impl RememberedHang {
         report.taken_at = now;
         report.duration_seconds = 0.0;
         report.probes.clear();
+        if let Some(not_ready) = report.not_ready() {
+            report.set_not_ready(not_ready, now);
+        }
         let age = humantime::format_duration(Duration::from_secs(self.age(now).as_secs()));
         let times =
             if self.times_called == 1 { "once".to_owned() } else { format!("{} times", self.times_called) };
@@ -237,7 +240,8 @@ fn silent_call(report: &HealthReport) -> Option<(Rpc, Option<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::report::{CulpritReport, ProbeReport};
+    use crate::diagnosis::not_ready::NotReady;
+    use crate::diagnosis::report::{CulpritReport, EstimateReport, ProbeReport};
 
     fn at(seconds: u64) -> Wall {
         Wall::from_nanos(1_700_000_000_000_000_000).plus(Duration::from_secs(seconds))
@@ -304,6 +308,22 @@ mod tests {
         assert_eq!(primary.confidence, Confidence::Certain);
         assert_eq!(again.findings[0], primary);
         assert_eq!(primary.evidence, ["ListContainers is still silent after 1m 4s, called 2 times"]);
+    }
+
+    #[test]
+    fn the_time_of_notready_stays_and_its_distance_is_that_of_the_run() {
+        let mut report = unhealthy();
+        report.probes.push(probe("ListContainers"));
+        report.estimate = Some(EstimateReport::default());
+        report.set_not_ready(NotReady::AtLatest(at(190)), at(4));
+        let mut state = HealthState::new("unix:///x");
+        state.learn(&report, at(4));
+        for (now, distance) in [(34, "in 2m36s"), (214, "24s ago")] {
+            let again = state.hang().unwrap().report(at(now));
+            let time = format!("NotReady at the latest at 22:16:30 UTC ({distance})");
+            assert_eq!(again.summary, format!("a list hangs: {time}"));
+            assert_eq!(again.not_ready(), Some(NotReady::AtLatest(at(190))));
+        }
     }
 
     #[test]

@@ -8,6 +8,10 @@ use super::journal_line::logged_by;
 use super::kubelet::KubeletRuns;
 use crate::kubelet::go_duration;
 
+/// After a pause of more than this many seconds in its messages that it skips its work, the kubelet has worked in between.
+/// While it waits for a call of its own housekeeping, it skips no work for two minutes.
+const WORKED: f64 = 150.0;
+
 /// The result of `systemctl is-system-running`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SystemState {
@@ -26,6 +30,11 @@ pub struct Journal {
     pub pleg_ages: Vec<f64>,
     /// The time of the last "PLEG is not healthy" message, in seconds since the Unix epoch, and the age in it, in seconds.
     pub last_pleg_message: Option<(f64, f64)>,
+    /// The time of the kubelet's message that the node became not ready, if no later message shows that the kubelet worked
+    /// again; in seconds since the Unix epoch.
+    pub not_ready_since: Option<f64>,
+    /// The time of the kubelet's last message that the node is not ready or that it skips its work.
+    pub last_not_ready: Option<f64>,
     /// The number of messages that show that no relist has succeeded: "pleg has yet to be successful", or an age that counts
     /// from the year 1.
     pub never_relisted: usize,
@@ -85,6 +94,9 @@ impl Journal {
             first = first.or(time);
             last = time.or(last);
             found.lines += 1;
+            if let Some(time) = time {
+                found.add_readiness(line, time);
+            }
             let ages = found.pleg_ages.len();
             found.add(line);
             if let Some(age) = found.pleg_ages.get(ages) {
@@ -95,6 +107,24 @@ impl Journal {
             found.span_seconds = (last - first).max(0.0);
         }
         found
+    }
+
+    /// Adds a line about whether the node is ready.
+    fn add_readiness(&mut self, line: &str, time: f64) {
+        // The kubelet logs this only from verbosity 2 on.
+        if line.contains("event=\"NodeReady\"") {
+            self.not_ready_since = None;
+        }
+        let became = line.contains("Node became not ready");
+        if became || line.contains("Skipping pod synchronization") {
+            if self.last_not_ready.is_some_and(|last| time - last > WORKED) {
+                self.not_ready_since = None;
+            }
+            self.last_not_ready = Some(time);
+            if became {
+                self.not_ready_since = Some(time);
+            }
+        }
     }
 
     /// Adds one line.

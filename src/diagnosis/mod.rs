@@ -79,6 +79,8 @@ pub use budget::StopSignal;
 pub use evidence::Evidence;
 pub use gather::gather;
 pub use judge::judge;
+#[cfg(feature = "cli")]
+pub(crate) use judge::not_ready;
 pub use kubelet::{KubeletInputs, LazyKubeletApi, MetricsSource, PodsSource};
 pub use listening_clock::{CpuTimeSource, SlowdownSource};
 pub use names::{ItemKind, OutsideId};

@@ -196,16 +196,19 @@ pub struct Basis {
 }
 
 /// An estimate of the kubelet's serial relist, and whether it exceeds the threshold.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EstimateReport {
     /// The duration of a relist now: the two lists, the status calls for the pods that changed within a minute, and the
-    /// kubelet's time-out for each hung call.
-    pub serial_relist_seconds: f64,
-    /// The duration of a relist with status calls for all pods, as after a restart of the kubelet.
-    pub full_relist_seconds: f64,
+    /// kubelet's time-out for each hung call. Absent if the runtime does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial_relist_seconds: Option<f64>,
+    /// The duration of a relist with status calls for all pods, as after a restart of the kubelet. Absent if the runtime does
+    /// not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_relist_seconds: Option<f64>,
     /// The number of calls that reach the kubelet's time-out in each relist.
     pub hung_calls: usize,
     /// Pods that changed within the last minute.
@@ -221,10 +224,11 @@ pub struct EstimateReport {
     pub would_trip: bool,
     /// Whether PLEG becomes healthy again between two relists.
     pub flaps: bool,
-    /// The time at which the node becomes `NotReady`, at the latest; absent if it stays Ready or is `NotReady` already.
+    /// The time at which the node becomes `NotReady`, at the latest. It stays the same for one hang, also when it is over.
+    /// Absent if the node stays Ready or is known to be `NotReady`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready_at: Option<Wall>,
-    /// The time since which the node has been `NotReady`.
+    /// The time since which the node has been `NotReady`, according to its condition or to the kubelet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready_since: Option<Wall>,
     /// The values on which the estimate is based.
@@ -299,7 +303,7 @@ pub struct ReportSource {
     /// The age of the diagnosis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis_age_seconds: Option<f64>,
-    /// The time since the end of the last finished relist.
+    /// The time since the end of the last relist whose list calls succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_relist_age_seconds: Option<f64>,
     /// How far the node's clock is ahead of the API server's clock; negative if it is behind.

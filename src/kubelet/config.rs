@@ -27,6 +27,8 @@ impl<T> Sourced<T> {
 pub struct Config {
     /// The timeout of one CRI call.
     pub request_timeout: Option<Sourced<Duration>>,
+    /// The pause between two updates of the node's status.
+    pub status_update_frequency: Option<Duration>,
     /// The runtime's endpoint.
     pub endpoint: Option<Sourced<String>>,
     /// `systemd` or `cgroupfs`.
@@ -51,6 +53,13 @@ impl Config {
                 "runtimeRequestTimeout",
                 go_duration,
             ),
+            status_update_frequency: sourced(
+                settings,
+                "node-status-update-frequency",
+                "nodeStatusUpdateFrequency",
+                go_duration,
+            )
+            .map(|frequency| frequency.value),
             endpoint: sourced(
                 settings,
                 "container-runtime-endpoint",
@@ -72,6 +81,7 @@ impl Config {
     pub fn over(self, below: Self) -> Self {
         Self {
             request_timeout: self.request_timeout.or(below.request_timeout),
+            status_update_frequency: self.status_update_frequency.or(below.status_update_frequency),
             endpoint: self.endpoint.or(below.endpoint),
             cgroup_driver: self.cgroup_driver.or(below.cgroup_driver),
             evented: self.evented.or(below.evented),

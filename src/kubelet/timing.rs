@@ -12,6 +12,8 @@ pub const EVENTED_PERIOD: Duration = Duration::from_secs(300);
 pub const EVENTED_THRESHOLD: Duration = Duration::from_secs(600);
 /// The default of `runtimeRequestTimeout`.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// The default of `nodeStatusUpdateFrequency`.
+pub const STATUS_UPDATE_FREQUENCY: Duration = Duration::from_secs(10);
 /// The default of `fileCheckFrequency`.
 pub const FILE_CHECK_FREQUENCY: Duration = Duration::from_secs(20);
 /// The default of `httpCheckFrequency`.
@@ -25,4 +27,10 @@ pub const RECEIVE_LIMIT: u64 = 16 * 1024 * 1024;
 pub fn refused_message(bytes: u64) -> Option<String> {
     (bytes > RECEIVE_LIMIT)
         .then(|| format!("grpc: received message larger than max ({bytes} vs. {RECEIVE_LIMIT})"))
+}
+
+/// Returns the longest pause between two updates of the node's status: the kubelet adds up to 4 % to the configured pause
+/// (kubelet.go: `wait.JitterUntil(kl.syncNodeStatus, …, 0.04, …)`).
+pub fn longest_status_period(frequency: Duration) -> Duration {
+    frequency + frequency / 25
 }

@@ -270,7 +270,7 @@ fn bundle_of_a_hang_is_readable_and_has_no_secrets(version: Containerd) {
     let screen = plegctl_on_this_machine(&["health", "--from", &bundle]);
     // The first line has the verdict and the culprit, the next one the estimate, and the fourth one the age of the bundle.
     let first_lines = format!(
-        "UNHEALTHY  the shim containerd-shim[{shim}] of default/guilty/app is stopped:\n  NotReady already, or within "
+        "UNHEALTHY  the shim containerd-shim[{shim}] of default/guilty/app is stopped:\n  NotReady at the latest at "
     );
     assert!(screen.stdout.starts_with(&first_lines), "{screen}");
     assert!(screen.stdout.lines().nth(3).is_some_and(|line| line.starts_with("SAVED ")), "{screen}");

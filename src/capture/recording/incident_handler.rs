@@ -19,8 +19,8 @@ use crate::clock::Mono;
 use crate::cri::{self, Outcome, Rpc, Runtime, Version};
 use crate::host;
 use crate::kubelet::{KubeletProcess, Search};
+use crate::pleg::SharedState;
 use crate::pleg::stream::{Health, Relist};
-use crate::pleg::{OpenCall, SharedState};
 use crate::threads::{blocking, locked};
 
 /// The part of a relist, as its divisor, after which a pending call is named instead of the relist.
@@ -95,7 +95,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             let health = Health { time: clock.wall(), healthy: message.is_empty(), message };
             self.recorder.document(kind::HEALTH, &health);
         }
-        let call = state.open_call.as_ref().map(|open| (now.since(open.started), open_call_text(open)));
+        let call = state.open_call.as_ref().map(|open| (now.since(open.started), open.about()));
         let whole = relist.map(|started| (now.since(started), "the relist".to_owned()));
         let (waited, what) = match (call, whole) {
             // Many calls that are each answered in time may together take too long, so the time of the whole relist counts.
@@ -183,7 +183,9 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let mut state = locked(&self.state);
         state.open_call = None;
         let now = self.host.clock().mono();
-        state.last_relist = Some(FinishedRelist::new(now, report));
+        if report.outcome == Outcome::Ok {
+            state.last_relist = Some(FinishedRelist::new(now, report));
+        }
         let actions = state.detector.relist_finished(now, report);
         drop(state);
         self.perform(actions, &Observation::default());
@@ -220,8 +222,11 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         if !self.settings.diagnose || self.background.diagnosis.is_running() {
             return;
         }
-        locked(&self.state).detector.diagnosis_started(self.host.clock().mono(), observation);
-        self.background.diagnosis.start(self.host.diagnose(self.recorder.pending_calls()));
+        let mut state = locked(&self.state);
+        state.detector.diagnosis_started(self.host.clock().mono(), observation);
+        let predicted = state.detector.prediction();
+        drop(state);
+        self.background.diagnosis.start(self.host.diagnose(self.recorder.pending_calls(), predicted));
     }
 
     /// Handles a result of work in parallel with relists. If the result is an answer to Version, returns the answer.
@@ -360,14 +365,5 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             let Some(client) = host.client() else { return true };
             client.status().await.outcome() != Outcome::Silent
         });
-    }
-}
-
-/// Describes a pending call for the user.
-fn open_call_text(open: &OpenCall) -> String {
-    match (&open.pod, &open.id) {
-        (Some(pod), _) if !pod.name.is_empty() => format!("{} of {}/{}", open.rpc, pod.namespace, pod.name),
-        (_, Some(id)) => format!("{} of {id}", open.rpc),
-        _ => open.rpc.to_string(),
     }
 }

@@ -34,7 +34,7 @@ pub use state::FinishedRelist;
 pub use state::{DiagnosisDocuments, IncidentCulprit, IncidentSnapshot, RecordingSnapshot};
 
 use super::entry::{Incident, Session, kind};
-use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict};
+use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict, Prediction};
 use super::recorder::{LivePendingCall, Recorder, RecorderStatus};
 use crate::clock::Clock;
 use crate::cri::{Client, Endpoint, Outcome, Version};
@@ -97,8 +97,12 @@ pub trait RecordingHost {
     fn client(&self) -> Option<Client>;
     /// Returns a reader for the metrics of this kubelet; `None` if plegctl has no access to them.
     fn kubelet_metrics(&self, kubelet: KubeletProcess) -> Option<KubeletMetricsReader>;
-    /// Diagnoses the node, without repeating the pending calls.
-    async fn diagnose(&self, pending: Vec<LivePendingCall>) -> Option<IncidentDiagnosis>;
+    /// Diagnoses the node, without repeating the pending calls. The diagnosis of the same hang keeps the predicted time.
+    async fn diagnose(
+        &self,
+        pending: Vec<LivePendingCall>,
+        predicted: Option<Prediction>,
+    ) -> Option<IncidentDiagnosis>;
     /// Prints a message.
     fn notify(&self, notice: RecordingNotice<'_>);
 }

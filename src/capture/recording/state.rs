@@ -32,7 +32,7 @@ pub struct RecordingState {
     /// The documents of the last diagnosis, and the last judged goroutine dump of the runtime. A bundle, the archive with the
     /// evidence, contains them.
     pub documents: DiagnosisDocuments,
-    /// The last finished relist.
+    /// The last finished relist whose list calls succeeded.
     pub last_relist: Option<FinishedRelist>,
     /// When the time without an incident began: the end of the last incident, or the start of the recording.
     pub quiet_since: Wall,
@@ -69,7 +69,7 @@ impl DiagnosisDocuments {
 /// The maximum number of incidents of this recording that the state contains.
 const MAX_LISTED: usize = 100;
 
-/// The last finished relist, without its calls.
+/// A finished relist, without its calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinishedRelist {
     /// When the relist ended, by the monotonic clock.
@@ -127,8 +127,10 @@ pub struct RecordingSnapshot {
     pub diagnosis: Option<(Duration, Arc<str>)>,
     /// Whether a fault was observed after the end of that diagnosis.
     pub is_diagnosis_outdated: bool,
-    /// The time since the end of the last finished relist, and the relist.
+    /// The time since the end of the last relist whose list calls succeeded, and the relist.
     pub last_relist: Option<(Duration, FinishedRelist)>,
+    /// The pending call of the relist, and how long it has been pending.
+    pub open_call: Option<(OpenCall, Duration)>,
     /// The age of the last relist whose list calls succeeded.
     pub pleg_age: Option<Duration>,
     /// The age at which PLEG is not healthy.
@@ -206,6 +208,7 @@ impl RecordingState {
             incident,
             diagnosis: self.diagnosis.as_ref().map(|(ended, text)| (mono.since(*ended), Arc::clone(text))),
             last_relist: self.last_relist.as_ref().map(|last| (mono.since(last.ended), last.clone())),
+            open_call: self.open_call.as_ref().map(|open| (open.clone(), mono.since(open.started))),
             // Comes from the shared state of the relists, which the caller has.
             pleg_age: None,
             threshold: self.detector.threshold(),

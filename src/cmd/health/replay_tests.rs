@@ -357,6 +357,7 @@ impl RecorderWork {
                         weight: u8::from(report.verdict == Verdict::Unhealthy),
                         certainty: 0,
                         subject: None,
+                        not_ready_at: None,
                     };
                     let now = (self.node.clock.wall(), self.node.clock.mono());
                     for incident in self.detector.borrow_mut().apply_verdict(now, verdict) {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use crate::clock::{Mono, Wall};
 use crate::cri::Outcome;
+use crate::diagnosis::not_ready::after_last_relist;
 use crate::diagnosis::report::Verdict;
 use crate::diagnosis::silence::SilenceLimits;
-use crate::kubelet::Metrics;
+use crate::kubelet::{Metrics, timing};
 use crate::pleg::stream::{Event, EventSubject, EventType, Relist};
 use crate::pleg::{CallRecord, OpenCall, PlegState, PodRef};
 use crate::report::duration::{elapsed, took};
@@ -148,10 +149,8 @@ pub enum Outlook {
     Calm,
     /// The calls are given up before PLEG is too old.
     StaysReady,
-    /// PLEG is too old after this time.
-    NotReadyIn(Duration),
-    /// PLEG has been too old for this time.
-    NotReady(Duration),
+    /// The node is `NotReady` at this moment, at the latest; the moment may be over.
+    NotReady(Mono),
 }
 
 /// The verdict of one moment.
@@ -459,11 +458,6 @@ impl Model {
         now.since(self.last_list.unwrap_or(self.started))
     }
 
-    /// Whether both list calls of a relist have succeeded so far.
-    pub fn has_listed(&self) -> bool {
-        self.last_list.is_some()
-    }
-
     /// Judges the moment, from the calls that a watch makes anyway.
     pub fn judge(&self, now: Mono) -> Judgement {
         let limits = SilenceLimits::default();
@@ -473,7 +467,7 @@ impl Model {
         let outlook = self.outlook(&calls, now);
         let verdict = match outlook {
             Outlook::Calm | Outlook::StaysReady => Verdict::Degraded,
-            Outlook::NotReadyIn(_) | Outlook::NotReady(_) => Verdict::Unhealthy,
+            Outlook::NotReady(_) => Verdict::Unhealthy,
         };
         let plain = |verdict, title| Judgement {
             verdict,
@@ -568,17 +562,20 @@ impl Model {
     /// Estimates what happens if the silent calls stay silent.
     fn outlook(&self, calls: &[SilentCall], now: Mono) -> Outlook {
         let age = self.age(now);
+        // The kubelet's last relist may have begun one period later than this one.
+        let last = self.last_list.unwrap_or(self.started).plus(timing::PERIOD);
+        let status_period = timing::longest_status_period(timing::STATUS_UPDATE_FREQUENCY);
+        let not_ready = Outlook::NotReady(last.plus(after_last_relist(self.threshold, status_period)));
         if age >= self.threshold {
-            return Outlook::NotReady(age.saturating_sub(self.threshold));
+            return not_ready;
         }
-        let left = self.threshold.saturating_sub(age);
         let hangs = |call: &&SilentCall| call.given_up || SilenceLimits::default().hangs(call.waited);
         let Some(call) = calls.iter().find(hangs) else {
-            return if self.failure.is_some() { Outlook::NotReadyIn(left) } else { Outlook::Calm };
+            return if self.failure.is_some() { not_ready } else { Outlook::Calm };
         };
         // While a list call is silent, no relist succeeds.
         if call.pod.is_none() {
-            return Outlook::NotReadyIn(left);
+            return not_ready;
         }
         // A relist makes its status calls one after the other, and waits for each silent one until its time-out.
         let hung = u32::try_from(calls.iter().filter(hangs).count()).unwrap_or(u32::MAX);
@@ -586,7 +583,7 @@ impl Model {
         if self.timeout.saturating_mul(hung) >= self.threshold
             || (!call.given_up && age + rest >= self.threshold)
         {
-            Outlook::NotReadyIn(left)
+            not_ready
         } else {
             Outlook::StaysReady
         }

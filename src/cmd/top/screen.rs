@@ -13,6 +13,7 @@ use super::view::{Page, ReplayPosition, RowId, Rows, View};
 use crate::clock::{Mono, Wall};
 use crate::cmd::render::watch::{seconds_of_day, transition};
 use crate::cmd::render::words::{SHORT_ID, cut, elapsed, padded, took, width, wrapped};
+use crate::diagnosis::not_ready::NotReady;
 use crate::diagnosis::report::Verdict;
 use crate::diagnosis::silence::SilenceLimits;
 use crate::pleg::PlegState;
@@ -261,7 +262,6 @@ impl Painter<'_> {
         // The confidence stays, so a long name is cut before it.
         let title = cut(&title, room.saturating_sub(known.len()));
         self.parts(&[(&word, style), (" ", style), (&title, bold()), (&known, bold())]);
-        let threshold = elapsed(model.threshold);
         let (text, style) = match judgement.outlook {
             Outlook::Calm => (escaped(&judgement.hint).into_owned(), Style::new()),
             Outlook::StaysReady => (
@@ -271,18 +271,14 @@ impl Painter<'_> {
                 ),
                 Style::new(),
             ),
-            Outlook::NotReadyIn(left) => {
-                let at = seconds_of_day(moment.wall.plus(left));
-                // The hang may have begun before `top`.
-                let when = if model.has_listed() { "NotReady in" } else { "NotReady already, or within" };
-                let text = format!("{when} {} ({at} UTC), unless this ends before", countdown(left));
-                (text, colored(Color::Red).add_modifier(Modifier::BOLD))
-            }
-            Outlook::NotReady(over) => {
-                let text = format!(
-                    "NotReady: PLEG has been older than {threshold} for {}, if the kubelet waits as plegctl does",
-                    elapsed(over)
-                );
+            Outlook::NotReady(at) => {
+                let left = at.since(moment.mono);
+                let wall = moment.wall.plus(left).minus(moment.mono.since(at));
+                let mut text = NotReady::AtLatest(wall).text(moment.wall);
+                let unless = ", unless this ends before";
+                if !left.is_zero() && text.len() + unless.len() <= self.width {
+                    text.push_str(unless);
+                }
                 (text, colored(Color::Red).add_modifier(Modifier::BOLD))
             }
         };

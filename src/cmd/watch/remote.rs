@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! $ plegctl watch --node n1
-//! 2026-11-21T12:03:04.512Z  HEALTHY  no incident is open; the last relist took 12ms and ended 2s ago
+//! 2026-11-21T12:03:04.512Z  HEALTHY  no incident is open; the last relist took 12ms and ended 2s ago; not looked at: shims, …
 //!   source: the recorder plegctl/plegctl-x through the API server; last relist ended 2s ago
 //! 2026-11-21T12:05:10.033Z  UNHEALTHY  ListContainers does not answer (D02, certain)
 //!   source: the recorder plegctl/plegctl-x through the API server; incident 3 since …; diagnosed 4s ago
@@ -179,8 +179,10 @@ fn key_of(judged: &Result<HealthReport, Error>) -> String {
         Ok(report) => report,
         Err(why) => return without_digits(&why.to_string()),
     };
-    let summary = match report.verdict {
-        Verdict::Healthy => String::new(),
+    let summary = match (report.verdict, report.not_ready()) {
+        (Verdict::Healthy, _) => String::new(),
+        // The summary has the distance of this time.
+        (_, Some(not_ready)) => format!("{not_ready:?}"),
         _ => without_digits(&report.summary),
     };
     let source = report.source.as_ref();

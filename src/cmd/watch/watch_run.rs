@@ -10,14 +10,14 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use super::reporter::Reporter;
 use super::{TIMEOUT, WatchArgs, WatchMode};
-use crate::capture::{self, PlaybackStep};
+use crate::capture::{self, PlaybackStep, Prediction};
 use crate::clock::Mono;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
 use crate::cmd::health::diagnose;
 use crate::cmd::metrics_server::{self, ServedPages};
 use crate::cmd::render::watch as text;
 use crate::cmd::stop_signals::{StopSignals, Suspension};
-use crate::cmd::{Error, Exit};
+use crate::cmd::{Error, Exit, prediction};
 use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{CallersPendingCall, HealthReport};
@@ -310,12 +310,15 @@ impl<'a> WatchRun<'a> {
             // A later problem of the stream requires another relist.
             guarded_stream.relist_begins();
         }
-        *found = None;
+        // If the last relist had to give up a call, the hang goes on.
+        let hangs = !reporter.given_up().is_empty();
+        let predicted = found.take().filter(|_| hangs).as_ref().and_then(prediction::prediction);
         reporter.relist_begins();
         let mut sink = reporter;
         let report = {
+            let task = SingleTask::default();
             let mut diagnosis =
-                RelistDiagnosis { context, endpoint, reporter, task: SingleTask::default(), begun: false };
+                RelistDiagnosis { context, endpoint, reporter, task, predicted, begun: false };
             let mut relist = pin!(generic.relist(client, clock, &mut sink));
             let ended = loop {
                 let interruption = tokio::select! {
@@ -539,6 +542,8 @@ struct RelistDiagnosis<'a> {
     endpoint: &'a Endpoint,
     reporter: &'a Reporter,
     task: SingleTask<'a, Result<HealthReport, Error>>,
+    /// The time that the diagnosis of the last relist predicted.
+    predicted: Option<Prediction>,
     begun: bool,
 }
 
@@ -561,10 +566,17 @@ impl RelistDiagnosis<'_> {
     /// Returns the report when the diagnosis is finished; never returns if no diagnosis runs.
     async fn finished(&mut self) -> HealthReport {
         loop {
-            if let Ok(report) = self.task.result().await {
+            if let Some(report) = self.result().await {
                 return report;
             }
         }
+    }
+
+    /// Waits for the diagnosis. Its report keeps a time that was predicted earlier for the same hang.
+    async fn result(&mut self) -> Option<HealthReport> {
+        let mut report = self.task.result().await.ok()?;
+        prediction::keep(&mut report, self.predicted.as_ref());
+        Some(report)
     }
 
     /// Waits for the diagnosis while the relist continues. Returns the relist's report, if the relist has ended
@@ -582,8 +594,8 @@ impl RelistDiagnosis<'_> {
             tokio::select! {
                 biased;
                 report = &mut *relist, if ended.is_none() => ended = Some(report),
-                report = self.task.result() => {
-                    *found = report.ok();
+                report = self.result() => {
+                    *found = report;
                     return ended;
                 }
             }

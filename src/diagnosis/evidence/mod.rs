@@ -159,6 +159,8 @@ pub struct Settings {
     pub threshold: Sourced<Duration>,
     /// The pause between two relists.
     pub period: Duration,
+    /// The longest pause between two updates of the node's status.
+    pub status_period: Duration,
     /// The kubelet's release.
     pub kubelet: Sourced<KubeletVersion>,
 }
@@ -170,6 +172,7 @@ impl Default for Settings {
             request_timeout: Sourced::new(timing::REQUEST_TIMEOUT, source),
             threshold: Sourced::new(timing::THRESHOLD, source),
             period: timing::PERIOD,
+            status_period: timing::longest_status_period(timing::STATUS_UPDATE_FREQUENCY),
             kubelet: Sourced::new(KubeletVersion::CONFIRMED, "the newest confirmed"),
         }
     }

@@ -2,7 +2,7 @@
 //! save. It makes no calls and reads no clock.
 
 mod culprits;
-mod not_ready;
+pub(crate) mod not_ready;
 mod summary;
 
 use std::cmp::Reverse;
@@ -32,7 +32,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     }
     let keep = keep(&case, verdict, &findings);
     let primary = findings.first().cloned();
-    let not_ready = NotReady::of(&case, verdict, primary.as_ref());
+    let not_ready = NotReady::of(&case, verdict, &findings);
     let phase = match (&primary, verdict) {
         (Some(primary), Verdict::Degraded | Verdict::Unhealthy | Verdict::Unknown) => primary.phase,
         _ => Phase::None,
@@ -67,15 +67,35 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         probes,
         abandoned_calls,
         not_checked: not_checked(evidence).into_iter().chain(failed.into_iter().map(not_applied)).collect(),
-        estimate: version.filter(|_| case.estimate_is_known()).map(|_| EstimateReport {
-            not_ready_at: not_ready.and_then(NotReady::at),
-            not_ready_since: not_ready.and_then(NotReady::since),
-            ..case.estimate.report(&evidence.settings)
-        }),
+        estimate: estimate(&case, not_ready),
         kubelet: kubelet(&case),
         keep,
         stacks: evidence.stacks.clone(),
     }
+}
+
+/// Returns the estimate, if it is known.
+fn estimate(case: &Case<'_>, not_ready: Option<NotReady>) -> Option<EstimateReport> {
+    let runtime = &case.evidence.runtime;
+    let has_content = runtime.is_reached() || not_ready.is_some();
+    if !case.estimate_is_known() || !has_content {
+        return None;
+    }
+    let estimate = case.estimate.report(&case.evidence.settings).with_not_ready(not_ready);
+    if runtime.is_reached() {
+        return Some(estimate);
+    }
+    // Without an answer, no duration is known. Of a silent runtime, the first list call reaches the time-out.
+    Some(EstimateReport {
+        serial_relist_seconds: None,
+        full_relist_seconds: None,
+        peak_age_seconds: None,
+        hung_calls: usize::from(runtime.both_versions_silent().is_some()),
+        would_trip: true,
+        flaps: false,
+        other_era: None,
+        ..estimate
+    })
 }
 
 /// Notes a rule that panicked.

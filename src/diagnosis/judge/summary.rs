@@ -31,10 +31,7 @@ pub(super) fn sentence(
         }
         Verdict::Healthy | Verdict::Degraded => title.clone(),
         Verdict::Unhealthy => match not_ready {
-            Some(not_ready) => {
-                let now = case.evidence.taken_at.plus(case.evidence.took);
-                format!("{title}: {}", not_ready.text(now))
-            }
+            Some(not_ready) => not_ready.summary(title, case.evidence.taken_at.plus(case.evidence.took)),
             None => title.clone(),
         },
     }

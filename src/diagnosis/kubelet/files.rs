@@ -105,5 +105,7 @@ pub(in crate::diagnosis) fn settings(flags: &KubeletInputs, kubelet: &KubeletEvi
         (defaults.threshold, defaults.period)
     };
     let threshold = flags.threshold.map_or(by_mode, |value| Sourced::new(value, "--threshold"));
-    Settings { request_timeout, threshold, period, kubelet: release }
+    let status_period = kubelet.config.status_update_frequency.map(timing::longest_status_period);
+    let status_period = status_period.unwrap_or(defaults.status_period);
+    Settings { request_timeout, threshold, period, status_period, kubelet: release }
 }

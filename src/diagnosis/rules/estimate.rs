@@ -320,8 +320,8 @@ impl Estimate {
             all_basis.push(basis("one status call", seconds(per_call), &source));
         }
         EstimateReport {
-            serial_relist_seconds: self.serial.as_secs_f64(),
-            full_relist_seconds: self.full.as_secs_f64(),
+            serial_relist_seconds: Some(self.serial.as_secs_f64()),
+            full_relist_seconds: Some(self.full.as_secs_f64()),
             hung_calls: self.hung_calls,
             changed_pods: self.changed_pods,
             request_timeout_seconds: settings.request_timeout.value.as_secs_f64(),

@@ -257,7 +257,6 @@ async fn a_runtime_that_accepts_connections_and_is_silent_is_d07() {
     assert_row(&report, Verdict::Unhealthy, Phase::Connect, RuleId::D07);
     assert_eq!(inputs.runtime.times_called(Rpc::Version, ""), 2);
     assert_eq!(inputs.runtime.times_called(Rpc::ListContainers, ""), 0);
-    assert!(report.estimate.is_none());
     assert!(report.duration_seconds <= 13.0);
 }
 
@@ -636,7 +635,7 @@ async fn the_estimate_for_many_new_pods_hardly_depends_on_which_calls_are_late()
         }
         let estimate = report(script).await.estimate.unwrap();
         assert_eq!(estimate.changed_pods, 110);
-        seen.push(estimate.serial_relist_seconds);
+        seen.push(estimate.serial_relist_seconds.unwrap());
     }
     let (least, most) =
         (seen.iter().copied().fold(f64::MAX, f64::min), seen.iter().copied().fold(0.0, f64::max));

@@ -6,6 +6,7 @@ mod kernel;
 mod kubelet;
 mod matrix;
 mod node;
+mod not_ready;
 mod pod_holders;
 mod pod_starts;
 mod pods;

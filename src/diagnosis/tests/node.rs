@@ -355,7 +355,7 @@ async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
     assert_eq!(primary.container.as_ref().unwrap().id, container_id(3));
     assert_eq!(primary.title, "the shim containerd-shim[1003] of default/web-3/app is stopped");
     assert!(primary.evidence.iter().any(|line| line.contains("its shim containerd-shim[1003]: state T")));
-    assert!(report.summary.contains(": NotReady already, or within "), "{}", report.summary);
+    assert!(report.summary.contains(": NotReady at the latest at "), "{}", report.summary);
     let list = find(&report, RuleId::D02).unwrap();
     assert_eq!(list.pod.as_ref().unwrap().to_string(), "default/web-3");
 
@@ -694,7 +694,7 @@ async fn a_stopped_kubelet_is_named_by_its_state() {
     let report = node.diagnose(Scripted::with_pods(3)).await;
     assert_primary(&report, RuleId::D32, Confidence::Certain, Phase::Kubelet, None);
     assert_eq!(report.verdict, Verdict::Unhealthy);
-    let summary = "the kubelet is stopped: kubelet[100] is in state T: NotReady already, or within ";
+    let summary = "the kubelet is stopped: kubelet[100] is in state T: NotReady at the latest at ";
     assert!(report.summary.starts_with(summary), "{}", report.summary);
     assert!(!report.keep.iter().any(|line| line.contains("USR1")), "{:?}", report.keep);
     assert!(report.primary.unwrap().next[0].contains("kill -CONT 100"));

@@ -49,15 +49,16 @@ pub fn prometheus(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> 
             (
                 "plegctl_health_hung_calls",
                 "Calls that reach the kubelet's deadline in each relist.",
-                f64::from(u32::try_from(estimate.hung_calls).unwrap_or(u32::MAX)),
+                Some(f64::from(u32::try_from(estimate.hung_calls).unwrap_or(u32::MAX))),
             ),
             (
                 "plegctl_health_would_trip",
                 "Whether PLEG would be called unhealthy.",
-                f64::from(u8::from(estimate.would_trip)),
+                Some(f64::from(u8::from(estimate.would_trip))),
             ),
         ];
         for (name, help, value) in gauges {
+            let Some(value) = value else { continue };
             family(out, name, help)?;
             sample(out, name, &[], value)?;
         }

@@ -59,7 +59,7 @@ async fn the_first_line_has_the_verdict_and_the_culprit() {
         .on_id(container_id(2), Behaviour::Hangs);
     let report = report(hung).await;
     let text = shown(&report, ScreenStyle::default());
-    let begins = "UNHEALTHY  ContainerStatus of default/web-1/app and 1 more do not answer:\n  NotReady already, or within ";
+    let begins = "UNHEALTHY  ContainerStatus of default/web-1/app and 1 more do not answer:\n  NotReady at the latest at ";
     assert!(text.starts_with(begins) && text.lines().nth(3).unwrap().contains(" UTC in "), "{text}");
     let why = "\nwhy: D01 certain (the symptom; its cause is not proven)\n";
     let places: Vec<usize> = ["UNHEALTHY", why, "\nkeep before any restart\n", "\nthen do\n", "with -o wide"]
@@ -95,7 +95,7 @@ async fn possible_findings_are_shown_under_also_if_there_is_room() {
 #[tokio::test(start_paused = true)]
 async fn the_time_of_notready_is_not_broken_over_two_lines() {
     let mut report = report(Scripted::with_pods(3)).await;
-    let time = "NotReady already, or within 2m47s (22:34:51 UTC)";
+    let time = "NotReady at the latest at 22:34:51 UTC (in 2m47s)";
     report.summary = format!("a title that is as long as it takes to fill the line of a terminal: {time}");
     for columns in 60..100 {
         let text = shown(&report, ScreenStyle { terminal: Some((24, columns)), ..ScreenStyle::default() });

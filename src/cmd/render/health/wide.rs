@@ -112,17 +112,17 @@ fn others(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io:
 fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
     let time =
         |value: f64| std::time::Duration::try_from_secs_f64(value).map_or_else(|_| "?".to_owned(), seconds);
-    let mut lines = vec![
+    let now = estimate.serial_relist_seconds.map(|now| {
         format!(
             "a relist now takes {}: both lists, and {} that changed within a minute",
-            time(estimate.serial_relist_seconds),
+            time(now),
             plural(estimate.changed_pods, "pod"),
-        ),
-        format!(
-            "one that visits every pod, as after a kubelet restart, takes {}",
-            time(estimate.full_relist_seconds)
-        ),
-    ];
+        )
+    });
+    let full = estimate
+        .full_relist_seconds
+        .map(|full| format!("one that visits every pod, as after a kubelet restart, takes {}", time(full)));
+    let mut lines: Vec<String> = now.into_iter().chain(full).collect();
     if estimate.hung_calls > 0 {
         lines.push(format!(
             "{} in it reach the kubelet's deadline of {}",
