@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! $ plegctl nodes
-//! 2 nodes: 1 silent, 1 healthy; worst p99 44ms on n1
+//! 2 nodes: 1 silent, 1 healthy (1 by the kubelet alone); worst p99 44ms on n1
 //! kubelet v1.34.2 (2); containerd 2.1.4 (2)
 //! NAME   VERDICT     AGE   P50    P99   DISCARDED   ERRORS   VERSION   WHY
-//! n7     silent      -     -      -     -           -        v1.34.2   its /metrics is silent while its /configz answers: a list call probably hangs
+//! n7     silent      -     -      -     -           -        v1.34.2   its /metrics is silent while its /configz answers: the kubelet waits, possibly for a list call
 //! n1     healthy     1s    12ms   44ms  0           3        v1.34.2   <none>
 //! ```
 //!
@@ -450,7 +450,7 @@ async fn query_once(
     bar.finish_and_clear();
     let before = before.map(|(before, _)| before);
     let mut report = fleet::judge(&readings, before, &cluster.server, &cluster.context);
-    report.not_checked = not_checked;
+    report.not_checked.splice(0..0, not_checked);
     Ok((readings, report))
 }
 

@@ -30,7 +30,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::task::LocalSet;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Wall};
 use crate::kubelet::http::{self, HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
 
@@ -81,6 +81,8 @@ pub struct ListedNode {
     pub runtime: Option<NodeRuntime>,
     /// The node's condition `Ready`.
     pub ready: Option<NodeReady>,
+    /// When the condition `Ready` last changed.
+    pub ready_since: Option<Wall>,
     /// The name of its operating system.
     pub system: Option<String>,
     /// The release of its kernel.
@@ -113,6 +115,14 @@ pub enum NodeReady {
     No(String),
     /// The kubelet has not reported for too long, as the API server's message explains.
     Unknown(String),
+}
+
+impl NodeReady {
+    /// Whether the kubelet reports that PLEG is not healthy, or that it has no answer of its runtime.
+    pub fn is_about_pleg(&self) -> bool {
+        let Self::No(message) = self else { return false };
+        ["PLEG is not healthy", "container runtime is down"].iter().any(|part| message.contains(part))
+    }
 }
 
 impl From<NodeCondition> for NodeReady {
@@ -160,11 +170,12 @@ struct ItemStatus {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct NodeCondition {
     r#type: String,
     status: String,
     message: String,
+    last_transition_time: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -257,6 +268,7 @@ impl From<NodeItem> for ListedNode {
             system: filled(os_image),
             kernel: filled(kernel_version),
             pool: POOL_LABELS.iter().find_map(|label| labels.remove(*label).filter(|pool| !pool.is_empty())),
+            ready_since: ready.as_ref().and_then(|ready| ready.last_transition_time.parse().ok()),
             ready: ready.map(NodeReady::from),
         }
     }

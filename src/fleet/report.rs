@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::recorders::RecorderReport;
+use super::recorders::{RecorderReport, RecorderWord};
 use crate::clock::Wall;
 use crate::report::{NotChecked, Seconds, word_enum};
 
@@ -10,7 +10,7 @@ word_enum! {
     /// The verdict on a node, from good to bad.
     #[derive(Default, PartialOrd, Ord)]
     pub json enum NodeVerdict: as_str {
-        /// PLEG relists normally.
+        /// PLEG relists normally. Without a recorder's verdict, the runtime was not looked at.
         Healthy = "healthy",
         /// The user may not read the node, or the answer cannot be used.
         #[default]
@@ -19,7 +19,7 @@ word_enum! {
         Degraded = "degraded",
         /// The kubelet cannot be reached.
         Unreachable = "unreachable",
-        /// The kubelet answers `/configz` but not `/metrics`.
+        /// The kubelet answers `/configz` but not `/metrics`, and no recorder has a verdict.
         Silent = "silent",
         /// PLEG's age is over the threshold, or the kubelet reports that PLEG is unhealthy.
         Unhealthy = "unhealthy",
@@ -146,6 +146,14 @@ pub struct NodeReport {
     pub recorder: Option<RecorderReport>,
     /// The time that the requests took.
     pub duration_seconds: Seconds,
+}
+
+impl NodeReport {
+    /// Whether the node's recorder has a verdict on it.
+    pub fn has_recorders_verdict(&self) -> bool {
+        let verdict = self.recorder.as_ref().and_then(|recorder| recorder.verdict);
+        verdict.is_some_and(|verdict| verdict != RecorderWord::Unknown)
+    }
 }
 
 /// The container runtime that a node reports to the API server.

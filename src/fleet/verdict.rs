@@ -1,13 +1,15 @@
 //! Decides the verdict on each node from its kubelet's documents, its recorder's verdict and its condition `Ready`. The
 //! reason names what was observed; only the recorder's finding names a cause.
 
-use super::NodeReady;
 use super::histogram::BucketHistogram;
 use super::node::{FleetReading, KubeletMetrics, MetricsError, NodeReading};
 use super::recorders::{RecorderReading, RecorderWord};
 use super::report::{NodeCounts, NodeReport, NodeVerdict, NodesReport, RelistSeconds};
+use super::{ListedNode, NodeReady};
+use crate::clock::Wall;
 use crate::kubelet::http;
 use crate::kubelet::timing::{EVENTED_THRESHOLD, THRESHOLD};
+use crate::report::{NotChecked, plural};
 
 /// The share of the threshold at which a node is degraded. A relist that takes so long rarely ends by itself.
 const DEGRADED_SHARE: f64 = 0.5;
@@ -32,9 +34,17 @@ pub fn judge(
         .map(|reading| {
             let earlier = before.into_iter().flat_map(|before| &before.readings);
             let mut earlier = earlier.filter(|earlier| earlier.listed.name == reading.listed.name);
-            node_report(reading, earlier.find_map(|earlier| earlier.metrics.as_ref().ok()))
+            let earlier = earlier.find_map(|earlier| earlier.metrics.as_ref().ok());
+            node_report(reading, earlier, readings.taken_at)
         })
         .collect();
+    let is_of_kubelet =
+        |node: &&NodeReport| node.verdict == NodeVerdict::Healthy && !node.has_recorders_verdict();
+    let by_kubelet = nodes.iter().filter(is_of_kubelet).count();
+    let not_checked = (by_kubelet > 0).then(|| NotChecked {
+        what: format!("the runtime of {}", plural(by_kubelet, "healthy node")),
+        why: "no recorder gave a verdict: healthy means only that the kubelet relists".to_owned(),
+    });
     nodes.sort_by(|one, other| {
         let age = |node: &NodeReport| node.pleg_age_seconds.unwrap_or_default();
         let p99 = |node: &NodeReport| node.relist_seconds.as_ref().map_or(0.0, |seconds| seconds.p99);
@@ -53,12 +63,12 @@ pub fn judge(
         context: context.to_owned(),
         counts,
         nodes,
-        not_checked: Vec::new(),
+        not_checked: Vec::from_iter(not_checked),
     }
 }
 
 /// Judges one node.
-fn node_report(reading: &NodeReading, earlier: Option<&KubeletMetrics>) -> NodeReport {
+fn node_report(reading: &NodeReading, earlier: Option<&KubeletMetrics>, now: Wall) -> NodeReport {
     let mut report = NodeReport {
         name: reading.listed.name.clone(),
         ready: reading.listed.ready.as_ref().map(|ready| *ready == NodeReady::Yes),
@@ -77,22 +87,33 @@ fn node_report(reading: &NodeReading, earlier: Option<&KubeletMetrics>) -> NodeR
     }
     report.recorder = reading.recorder.as_ref().map(RecorderReading::report);
     apply_recorder(&mut report);
-    apply_condition(reading.listed.ready.as_ref(), &mut report);
+    apply_condition(&reading.listed, &mut report, now);
     report
 }
 
 /// Applies the verdict of the node's recorder: it can make the verdict worse. It makes the verdict better only if nothing
-/// is known from the kubelet.
+/// is known from the kubelet, or only that its metrics are silent.
 fn apply_recorder(report: &mut NodeReport) {
     let Some(recorder) = &report.recorder else { return };
     let mut words = Vec::new();
     if let Some(verdict) = recorder.verdict.and_then(RecorderWord::node_verdict) {
-        let is_unread = report.verdict == NodeVerdict::Unknown;
         if verdict != NodeVerdict::Healthy {
             let id = recorder.primary.as_ref().map_or("its recorder", |primary| primary.id.as_str());
-            words.push(format!("{id}: {}", recorder.summary.as_deref().unwrap_or_default()));
+            // The condition of a node that is not ready has the time, which the summary only predicts.
+            let title = recorder.primary.as_ref().filter(|_| report.ready == Some(false));
+            let title = title.map(|primary| primary.title.as_str()).filter(|title| !title.is_empty());
+            let text = title.or(recorder.summary.as_deref()).unwrap_or_default();
+            words.push(format!("{id}: {text}"));
         }
-        report.verdict = if is_unread { verdict } else { report.verdict.max(verdict) };
+        report.verdict = match report.verdict {
+            NodeVerdict::Unknown => verdict,
+            NodeVerdict::Silent => {
+                let answered = "its /metrics is silent; its recorder's list calls are answered";
+                report.why = (verdict < NodeVerdict::Unhealthy).then(|| answered.to_owned());
+                verdict.max(NodeVerdict::Degraded)
+            }
+            known => known.max(verdict),
+        };
     }
     words.extend(report.why.take());
     words.extend(recorder.error.as_ref().map(|why| format!("its recorder {}: {why}", recorder.pod)));
@@ -100,15 +121,10 @@ fn apply_recorder(report: &mut NodeReport) {
 }
 
 /// Applies the node's condition `Ready`: a node that is not ready is at least degraded, even if it relists normally.
-fn apply_condition(ready: Option<&NodeReady>, report: &mut NodeReport) {
-    let (at_least, word, message) = match ready {
+fn apply_condition(listed: &ListedNode, report: &mut NodeReport, now: Wall) {
+    let (at_least, word, message) = match &listed.ready {
         Some(NodeReady::Yes) => return,
-        // The kubelet's two messages about PLEG and the runtime.
-        Some(NodeReady::No(message))
-            if ["PLEG is not healthy", "container runtime is down"]
-                .iter()
-                .any(|part| message.contains(part)) =>
-        {
+        Some(ready @ NodeReady::No(message)) if ready.is_about_pleg() => {
             (NodeVerdict::Unhealthy, "NotReady", message.as_str())
         }
         Some(NodeReady::No(message)) => (NodeVerdict::Degraded, "NotReady", message.as_str()),
@@ -116,7 +132,9 @@ fn apply_condition(ready: Option<&NodeReady>, report: &mut NodeReport) {
         None => (NodeVerdict::Unknown, "it has no condition Ready", ""),
     };
     report.verdict = report.verdict.max(at_least);
-    let condition = if message.is_empty() { word.to_owned() } else { format!("{word}: {message}") };
+    let since = listed.ready_since.map(|since| format!(" since {}", since.time_of_day(now)));
+    let word = format!("{word}{}", since.unwrap_or_default());
+    let condition = if message.is_empty() { word } else { format!("{word}: {message}") };
     report.why = Some(match report.why.take() {
         Some(why) => format!("{why}; {condition}"),
         None => condition,
@@ -189,7 +207,8 @@ fn verdict_without_metrics(why: &MetricsError, reading: &NodeReading) -> (NodeVe
     let (verdict, text) = match why {
         why if why.is_silent() && reading.answers_after => (
             NodeVerdict::Silent,
-            "its /metrics is silent while its /configz answers: a list call probably hangs".to_owned(),
+            "its /metrics is silent while its /configz answers: the kubelet waits, possibly for a list call"
+                .to_owned(),
         ),
         why if why.is_silent() && reading.configz.is_some() => (
             NodeVerdict::Unknown,

@@ -191,7 +191,7 @@ fn worst_node_is_first_and_each_problem_has_its_verdict() {
     for (name, expected, why) in [
         ("stale", "unhealthy", "last seen 300 s ago, the threshold is 180 s"),
         ("silent", "silent", "its /metrics is silent while its /configz answers"),
-        ("half", "silent", "a list call probably hangs"),
+        ("half", "silent", "the kubelet waits, possibly for a list call"),
         ("gone", "unreachable", "no answer arrives through the API server"),
         ("away", "unreachable", "no route to host"),
         ("old", "degraded", "100 s ago"),
@@ -203,10 +203,12 @@ fn worst_node_is_first_and_each_problem_has_its_verdict() {
         assert_eq!(verdict, expected, "{name}: {output}");
         assert!(reason.contains(why), "{name}: {reason}");
     }
+    assert_eq!(report["notChecked"][0]["what"], "the runtime of 1 healthy node", "{output}");
     let table = nodes(&config, &["--timeout", "4s"]);
     assert!(
         table.stdout.starts_with(
-            "9 nodes: 1 unhealthy, 2 silent, 2 unreachable, 1 degraded, 2 unknown, 1 healthy; worst p99 "
+            "9 nodes: 1 unhealthy, 2 silent, 2 unreachable, 1 degraded, 2 unknown, 1 healthy (1 by the kubelet alone); \
+             worst p99 "
         ),
         "{table}"
     );
@@ -232,7 +234,8 @@ fn conditions(nodes: &[(&str, Option<(&str, &str)>)]) -> String {
         .iter()
         .map(|(name, ready)| {
             let ready = ready.map(|(status, message)| {
-                serde_json::json!({"type": "Ready", "status": status, "message": message})
+                serde_json::json!({"type": "Ready", "status": status, "message": message,
+                    "lastTransitionTime": "2026-11-21T11:57:00Z"})
             });
             let ready: Vec<Value> = ready.into_iter().collect();
             serde_json::json!({"metadata": {"name": name}, "status": {"conditions": ready}})
@@ -260,9 +263,13 @@ fn node_that_is_not_ready_is_never_healthy() {
     let report = report(&output);
     for (name, expected, why) in [
         ("ready", "healthy", ""),
-        ("down", "unhealthy", "NotReady: container runtime is down"),
-        ("network", "degraded", "NotReady: cni plugin not initialized"),
-        ("lost", "degraded", "Ready is Unknown: Kubelet stopped posting node status."),
+        ("down", "unhealthy", "NotReady since 2026-11-21 11:57:00 UTC: container runtime is down"),
+        ("network", "degraded", "NotReady since 2026-11-21 11:57:00 UTC: cni plugin not initialized"),
+        (
+            "lost",
+            "degraded",
+            "Ready is Unknown since 2026-11-21 11:57:00 UTC: Kubelet stopped posting node status.",
+        ),
         ("without", "unknown", "no condition Ready"),
     ] {
         let (verdict, reason) = verdict(&report, name);

@@ -47,7 +47,7 @@ fn verdict(verdict: &str, id: &str, rpc: &str) -> Value {
         "apiVersion": "plegctl/v1", "kind": "RecorderVerdict", "takenAt": "2026-11-21T12:00:00Z", "node": "x",
         "runtime": {"endpoint": "unix:///run/c.sock"}, "verdict": verdict, "since": "2026-11-21T11:58:00Z",
         "summary": format!("{rpc} of shop/db-0/postgres does not answer"),
-        "primary": {"id": id, "title": "t", "severity": "critical", "confidence": "certain", "phase": "list", "rpc": rpc},
+        "primary": {"id": id, "title": "a call does not answer", "severity": "critical", "confidence": "certain", "phase": "list", "rpc": rpc},
         "culprits": [{"rpc": rpc, "id": "c1", "pod": {"uid": "u", "namespace": "shop", "name": "db-0"},
             "container": {"id": "c1", "name": "postgres"}, "waitedSeconds": 12.0, "outcome": "silent", "confidence": "certain"}],
         "incident": {"number": 3, "from": "2026-11-21T11:58:00Z", "why": "w"}})
@@ -173,6 +173,44 @@ fn row_has_the_recorders_verdict_and_culprit_and_a_lying_recorder_changes_nothin
     let asked = server.requests().split_off(requests);
     assert!(asked.iter().all(|request| !request.path.contains("/pods")), "{asked:?}");
     assert!(!without.stdout.contains("\"recorder\""), "{without}");
+}
+
+#[test]
+fn silent_metrics_beside_a_recorder_whose_lists_are_answered_are_no_hung_list() {
+    let server = Server::start("server", Clients::Any, move |request: &Request| {
+        if let Some((node, _)) = recorder(&request.path) {
+            return Reply::ok(match node {
+                "good" => healthy().to_string(),
+                "slow" => verdict("degraded", "D01", "ContainerStatus").to_string(),
+                _ => healthy().to_string().replace("\"healthy\"", "\"unknown\""),
+            });
+        }
+        match (kubelet(&request.path), request.path.as_str()) {
+            (Some((_, "configz")), _) => good_kubelet("configz"),
+            (Some(_), _) => Reply::Silent,
+            (None, path) if path.starts_with("/api/v1/pods?") => list(&["good", "slow", "new"].map(pod), ""),
+            (None, _) => list(&["good", "slow", "new"].map(|name| node(name, "True", "2", "p")), ""),
+        }
+    });
+    let report = report(&nodes(&server, &["-o", "json", "--timeout", "2s"]));
+    for (name, verdict, why) in [
+        ("good", "degraded", "its /metrics is silent; its recorder's list calls are answered"),
+        (
+            "slow",
+            "degraded",
+            "D01: ContainerStatus of shop/db-0/postgres does not answer; its /metrics is silent; its",
+        ),
+        (
+            "new",
+            "silent",
+            "its /metrics is silent while its /configz answers: the kubelet waits, possibly for a list call",
+        ),
+    ] {
+        let nodes = report["nodes"].as_array().unwrap();
+        let node = nodes.iter().find(|node| node["name"] == name).unwrap();
+        assert_eq!(node["verdict"], verdict, "{node}");
+        assert!(node["why"].as_str().unwrap().starts_with(why), "{node}");
+    }
 }
 
 #[test]

@@ -22,7 +22,8 @@ const POD_PROXY: &str = "/api/v1/namespaces/plegctl/pods/plegctl-x:9469/proxy/ve
 pub(super) fn node(ready: &str, message: &str) -> Reply {
     let node = json!({"metadata": {"name": "n1"}, "status": {
         "nodeInfo": {"kubeletVersion": "v1.34.2", "containerRuntimeVersion": "containerd://2.1.4"},
-        "conditions": [{"type": "Ready", "status": ready, "message": message}]}});
+        "conditions": [{"type": "Ready", "status": ready, "message": message,
+            "lastTransitionTime": "2026-11-21T11:59:51Z"}]}});
     Reply::ok(node.to_string())
 }
 
@@ -145,7 +146,8 @@ fn without_a_recorder_the_kubelet_is_the_source() {
         let no_recorder = report["source"]["noRecorder"].as_str().unwrap();
         assert!(no_recorder.contains(why), "{why}: {output}");
         let screen = health(&server, &[]);
-        assert!(screen.stdout.starts_with("HEALTHY  PLEG was last seen 2 s ago"), "{screen}");
+        let first = "HEALTHY  PLEG was last seen 2 s ago; not looked at: the runtime, its shims and the node's disks\n";
+        assert!(screen.stdout.starts_with(first), "{screen}");
         assert!(screen.stdout.contains("source: the kubelet's /metrics and /configz"), "{screen}");
     }
 }
@@ -220,9 +222,51 @@ fn node_that_is_not_ready_is_never_healthy() {
     }
 }
 
+/// Returns the verdict of a recorder that predicts a time 23 seconds before its answer.
+fn verdict_with_a_prediction() -> Value {
+    let mut verdict = verdict();
+    verdict["primary"]["title"] = "ListContainers does not answer".into();
+    verdict["summary"] =
+        "ListContainers does not answer: NotReady at the latest at 12:00:19 UTC (23s ago)".into();
+    verdict["estimate"] = json!({"hungCalls": 1, "changedPods": 0, "requestTimeoutSeconds": 120.0,
+        "thresholdSeconds": 180.0, "wouldTrip": true, "flaps": false, "basis": [],
+        "notReadyAt": "2026-11-21T12:00:19Z"});
+    verdict
+}
+
+#[test]
+fn nodes_condition_has_the_time_since_which_the_node_is_not_ready() {
+    for (ready, summary, since) in [
+        (
+            "False",
+            "ListContainers does not answer: NotReady since 11:59:51 UTC",
+            Some("2026-11-21T11:59:51.000000000Z"),
+        ),
+        (
+            "Unknown",
+            "ListContainers does not answer: NotReady since 11:59:51 UTC",
+            Some("2026-11-21T11:59:51.000000000Z"),
+        ),
+        ("True", "ListContainers does not answer; the node is still Ready", None),
+    ] {
+        let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
+            "/api/v1/nodes/n1" => node(ready, "PLEG is not healthy: pleg was last seen active 3m1s ago"),
+            path if path.starts_with("/api/v1/pods?") => pods(&["plegctl-x"]),
+            _ => Reply::ok(verdict_with_a_prediction().to_string()),
+        });
+        let (output, report) = report(&server, &[]);
+        assert_eq!((output.code, &report["verdict"]), (Some(1), &"unhealthy".into()), "{output}");
+        assert_eq!(report["summary"], summary, "{output}");
+        assert_eq!(report["estimate"]["notReadySince"].as_str(), since, "{output}");
+        assert_eq!(report["estimate"].get("notReadyAt").is_some(), since.is_none(), "{output}");
+    }
+}
+
 #[test]
 fn silent_kubelet_and_an_unreachable_node_are_distinguished() {
-    for (configz, verdict, code) in [(true, "unhealthy", 1), (false, "unknown", 2)] {
+    for (configz, why) in
+        [(true, "possibly for a list call"), (false, "no answer arrives through the API server")]
+    {
         let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
             "/api/v1/nodes/n1" => node("True", "ok"),
             path if path.contains("/pods?") => pods(&[]),
@@ -230,7 +274,9 @@ fn silent_kubelet_and_an_unreachable_node_are_distinguished() {
             _ => Reply::Silent,
         });
         let (output, report) = report(&server, &["--budget", "16s"]);
-        assert_eq!((output.code, &report["verdict"]), (Some(code), &verdict.into()), "{output}");
+        // A silent /metrics may have another reason than a list call that hangs.
+        assert_eq!((output.code, &report["verdict"]), (Some(2), &"unknown".into()), "{output}");
+        assert!(report["summary"].as_str().unwrap().contains(why), "{output}");
     }
 }
 

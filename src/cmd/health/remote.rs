@@ -13,6 +13,7 @@ use crate::cmd::context::Context;
 use crate::cmd::recorder_pages::RecorderVerdict;
 use crate::cmd::remote_node;
 use crate::diagnosis::HealthReport;
+use crate::diagnosis::not_ready::NotReady;
 use crate::diagnosis::report::{KubeletReport, NotChecked, Phase, ReportSource, SourceKind, Verdict};
 use crate::fleet::{self, FleetRequest, ListedNode, NodeReady, NodeReport, NodeVerdict, RecorderPods};
 use crate::kubelet::http;
@@ -121,21 +122,43 @@ async fn of_recorder(
         source.pod = Some(pod);
         source.clock_ahead_seconds = (ahead != 0.0).then_some(ahead);
     }
-    apply_condition(listed.ready.as_ref(), &mut report);
+    apply_condition(listed, &mut report);
     Ok(report)
 }
 
-/// Applies the node's condition `Ready`: a node that is not ready is never healthy, whatever its recorder sees.
-fn apply_condition(ready: Option<&NodeReady>, report: &mut HealthReport) {
+/// Applies the node's condition `Ready`: it has the time since which the node is not ready, and such a node is never healthy,
+/// whatever its recorder sees.
+fn apply_condition(listed: &ListedNode, report: &mut HealthReport) {
+    let Some(ready) = &listed.ready else { return };
     let (word, message) = match ready {
-        Some(NodeReady::No(message)) => ("NotReady", message),
-        Some(NodeReady::Unknown(message)) => ("not known to be ready", message),
-        Some(NodeReady::Yes) | None => return,
+        NodeReady::No(message) => ("NotReady", message),
+        NodeReady::Unknown(message) => ("not known to be ready", message),
+        NodeReady::Yes => return confirm_ready(report),
     };
-    if report.verdict == Verdict::Healthy {
-        report.verdict =
-            if message.contains("PLEG is not healthy") { Verdict::Unhealthy } else { Verdict::Degraded };
-        report.summary = format!("the recorder sees no fault, but the node is {word}: {message}");
+    let now = report.taken_at;
+    if let (Verdict::Unhealthy, Some(_), Some(since)) = (report.verdict, &report.primary, listed.ready_since)
+    {
+        report.set_not_ready(NotReady::Since(since), now);
+        return;
+    }
+    let since = listed.ready_since.map(|since| format!(" since {}", since.time_of_day(now)));
+    let condition = format!("the node is {word}{}: {message}", since.unwrap_or_default());
+    report.summary = match report.verdict {
+        Verdict::Healthy => format!("the recorder sees no fault, but {condition}"),
+        _ => format!("{}; {condition}", report.summary),
+    };
+    if ready.is_about_pleg() {
+        report.verdict = Verdict::Unhealthy;
+    } else if report.verdict == Verdict::Healthy {
+        report.verdict = Verdict::Degraded;
+    }
+}
+
+/// Corrects the summary of a node that is still ready although the predicted time is over.
+fn confirm_ready(report: &mut HealthReport) {
+    let is_over = matches!(report.not_ready(), Some(NotReady::AtLatest(at)) if at <= report.taken_at);
+    if let Some(primary) = report.primary.as_ref().filter(|_| is_over) {
+        report.summary = format!("{}; the node is still Ready", primary.title);
     }
 }
 
@@ -157,15 +180,18 @@ async fn of_kubelet(
     let verdict = match node.verdict {
         NodeVerdict::Healthy => Verdict::Healthy,
         NodeVerdict::Degraded => Verdict::Degraded,
-        // The kubelet answers, but not the document that waits for the runtime's lists.
-        NodeVerdict::Unhealthy | NodeVerdict::Silent => Verdict::Unhealthy,
-        NodeVerdict::Unknown | NodeVerdict::Unreachable => Verdict::Unknown,
+        NodeVerdict::Unhealthy => Verdict::Unhealthy,
+        // The kubelet answers, but not with the document for which it makes a list call. Other reasons are possible.
+        NodeVerdict::Unknown | NodeVerdict::Unreachable | NodeVerdict::Silent => Verdict::Unknown,
     };
     let age = node.pleg_age_seconds;
-    let summary = node.why.unwrap_or_else(|| match age {
+    let mut summary = node.why.unwrap_or_else(|| match age {
         Some(age) => format!("PLEG was last seen {age:.0} s ago"),
         None => "nothing is known about its PLEG".to_owned(),
     });
+    if verdict == Verdict::Healthy {
+        summary.push_str("; not looked at: the runtime, its shims and the node's disks");
+    }
     HealthReport {
         api_version: HealthReport::API_VERSION.to_owned(),
         kind: HealthReport::KIND.to_owned(),

@@ -49,6 +49,14 @@ pub struct NodesView {
 pub fn fleet(report: &NodesReport) -> [String; 2] {
     let of = |verdict: NodeVerdict| (report.counts.of(verdict), verdict.as_str());
     let mut verdicts = counts_line(report.counts.nodes, NodeVerdict::ALL.map(of));
+    let is_of_kubelet =
+        |node: &&NodeReport| node.verdict == NodeVerdict::Healthy && !node.has_recorders_verdict();
+    let by_kubelet = report.nodes.iter().filter(is_of_kubelet).count();
+    if by_kubelet > 0 {
+        // Healthy is the last verdict in the line.
+        let number = grouped(u64::try_from(by_kubelet).unwrap_or(u64::MAX));
+        verdicts.extend([" (", &number, " by the kubelet alone)"]);
+    }
     let known = report.nodes.iter().filter_map(|node| Some((node.relist_seconds.as_ref()?, &node.name)));
     if let Some((seconds, name)) = known.max_by(|one, other| one.0.p99.total_cmp(&other.0.p99)) {
         let p99 = quantile(Some(seconds), "p99", |seconds| seconds.p99);
@@ -418,10 +426,15 @@ mod tests {
 
     #[test]
     fn fleet_lines_name_verdicts_versions_and_the_worst_p99() {
+        let mut report = report(2000);
+        let recorder = |verdict| Some(RecorderReport { verdict: Some(verdict), ..RecorderReport::default() });
+        report.nodes[1].recorder = recorder(RecorderWord::Healthy);
+        report.nodes[2].recorder = recorder(RecorderWord::Unknown);
         assert_eq!(
-            fleet(&report(2000)),
+            fleet(&report),
             [
-                "2 000 nodes: 1 unhealthy, 1 999 healthy; worst p99 >10.0s on ip-10-0-0-0.eu-central-1.compute.internal",
+                "2 000 nodes: 1 unhealthy, 1 999 healthy (1 998 by the kubelet alone); worst p99 >10.0s on \
+                 ip-10-0-0-0.eu-central-1.compute.internal",
                 "kubelet v1.30.2-eks-ecaa3a6 (400), v1.31.2-eks-ecaa3a6 (400), v1.32.2-eks-ecaa3a6 (400), 2 more; \
                  containerd 2.1.4 (2 000)"
             ]
