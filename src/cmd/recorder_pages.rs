@@ -424,7 +424,8 @@ fn judge(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> (Verdi
         return (Verdict::Degraded, title);
     }
     let (took, age) = (in_sentence(relist.duration.duration()), elapsed(*age));
-    let why = format!("no incident is open; the last relist took {took} and ended {age} ago; {NOT_LOOKED_AT}");
+    let why =
+        format!("no incident is open; the last relist took {took} and ended {age} ago; {NOT_LOOKED_AT}");
     (Verdict::Healthy, why)
 }
 

@@ -8,7 +8,6 @@ use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::report::HealthReport;
 use crate::diagnosis::report::{Confidence, EstimateReport, HealthFinding, RuleId, Verdict};
 use crate::diagnosis::rules::Case;
-use crate::diagnosis::words::clock_time;
 
 /// The age of the last good Status from which on the kubelet reports that the runtime is down (kubelet.go:
 /// `maxWaitForContainerRuntime`).

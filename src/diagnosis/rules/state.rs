@@ -226,7 +226,8 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     if worst.kind == OddKind::NoMonitor
         && let Some(PodRef { namespace, name, .. }) = &found.pod
     {
-        let step = format!("let it be started anew (changes state): kubectl -n {namespace} delete pod {name}");
+        let step =
+            format!("let it be started anew (changes state): kubectl -n {namespace} delete pod {name}");
         found.add_step(step);
     }
     Some(found)
