@@ -190,16 +190,21 @@ async fn repeat(
                 }
                 is_first = false;
             }
-            Err(Error::Runtime(why)) if !is_first && !matches!(why, cri::Error::Silent { .. }) => {
-                context.remark(&format!("relist failed: {why}"));
-            }
-            Err(why) => return Err(why),
+            Err(why) if is_first || ends_watching(&why) => return Err(why),
+            Err(why) => context.remark(&format!("relist failed: {why}")),
         }
         tokio::select! {
             () = tokio::time::sleep(arguments.period) => {}
             () = stop_signals.next() => return Ok(Exit::Good),
         }
     }
+}
+
+/// Whether `--watch` ends with this error. A failed call and an answer that the kubelet would refuse may be different the
+/// next time; a silent call may still hang and is not repeated.
+fn ends_watching(why: &Error) -> bool {
+    !matches!(why, Error::Runtime(_) | Error::Refused(_))
+        || matches!(why, Error::Runtime(cri::Error::Silent { .. }))
 }
 
 /// Prints what the user selects of a report. A silent call means that a part of the answer is missing.
@@ -341,4 +346,20 @@ fn print(arguments: &RelistArgs, context: &Context, report: &RelistReport) -> io
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::Rpc;
+
+    #[test]
+    fn watching_ends_at_a_silent_call_and_goes_on_after_a_refused_answer_and_a_failed_call() {
+        let silent = cri::Error::Silent { rpc: Rpc::Version, waited: Duration::from_secs(10) };
+        assert!(ends_watching(&Error::Runtime(silent)));
+        assert!(ends_watching(&Error::Start(io::Error::other("no thread"))));
+        assert!(!ends_watching(&Error::Refused("a sandbox without metadata".to_owned())));
+        let refused = cri::Error::Refused { endpoint: "unix:///run/r.sock".to_owned() };
+        assert!(!ends_watching(&Error::Runtime(refused)));
+    }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use plegctl::cri::{Code, Rpc};
 use serde_json::Value;
 
+use crate::support::fake::Step;
 use crate::support::plegctl::{Invocation, Output, copy_program, plegctl};
 use crate::support::socket::{NotARuntime, TempDir};
 use crate::support::wire;
-use crate::support::{FakeRuntime, Gate, Node, RuntimeKind};
+use crate::support::{FakeRuntime, Gate, Node, Reply, RuntimeKind};
 
 fn node() -> Node {
     Node::new()
@@ -272,6 +273,22 @@ fn watch_relists_until_a_signal_and_ends_at_a_silent_call() {
     fake.on(Rpc::ContainerStatus).id("c1").hang();
     let output = Invocation::new(&[&words[..], &["--inspect"]].concat()).run();
     assert_eq!((output.code, output.stdout.lines().count()), (Some(2), 1), "{output}");
+}
+
+#[test]
+fn watch_goes_on_after_a_refused_call() {
+    let refused =
+        Step::from(node()).on(Rpc::ListContainers, None, Reply::fail(Code::PermissionDenied, "not now"));
+    let fake =
+        FakeRuntime::start_steps(RuntimeKind::Containerd21, [Step::from(node()), refused, node().into()]);
+    let words = ["relist", "-w", "--period", "10ms", "-r", &fake.endpoint(), "-o", "name"];
+    let mut running = Invocation::new(&words).spawn();
+    let first = running.line().unwrap();
+    while running.line().unwrap() != first {}
+    running.signal("INT");
+    let output = running.wait_unread();
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(output.stderr.matches("relist failed: ").count(), 1, "{output}");
 }
 
 #[test]
