@@ -4,7 +4,8 @@
 //! Ids and UIDs, states, attempts, numbers and times stay, because PLEG depends on them. Closed lists in [`super::phrases`]
 //! define which keys, words and phrases stay.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 
 use prost::bytes::Bytes;
 use serde_json::{Map, Value};
@@ -31,20 +32,28 @@ mod prefix {
     pub const RUNTIME: &str = "runtime";
 }
 
-/// The pseudonyms of all names.
+/// The pseudonyms of all names. A recorder makes exports too and must stay small, so only hashes of the names are kept.
 #[derive(Debug, Default)]
 pub struct Pseudonyms {
-    /// The pseudonyms by prefix and name.
-    known: HashMap<&'static str, HashMap<String, String>>,
-    /// The ids, which stay as they are.
-    ids: BTreeSet<String>,
+    /// The number of each pseudonym, by prefix and hash of the name.
+    known: HashMap<&'static str, HashMap<NameHash, u32>>,
+    /// The beginnings of the ids, which stay as they are.
+    ids: HashSet<NameHash>,
+    /// Creates the hashes. It has a random seed, so nobody can construct two names with the same hash.
+    hashes: RandomState,
     /// The anonymised answers; `None` for an answer that cannot be read.
     renamed: MessageCache<Rpc, Option<Bytes>>,
 }
 
+/// The hash of a name.
+type NameHash = u64;
+
+/// The length of the shortest text that can be an id. Messages contain the first twelve or thirteen digits of an id.
+const MIN_ID_LENGTH: usize = 12;
+
 /// Whether the text looks like an id that a runtime or a kubelet generated.
 fn is_id(text: &str) -> bool {
-    text.len() >= 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    text.len() >= MIN_ID_LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 impl Pseudonyms {
@@ -58,26 +67,36 @@ impl Pseudonyms {
         if name.is_empty() {
             return String::new();
         }
+        let hash = self.hash(name);
         let known = self.known.entry(prefix).or_default();
-        if let Some(pseudonym) = known.get(name) {
-            return pseudonym.clone();
-        }
-        let pseudonym = format!("{prefix}-{}", known.len() + 1);
-        known.insert(name.to_owned(), pseudonym.clone());
-        pseudonym
+        let next = u32::try_from(known.len()).unwrap_or(u32::MAX).saturating_add(1);
+        pseudonym_with(prefix, *known.entry(hash).or_insert(next))
     }
 
     /// Returns the pseudonym of a name that is already registered.
-    fn known(&self, prefix: &'static str, name: &str) -> Option<&String> {
-        self.known.get(prefix)?.get(name)
+    fn known(&self, prefix: &'static str, name: &str) -> Option<String> {
+        let number = self.known.get(prefix)?.get(&self.hash(name))?;
+        Some(pseudonym_with(prefix, *number))
+    }
+
+    fn hash(&self, name: &str) -> NameHash {
+        self.hashes.hash_one(name)
+    }
+
+    /// Returns the hash of the beginning of an id.
+    fn hash_of_id(&self, id: &str) -> NameHash {
+        self.hash(id.get(..MIN_ID_LENGTH).unwrap_or(id))
+    }
+
+    /// Limits the memory for anonymised answers that may be needed again.
+    pub(super) fn with_cache_limit(self, bytes: usize) -> Self {
+        Self { renamed: MessageCache::with_limit(bytes), ..self }
     }
 
     /// Returns a generated id unchanged, and a pseudonym for any other id.
     fn keep_generated_id(&mut self, id: &str) -> String {
         if is_id(id) {
-            if !self.ids.contains(id) {
-                self.ids.insert(id.to_owned());
-            }
+            self.ids.insert(self.hash_of_id(id));
             return id.to_owned();
         }
         self.pseudonym(prefix::ID, id)
@@ -234,6 +253,11 @@ impl Pseudonyms {
     }
 }
 
+/// Returns the pseudonym with this number.
+fn pseudonym_with(prefix: &str, number: u32) -> String {
+    format!("{prefix}-{number}")
+}
+
 impl NameReplacer for Pseudonyms {
     fn pod(&self, text: &str) -> Option<String> {
         let mut parts = text.split('/');
@@ -241,7 +265,7 @@ impl NameReplacer for Pseudonyms {
             (Some(one), None, ..) => {
                 let prefixes = [prefix::CONTAINER, prefix::POD, prefix::NAMESPACE, prefix::NODE];
                 let of_id = one.strip_prefix("pod ").and_then(|id| Some(format!("pod {}", self.id(id)?)));
-                prefixes.into_iter().find_map(|prefix| self.known(prefix, one)).cloned().or(of_id)?
+                prefixes.into_iter().find_map(|prefix| self.known(prefix, one)).or(of_id)?
             }
             (Some(namespace), Some(pod), container, None) => {
                 let namespace = self.known(prefix::NAMESPACE, namespace)?;
@@ -259,10 +283,8 @@ impl NameReplacer for Pseudonyms {
     }
 
     fn id(&self, text: &str) -> Option<String> {
-        let known = self.known(prefix::ID, text).cloned();
-        // Messages contain the first twelve or thirteen digits of an id.
-        let begins = || self.ids.range(text.to_owned()..).next().is_some_and(|id| id.starts_with(text));
-        known.or_else(|| (is_id(text) && begins()).then(|| text.to_owned()))
+        let is_known = || is_id(text) && self.ids.contains(&self.hash_of_id(text));
+        self.known(prefix::ID, text).or_else(|| is_known().then(|| text.to_owned()))
     }
 
     fn endpoint(&self, text: &str) -> String {

@@ -4,19 +4,18 @@
 //! again. The file can be read like any other capture. It also contains the last call of each request before the part, so
 //! that a replay of the file finds the same answers as a replay of the whole capture.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::time::Duration;
-
-use prost::bytes::Bytes;
 
 use super::anonymise::Pseudonyms;
 use super::answer_encoder::{AnswerEncoder, ListKey};
 use super::entry::{Body, CaptureEntry, Lost, LostEnd, StoredMessage, rpc, unencoded};
 use super::message_cache::MessageCache;
 use super::read::{Capture, CaptureMoment};
-use super::segment::{self, Entries, framed};
-use super::store;
+use super::segment::{self, framed};
 use crate::clock::Wall;
 use crate::cri::Rpc;
 
@@ -56,49 +55,44 @@ pub struct Exported {
     pub left_out: u64,
 }
 
-/// Writes the part of `capture` in `range` to `out`. With `names`, replaces all names by pseudonyms.
+/// Writes the part of `capture` in `range` to `out`. With `names`, replaces all names by pseudonyms. Reads one segment at a
+/// time, so that the memory does not grow with the capture.
 pub fn export(
     capture: &Capture,
     range: Range,
-    mut names: Option<Pseudonyms>,
+    names: Option<Pseudonyms>,
     out: &mut dyn Write,
 ) -> io::Result<Exported> {
+    let limit = capture.cache_limit();
+    let mut names = names.map(|names| names.with_cache_limit(limit));
     if let Some(names) = &mut names {
-        register_names(capture, names);
+        register_names(capture, names)?;
     }
-    let selection = Selection::of(capture, range);
-    let (encoder, stored_numbers) = (AnswerEncoder::new(), MessageCache::default());
+    let selection = Selection::of(capture, range)?;
+    let (encoder, stored_numbers) = (AnswerEncoder::new(), MessageCache::with_limit(limit));
     let mut writer = ExportWriter { out, encoder, stored_numbers, open_calls: HashMap::new(), session: 0 };
     writer.out.write_all(&segment::header())?;
     let mut exported = Exported::default();
-    for (number, state) in capture.segments.iter().enumerate() {
-        let Ok(bytes) = store::read(&state.path) else { continue };
-        if segment::check(&bytes).is_err() {
-            continue;
+    capture.for_each_entry(|segment, mut entry| {
+        if !writer.selects(&entry, &selection) {
+            return Ok(());
         }
-        for (_, mut entry) in Entries::of(&bytes) {
-            if !writer.selects(&entry, &selection) {
-                continue;
-            }
-            let lost_end = selection.lost_end_of(&entry, writer.session);
-            selection.adapt(&mut entry, writer.session);
-            let refusals = capture.refusals();
-            let has_content = unpack(capture, number, &mut entry);
-            exported.left_out += u64::from(capture.refusals() > refusals);
-            if !has_content {
-                continue;
-            }
-            if let Some(names) = &mut names {
-                let answered_rpc = writer.rpc_of(&entry);
-                names.entry(&mut entry, answered_rpc);
-            }
-            writer.write(entry)?;
-            exported.entries += 1;
-            if let Some(lost_end) = lost_end {
-                writer.write(lost_end)?;
-            }
+        let lost_end = selection.lost_end_of(&entry, writer.session);
+        selection.adapt(&mut entry, writer.session);
+        let refusals = capture.refusals();
+        let has_content = unpack(capture, segment, &mut entry);
+        exported.left_out += u64::from(capture.refusals() > refusals);
+        if !has_content {
+            return Ok(());
         }
-    }
+        if let Some(names) = &mut names {
+            let answered_rpc = writer.rpc_of(&entry);
+            names.entry(&mut entry, answered_rpc);
+        }
+        writer.write(entry)?;
+        exported.entries += 1;
+        lost_end.map_or(Ok(()), |lost_end| writer.write(lost_end))
+    })?;
     exported.names = names.map_or(0, |names| names.count());
     Ok(exported)
 }
@@ -129,21 +123,33 @@ fn unpack(capture: &Capture, segment: usize, entry: &mut CaptureEntry) -> bool {
 
 /// Registers all names of the capture before the first text is written, because a text can contain a name that only a later
 /// answer shows to be a name.
-fn register_names(capture: &Capture, names: &mut Pseudonyms) {
+fn register_names(capture: &Capture, names: &mut Pseudonyms) -> io::Result<()> {
     for session in &capture.sessions {
         names.add_node(&session.session.node);
     }
-    for call in &capture.calls {
-        let messages = call.end.as_ref().and_then(|end| capture.messages(end));
-        for message in messages.into_iter().flatten() {
-            names.answer(call.rpc, &message);
+    let (mut session, mut open) = (0, HashMap::new());
+    capture.for_each_entry(|segment, entry| {
+        let (rpc, answers) = match entry.body {
+            Some(Body::Session(begun)) => {
+                session = begun.id;
+                return Ok(());
+            }
+            Some(Body::CallStarted(started)) => {
+                open.extend(rpc(started.rpc).map(|rpc| ((session, started.call), rpc)));
+                return Ok(());
+            }
+            Some(Body::CallFinished(ended)) => (open.remove(&(session, ended.call)), ended.answers),
+            Some(Body::StreamMessage(streamed)) => (Some(Rpc::GetContainerEvents), vec![streamed.answer]),
+            _ => return Ok(()),
+        };
+        // A reference to an earlier message has no new names.
+        for answer in answers.iter().filter(|answer| answer.is_stored_here) {
+            if let Some((rpc, message)) = rpc.zip(capture.message((segment, answer.number))) {
+                names.answer(rpc, &message);
+            }
         }
-    }
-    for event in &capture.stream_events {
-        if let Some(message) = capture.message(event.message) {
-            names.answer(Rpc::GetContainerEvents, &message);
-        }
-    }
+        Ok(())
+    })
 }
 
 /// What an export contains, besides the entries whose time is in its range. Calls and relists have the id of their session.
@@ -159,31 +165,55 @@ struct Selection {
 }
 
 impl Selection {
-    fn of(capture: &Capture, range: Range) -> Self {
+    fn of(capture: &Capture, range: Range) -> io::Result<Self> {
         let id = |at: CaptureMoment| capture.sessions.get(at.session).map(|run| run.session.id);
-        let mut selection =
-            Self { range, calls_before: HashSet::new(), relists: HashSet::new(), lost_ends: HashMap::new() };
-        let mut last: HashMap<(Rpc, &Bytes), [Option<(u64, u64)>; 2]> = HashMap::new();
-        for call in &capture.calls {
-            let Some(session) = id(call.sent) else { continue };
-            let key = (session, call.number);
-            selection.lost_ends.extend(call.lost.map(|lost| (key, lost.mono)));
-            if range.from.is_some_and(|from| call.wall < from) {
-                let ended = call.end.as_ref().map(|end| call.wall.plus(end.took));
-                let had_ended = ended.zip(range.from).is_some_and(|(ended, from)| ended <= from);
-                let [latest, last_ended] = last.entry((call.rpc, &call.request)).or_default();
-                *latest = Some(key);
-                *last_ended = if had_ended { *latest } else { *last_ended };
-            }
-        }
-        selection.calls_before = last.into_values().flatten().flatten().collect();
-        for relist in &capture.relists {
+        let lost_ends =
+            capture.calls.iter().filter_map(|call| Some(((id(call.sent)?, call.number), call.lost?.mono)));
+        let unfinished = capture.relists.iter().filter_map(|relist| {
             let began = relist.wall.minus(relist.ended.since(relist.began));
-            if range.overlaps(began, Some(relist.wall)) {
-                selection.relists.extend(id(relist.began).map(|session| (session, relist.done.number)));
+            Some((id(relist.began)?, relist.done.number)).filter(|_| range.overlaps(began, Some(relist.wall)))
+        });
+        let mut selection = Self {
+            range,
+            calls_before: HashSet::new(),
+            relists: unfinished.collect(),
+            lost_ends: lost_ends.collect(),
+        };
+        let (mut session, mut open) = (0, HashMap::new());
+        let requests = RandomState::new();
+        let mut last: HashMap<(u32, u64), [Option<(u64, u64)>; 2]> = HashMap::new();
+        let is_before = |wall| range.from.is_some_and(|from| wall < from);
+        capture.for_each_entry(|_, entry| {
+            let wall = Wall::from_nanos(entry.wall);
+            match entry.body {
+                Some(Body::Session(begun)) => session = begun.id,
+                Some(Body::CallStarted(started)) if is_before(wall) => {
+                    // Each segment repeats the open calls.
+                    let call = (session, started.call);
+                    if let Entry::Vacant(place) = open.entry(call) {
+                        let request = *place.insert((started.rpc, requests.hash_one(&started.request)));
+                        last.entry(request).or_default()[0] = Some(call);
+                    }
+                }
+                Some(Body::CallFinished(ended)) => {
+                    let call = (session, ended.call);
+                    let request = open.remove(&call).filter(|_| is_before(wall));
+                    if let Some(latest) = request.and_then(|request| last.get_mut(&request)) {
+                        latest[1] = Some(call);
+                    }
+                }
+                Some(Body::Relist(relist)) => {
+                    let took = Duration::from_nanos(entry.mono.saturating_sub(relist.began));
+                    if range.overlaps(wall.minus(took), Some(wall)) {
+                        selection.relists.insert((session, relist.number));
+                    }
+                }
+                _ => {}
             }
-        }
-        selection
+            Ok(())
+        })?;
+        selection.calls_before = last.into_values().flatten().flatten().collect();
+        Ok(selection)
     }
 
     /// Returns the entry that says that the end of a call may be lost, if `entry` is the start of such a call.

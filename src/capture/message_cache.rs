@@ -5,8 +5,8 @@ use std::hash::Hash;
 
 use prost::bytes::Bytes;
 
-/// The maximum size of all messages and results together. If a new result would exceed a limit, the cache first drops all
-/// older results, and then keeps the new one, whatever its size.
+/// The usual maximum size of all messages and results together. If a new result would exceed a limit, the cache first drops
+/// all older results, and then keeps the new one, whatever its size.
 const MAX_BYTES: usize = 64 << 20;
 
 /// The maximum number of results.
@@ -18,11 +18,19 @@ const MAX_RESULTS: usize = 4096;
 pub struct MessageCache<K, T> {
     results: HashMap<(K, usize, usize), (Bytes, T)>,
     bytes: usize,
+    max_bytes: usize,
 }
 
 impl<K, T> Default for MessageCache<K, T> {
     fn default() -> Self {
-        Self { results: HashMap::new(), bytes: 0 }
+        Self::with_limit(MAX_BYTES)
+    }
+}
+
+impl<K, T> MessageCache<K, T> {
+    /// Creates a cache for this size of messages and results.
+    pub fn with_limit(max_bytes: usize) -> Self {
+        Self { results: HashMap::new(), bytes: 0, max_bytes: max_bytes.min(MAX_BYTES) }
     }
 }
 
@@ -35,7 +43,7 @@ impl<K: Eq + Hash, T> MessageCache<K, T> {
     /// Adds the result for a message; `size` is the size of the result.
     pub fn put(&mut self, key: K, message: Bytes, result: T, size: usize) {
         let more = message.len().saturating_add(size);
-        if self.results.len() >= MAX_RESULTS || self.bytes.saturating_add(more) > MAX_BYTES {
+        if self.results.len() >= MAX_RESULTS || self.bytes.saturating_add(more) > self.max_bytes {
             self.results.clear();
             self.bytes = 0;
         }

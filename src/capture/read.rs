@@ -39,7 +39,7 @@ const MAX_CACHED_MESSAGES: usize = 256;
 const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
 
 /// The maximum size of all cached messages while the recorder itself reads its capture.
-const MAX_CACHED_BYTES_IN_RECORDER: usize = 8 * 1024 * 1024;
+const MAX_CACHED_BYTES_IN_RECORDER: usize = 2 * 1024 * 1024;
 
 /// The size of the largest document that is read. The diagnosis of the largest node has several hundred KiB.
 const MAX_DOCUMENT_SIZE: u64 = 8 << 20;
@@ -197,11 +197,16 @@ pub struct SegmentState {
     pub entries: u64,
     /// The times of the earliest and the latest entry, by the wall clock.
     pub span: Option<(Wall, Wall)>,
-    /// The position of each message by its number: the offset of the entry, and the index of the message in the entry.
-    messages: HashMap<u32, (usize, usize)>,
+    /// Empty in a recorder that reads its own capture.
+    messages: MessagePlaces,
 }
 
-/// A capture that was opened for reading.
+/// The position of each message of a segment by its number: the offset of the entry, and the index of the message in the
+/// entry.
+type MessagePlaces = HashMap<u32, (usize, usize)>;
+
+/// A capture that was opened for reading. A recorder that reads its own capture must stay small: it keeps only the calls and
+/// relists without an end, and no documents and events, which is all that an export needs.
 #[derive(Debug, Default)]
 pub struct Capture {
     /// The path of the directory or file.
@@ -247,6 +252,8 @@ struct ReadCache {
     oldest: VecDeque<MessageId>,
     bytes: usize,
     decoded: Option<DecodedEntry>,
+    /// In a recorder, the messages of the segment that was read last.
+    places: Option<(usize, Arc<MessagePlaces>)>,
 }
 
 impl ReadCache {
@@ -296,6 +303,8 @@ struct IndexBuilder {
     last: HashMap<usize, (u64, u64)>,
     /// The index of the last segment that contains each open call.
     last_segment: HashMap<usize, usize>,
+    /// The number of the last finished relist of each session.
+    finished: HashMap<usize, u64>,
     /// The calls whose last entry was lost, with the time at which they ended: the entry about the loss contains both.
     lost_ends: HashMap<(usize, u64), u64>,
     gaps: Vec<LossGap>,
@@ -381,6 +390,10 @@ impl Capture {
         capture.budget = ReadBudget::of(capture.segments.iter().map(|segment| segment.bytes).sum());
         capture.is_being_recorded = directory && store::is_being_recorded(path);
         capture.mark_lost_ends(&builder);
+        if capture.pace.is_slow() {
+            // Removing calls has changed their order.
+            capture.calls.sort_by_key(|call| call.sent);
+        }
         capture.add_unfinished_relists(&builder);
         if capture.sessions.is_empty() && !directory {
             return Err(Error::Empty { path: path.to_path_buf() });
@@ -404,12 +417,6 @@ impl Capture {
                 *last = mono.max(*last);
             }
         }
-        let mut finished = vec![0; self.sessions.len()];
-        for relist in &self.relists {
-            if let Some(last) = finished.get_mut(relist.ended.session) {
-                *last = relist.done.number.max(*last);
-            }
-        }
         let mut begun = vec![false; self.sessions.len()];
         for call in &self.calls {
             let session = call.sent.session;
@@ -418,7 +425,7 @@ impl Capture {
             };
             // If entries were lost after the call was sent, the end of its relist may be among them.
             let is_lost = last_loss.get(session).is_some_and(|loss| *loss > call.sent.mono);
-            let is_finished = finished.get(session).is_none_or(|finished| call.relist <= *finished);
+            let is_finished = call.relist <= builder.finished.get(&session).copied().unwrap_or_default();
             if *begun || is_finished || is_lost {
                 continue;
             }
@@ -578,7 +585,7 @@ impl Capture {
         &mut self,
         entry: CaptureEntry,
         (segment, offset): (usize, usize),
-        messages: &mut HashMap<u32, (usize, usize)>,
+        messages: &mut MessagePlaces,
         builder: &mut IndexBuilder,
     ) {
         let Some(body) = entry.body else { return };
@@ -632,12 +639,12 @@ impl Capture {
                 builder.last_segment.insert(index, segment);
             }
             Body::CallFinished(ended) => {
-                for (which, answer) in ended.answers.iter().enumerate() {
-                    if answer.is_stored_here {
-                        messages.insert(answer.number, (offset, which));
-                    }
-                }
                 let call = builder.open.remove(&(session, ended.call));
+                if self.pace.is_slow() {
+                    call.into_iter().for_each(|call| self.forget_call(call, builder));
+                    return;
+                }
+                add_places(messages, offset, &ended.answers);
                 let endpoint = self.sessions.get(session).map_or("", |run| run.session.endpoint.as_str());
                 if let Some(call) = call.and_then(|call| self.calls.get_mut(call)) {
                     call.end = Some(RecordedEnd {
@@ -649,18 +656,25 @@ impl Capture {
                 }
             }
             Body::StreamMessage(streamed) => {
-                if streamed.answer.is_stored_here {
-                    messages.insert(streamed.answer.number, (offset, 0));
+                if self.pace.is_slow() {
+                    return;
                 }
+                add_places(messages, offset, std::slice::from_ref(&streamed.answer));
                 if let Some(call) = builder.open.get(&(session, streamed.call)) {
                     let message = (segment, streamed.answer.number);
                     self.stream_events.push(RecordedEvent { at, wall, call: *call, message });
                 }
             }
             Body::Relist(done) => {
+                let finished = builder.finished.entry(session).or_default();
+                *finished = done.number.max(*finished);
+                if self.pace.is_slow() {
+                    return;
+                }
                 let began = CaptureMoment { session, mono: done.began };
                 self.relists.push(RecordedRelist { done, began, ended: at, wall });
             }
+            Body::Document(_) if self.pace.is_slow() => {}
             Body::Document(document) => {
                 self.documents.push(DocumentEntry { kind: document.kind, at, wall, segment, offset });
             }
@@ -681,6 +695,18 @@ impl Capture {
                     run.stopped = true;
                 }
             }
+        }
+    }
+
+    /// Removes a call that has ended.
+    fn forget_call(&mut self, index: usize, builder: &mut IndexBuilder) {
+        self.calls.swap_remove(index);
+        builder.last_segment.remove(&index);
+        // The last call has the index of the removed one now.
+        if let Some(moved) = self.calls.get(index) {
+            builder.open.insert((moved.sent.session, moved.number), index);
+            let segment = builder.last_segment.remove(&self.calls.len());
+            builder.last_segment.extend(segment.map(|segment| (index, segment)));
         }
     }
 
@@ -712,16 +738,68 @@ impl Capture {
     fn bytes_of(&self, segment: usize) -> Option<Arc<Vec<u8>>> {
         let mut cache = self.cache();
         let cached = cache.segments.iter().position(|(cached, _)| *cached == segment);
-        let (_, bytes) = match cached {
-            Some(index) => cache.segments.remove(index),
-            None => (segment, Arc::new(store::read(&self.segments.get(segment)?.path).ok()?)),
-        };
-        let max_segments = if self.pace.is_slow() { 2 } else { MAX_CACHED_SEGMENTS };
+        let cached = cached.map(|index| cache.segments.remove(index));
+        let max_segments = if self.pace.is_slow() { 1 } else { MAX_CACHED_SEGMENTS };
         while cache.segments.len() >= max_segments {
             cache.segments.remove(0);
         }
+        let (_, bytes) = match cached {
+            Some(cached) => cached,
+            None => (segment, Arc::new(store::read(&self.segments.get(segment)?.path).ok()?)),
+        };
         cache.segments.push((segment, Arc::clone(&bytes)));
         Some(bytes)
+    }
+
+    /// Calls `handle` with the index of the segment and the entry, for each readable entry in order.
+    pub(super) fn for_each_entry(
+        &self,
+        mut handle: impl FnMut(usize, CaptureEntry) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        for segment in 0..self.segments.len() {
+            let Some(bytes) = self.bytes_of(segment).filter(|bytes| segment::check(bytes).is_ok()) else {
+                continue;
+            };
+            for (_, entry) in Entries::of(&bytes) {
+                self.pace.rest();
+                handle(segment, entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the maximum size of all cached messages.
+    pub(super) const fn cache_limit(&self) -> usize {
+        if self.pace.is_slow() { MAX_CACHED_BYTES_IN_RECORDER } else { MAX_CACHED_BYTES }
+    }
+
+    /// Returns the place of a message in its segment.
+    fn place(&self, (segment, number): MessageId) -> Option<(usize, usize)> {
+        if !self.pace.is_slow() {
+            return self.segments.get(segment)?.messages.get(&number).copied();
+        }
+        let cached = self.cache().places.clone().filter(|(cached, _)| *cached == segment);
+        let places = match cached {
+            Some((_, places)) => places,
+            None => {
+                let bytes = self.bytes_of(segment)?;
+                let mut places = MessagePlaces::new();
+                for (offset, entry) in Entries::of(&bytes) {
+                    self.pace.rest();
+                    match entry.body {
+                        Some(Body::CallFinished(ended)) => add_places(&mut places, offset, &ended.answers),
+                        Some(Body::StreamMessage(streamed)) => {
+                            add_places(&mut places, offset, std::slice::from_ref(&streamed.answer));
+                        }
+                        _ => {}
+                    }
+                }
+                let places = Arc::new(places);
+                self.cache().places = Some((segment, Arc::clone(&places)));
+                places
+            }
+        };
+        places.get(&number).copied()
     }
 
     fn cache(&self) -> std::sync::MutexGuard<'_, ReadCache> {
@@ -813,14 +891,13 @@ impl Capture {
             bytes = if applied == bytes { bytes } else { applied.into() };
         }
         let message = CachedMessage { bytes, order: own_order.unwrap_or(order) };
-        let max_bytes = if self.pace.is_slow() { MAX_CACHED_BYTES_IN_RECORDER } else { MAX_CACHED_BYTES };
-        self.cache().add(id, message.clone(), max_bytes);
+        self.cache().add(id, message.clone(), self.cache_limit());
         Some(message)
     }
 
     /// Returns a message in its stored form.
-    fn stored_message(&self, (segment, number): MessageId) -> Option<StoredMessage> {
-        let (offset, which) = *self.segments.get(segment)?.messages.get(&number)?;
+    fn stored_message(&self, id: MessageId) -> Option<StoredMessage> {
+        let ((offset, which), (segment, _)) = (self.place(id)?, id);
         let entry = (segment, offset);
         let cached = self.cache().decoded.clone().filter(|decoded| decoded.entry == entry);
         let decoded = match cached {
@@ -863,4 +940,10 @@ impl Capture {
         };
         ids.map(message).collect()
     }
+}
+
+/// Adds the places of the messages that the entry at `offset` stores.
+fn add_places(places: &mut MessagePlaces, offset: usize, answers: &[StoredMessage]) {
+    let stored = answers.iter().enumerate().filter(|(_, answer)| answer.is_stored_here);
+    places.extend(stored.map(|(which, answer)| (answer.number, (offset, which))));
 }

@@ -732,6 +732,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     Read::by_ref(&mut file).take(PROBE_SIZE).read_to_end(&mut bytes).map_err(fail)?;
     // A segment in a directory may have a damaged header, so a small file is read in any case.
     if about.len() <= MAX_SEGMENT_SIZE || segment::check(&bytes) != Err(HeaderError::NoSegment) {
+        bytes.reserve_exact(usize::try_from(about.len()).unwrap_or_default().saturating_sub(bytes.len()));
         file.take(MAX_FILE_SIZE).read_to_end(&mut bytes).map_err(fail)?;
     }
     Ok(bytes)

@@ -6,14 +6,15 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use plegctl::capture::{Capture, RecordedCall};
 use plegctl::cri::Rpc;
 use serde_json::Value;
 
 use super::service::until;
 use crate::support::address::free_address;
-use crate::support::captures::{CaptureDir, argument};
+use crate::support::captures::{CaptureDir, argument, record, skip};
 use crate::support::plegctl::{Invocation, Running, plegctl};
-use crate::support::{FakeRuntime, Node};
+use crate::support::{FakeRuntime, Node, RuntimeKind};
 
 const TOKEN: &str = "0123456789abcdef-first";
 const NEXT_TOKEN: &str = "0123456789abcdef-second";
@@ -29,7 +30,12 @@ struct Served {
 
 impl Served {
     fn start(endpoint: &str, token: Option<&str>, more: &[&str]) -> Self {
-        let (place, address) = (CaptureDir::make(), free_address());
+        Self::start_in(CaptureDir::make(), endpoint, token, more)
+    }
+
+    /// Starts a recorder that may find an earlier capture.
+    fn start_in(place: CaptureDir, endpoint: &str, token: Option<&str>, more: &[&str]) -> Self {
+        let address = free_address();
         let (directory, file) = (place.path("capture"), place.path("token"));
         if let Some(token) = token {
             write_token(&file, token, 0o400);
@@ -231,5 +237,52 @@ fn export_makes_no_call_while_a_list_hangs() {
     assert_eq!((status, &listed["incidents"][0]["number"]), (200, &1.into()), "{listed}");
     assert!(served.get("/bundle", Some(TOKEN)).1.is_some());
     assert_eq!(lists(), before);
+    served.end();
+}
+
+/// The memory that an export may need besides that of the recorder.
+const EXPORT_MEMORY: u64 = 24 << 20;
+
+#[test]
+fn anonymised_export_of_large_lists_needs_little_memory() {
+    // Each list has another annotation of 512 KiB, which needs little space on the disk.
+    let lists = (0..60).map(|relist| {
+        let node = Node::new().pod("default/web", "uid-1").sandbox("s1").container("c1", "web");
+        node.annotation("example.com/notes", &format!("{relist:08}").repeat(1 << 16))
+    });
+    let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, lists);
+    let place = CaptureDir::make();
+    let how = ["--count", "60", "--period", "1ms", "--no-host", "--no-diagnose", "--slow", "1h"];
+    record(&fake.endpoint(), &place.path("capture"), &how);
+    fake.set_node(Node::default());
+    let how = ["--period", "1h", "--no-host", "--no-diagnose", "--slow", "1h"];
+    let mut served = Served::start_in(place, &fake.endpoint(), Some(TOKEN), &how);
+    served.until("recording");
+    fake.wait_for(Rpc::ListContainers, 61);
+    let process = PathBuf::from(format!("/proc/{}", served.running.pid()));
+    let memory = |name: &str| {
+        let status = fs::read_to_string(process.join("status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    };
+    let before = memory("VmRSS:");
+    // The kernel forgets the highest memory use so far.
+    if fs::write(process.join("clear_refs"), "5").is_err() {
+        return skip("the highest memory use of a process cannot be reset here");
+    }
+    let (status, exported) = served.get("/capture?anonymise=1", Some(TOKEN));
+    let file = served.place.path("all.plegcap");
+    fs::write(&file, exported.unwrap()).unwrap();
+    let more = memory("VmHWM:").saturating_sub(before);
+    assert!(status == 200 && more <= EXPORT_MEMORY, "{} KiB more", more >> 10);
+    let capture = Capture::open(&file).unwrap();
+    assert!(capture.relists.len() >= 60, "{} relists", capture.relists.len());
+    let listed: Vec<_> =
+        capture.calls.iter().filter(|call| call.rpc == Rpc::ListContainers).take(60).collect();
+    let readable = |call: &&&RecordedCall| {
+        let messages = call.end.as_ref().and_then(|end| capture.messages(end));
+        messages.is_some_and(|messages| !messages.is_empty())
+    };
+    assert_eq!(listed.iter().filter(readable).count(), 60);
     served.end();
 }
