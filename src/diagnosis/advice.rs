@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::evidence::Evidence;
 use super::evidence::container_parts::{self, ContainerParts};
-use super::proc::{Ownership, Process, Role};
+use super::proc::cgroup::container_id;
+use super::proc::{Ownership, Process, Role, sub_command};
 use super::words::short;
 use crate::cri::Rpc;
 
@@ -148,10 +149,35 @@ impl DaemonFamily {
     }
 }
 
+/// Says what CRI-O does if a `state` process of the OCI runtime ends without an answer, so that nobody ends the process
+/// unwarned: it takes the container for exited (`UpdateContainerStatus` in `internal/oci/runtime_oci.go` of CRI-O). `None` for
+/// any other process.
+pub fn if_state_ends(evidence: &Evidence, process: &Process) -> Option<String> {
+    let is_state = sub_command(&process.command) == Some("state");
+    let id = process.command.iter().find_map(|word| container_id(word))?;
+    if !is_state || evidence.family() != DaemonFamily::Crio {
+        return None;
+    }
+    let processes = &evidence.node()?.latest().processes;
+    let mut processes = processes.values().filter(|other| other.role == Role::Other && !other.is_zombie());
+    let alive = processes.find(|other| other.container_id.as_deref() == Some(id));
+    let (label, who) = (process.label(), evidence.names.name(id));
+    Some(match alive {
+        Some(alive) => format!(
+            "do not end {label}: CRI-O would record that {who} exited with code 255, although {} runs, and the kubelet \
+             would start a second copy",
+            alive.label()
+        ),
+        None => format!(
+            "if {label} is ended, CRI-O records that {who} exited, with the code that conmon wrote, else with 255"
+        ),
+    })
+}
+
 /// The step that finds OCI runtime processes that hang, and the step that ends one.
 pub const OCI_PROCESSES: [&str; 2] = [
     "ps -eo pid,stat,wchan:20,etime,args | grep -E '[r]unc |[c]run '   # runc hangs",
-    "end one that is minutes old (changes state); STAT D: repair what WCHAN points to",
+    "end an old one, never a `runc state` (changes state); STAT D: repair what WCHAN points to",
 ];
 
 /// The commands that show which resource of the node is short.
@@ -190,18 +216,23 @@ pub fn for_culprits(evidence: &Evidence, culprits: &[(Rpc, &str)]) -> Vec<String
     if !unknown.is_empty() {
         lines.push(format!("ps -eo pid,stat,wchan:20,etime,args | grep -E '{}'", unknown.join("|")));
         lines.push("STAT D: repair the disk or server to which WCHAN points; no signal helps".to_owned());
-        lines.push(
-            "STAT T: kill -CONT PID; a runc that is minutes old: kill PID (both change state)".to_owned(),
-        );
+        lines.push(match family {
+            // CRI-O takes a `state` that was ended for an exit of its container.
+            DaemonFamily::Crio => "STAT T: kill -CONT PID (changes state)".to_owned(),
+            _ => {
+                "STAT T: kill -CONT PID; a runc that is minutes old: kill PID (both change state)".to_owned()
+            }
+        });
     }
     lines.extend(pods.iter().map(|(namespace, names)| {
         let names = names.join(" ");
         format!("if it still hangs (changes state): kubectl -n {namespace} delete pod {names}")
     }));
-    lines.push(format!(
-        "last resort (changes state): kill {}, which ends its containers",
-        monitors.join(", ")
-    ));
+    // A conmon that ends does not end its container, and nothing records the exit of the container any more.
+    if family != DaemonFamily::Crio {
+        let monitors = monitors.join(", ");
+        lines.push(format!("last resort (changes state): kill {monitors}, which ends its containers"));
+    }
     lines
 }
 

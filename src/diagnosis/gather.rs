@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::budget::RunBudget;
-use super::evidence::{Evidence, RuntimeEvidence, missing, suspicion};
+use super::evidence::{Evidence, HostEvidence, RuntimeEvidence, missing, suspicion};
 use super::kernel_waits::FirstLook;
 use super::kubelet::requests::{self, KubeletAnswers};
 use super::kubelet::{MetricsReading, MetricsSource, files, start};
@@ -18,7 +18,7 @@ use super::processes::{self, FirstSample};
 use super::words::seconds;
 use super::{
     AtEnd, HealthMode, HealthRun, Inputs, OnProbe, commands, disks, id_search, kernel_waits, left_over_shims,
-    limits, node_files, offload, overdue_processes, rules, runtime_start, stacks,
+    limits, living_exits, node_files, offload, overdue_processes, rules, runtime_start, stacks,
 };
 use crate::clock::Mono;
 use crate::cri::Runtime;
@@ -182,11 +182,13 @@ async fn read_node<R: Runtime + 'static>(
         host.first.confirm(&pids, again);
     }
     let left_over = left_over_shims::find(run, evidence).await;
+    let living_exits = living_exits::find(run, evidence).await;
     let (clients, skipped) = processes::socket_clients(run, evidence).await;
     evidence.not_checked.extend(skipped);
     if let Some(host) = &mut evidence.host {
         host.clients = clients;
         host.left_over_shims = left_over;
+        host.living_exits = living_exits;
     }
     let (files, doubt) = files::read_files(run.inputs, evidence).await;
     if let Some(why) = doubt {
@@ -284,8 +286,9 @@ async fn take_second_samples<R: Runtime + 'static>(
     let HealthRun { inputs, budget, .. } = run;
     let deep = inputs.mode == HealthMode::Deep;
     let lists = deep || suspicion::of_lists(evidence);
-    let shims = evidence.node().is_some_and(|host| !host.left_over_shims.is_empty());
-    let node = evidence.node().is_some() && (deep || suspicion::of_node(evidence) || lists || shims);
+    let odd = |host: &HostEvidence| !host.left_over_shims.is_empty() || !host.living_exits.is_empty();
+    let odd = evidence.node().is_some_and(odd);
+    let node = evidence.node().is_some() && (deep || suspicion::of_node(evidence) || lists || odd);
     let stale = evidence.kubelet.pleg_age().is_some_and(|age| age > limits::PLEG_AGE_STALE.as_secs_f64());
     let metrics = match &inputs.kubelet.metrics {
         Some(source @ (MetricsSource::Url(_) | MetricsSource::Api(_))) if deep || stale => Some(source),

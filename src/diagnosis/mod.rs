@@ -48,6 +48,7 @@ pub(crate) mod kubelet;
 pub(crate) mod left_over_shims;
 pub(crate) mod limits;
 mod listening_clock;
+pub(crate) mod living_exits;
 pub(crate) mod names;
 mod node_files;
 mod offload;

@@ -20,6 +20,7 @@ use crate::stacks::report::StackReport;
 pub enum RuleId {
     D00, D01, D02, D03, D04, D05, D06, D07, D08, D09, D10, D11, D12, D13, D14, D15, D16, D17, D18, D19, D20,
     D21, D22, D23, D24, D25, D26, D27, D28, D29, D30, D31, D32, D33, D34, D35, D36, D37, D38, D39, D40, D41,
+    D42,
 }
 
 impl fmt::Display for RuleId {

@@ -25,6 +25,7 @@ use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::kubelet::KubeletEvidence;
 use crate::diagnosis::left_over_shims::LeftOverShim;
 use crate::diagnosis::limits;
+use crate::diagnosis::living_exits::LivingExit;
 use crate::diagnosis::names::IdNames;
 use crate::diagnosis::proc::clients::SocketClients;
 use crate::diagnosis::proc::{Ownership, ProcSample, Throttled};
@@ -204,6 +205,8 @@ pub struct HostEvidence {
     pub clients: Option<SocketClients>,
     /// The shims whose sandbox is in no list.
     pub left_over_shims: Vec<LeftOverShim>,
+    /// The first processes of containers that the runtime lists as exited.
+    pub living_exits: Vec<LivingExit>,
     /// The tasks that wait in the kernel in two looks, with the reason.
     pub waits: Vec<KernelWait>,
 }

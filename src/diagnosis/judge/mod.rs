@@ -310,7 +310,9 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
 /// there is simply too much to list, or if the runtime does not know the processes concerned.
 fn stacks_may_help(case: &Case<'_>, primary: &HealthFinding) -> bool {
     match primary.id {
-        RuleId::D03 | RuleId::D04 | RuleId::D06 | RuleId::D38 => false,
+        RuleId::D03 | RuleId::D04 | RuleId::D06 | RuleId::D38 | RuleId::D42 => false,
+        // CRI-O gives no stacks before it has restored its containers.
+        RuleId::D21 => case.evidence.hung_state_process().is_none(),
         RuleId::D22 | RuleId::D32 | RuleId::D41 => case.stuck(),
         // Many quick calls wait for nothing.
         RuleId::D05 => case.estimate.per_call.is_none_or(|took| took > limits::CALL_SLOW / 2),

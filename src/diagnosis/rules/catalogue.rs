@@ -113,6 +113,7 @@ pub const CATALOGUE: &[HealthRule] = &[
     entry(RuleId::D39, 39, Phase::None, One(clients::many)),
     entry(RuleId::D40, 40, Phase::None, Many(growth::too_large)),
     entry(RuleId::D41, 41, Phase::Kubelet, One(pods::ready_and_dead)),
+    entry(RuleId::D42, 42, Phase::None, Many(state::exited_but_alive)),
 ];
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! nothing, and the report lists the journal as not checked.
 
 use super::{Case, finding};
+use crate::diagnosis::advice;
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
@@ -77,10 +78,7 @@ fn restoring(case: &Case<'_>, child: &Process, id: &str) -> HealthFinding {
             .map(|task| format!("its task {} waits uninterruptibly in {}", task.tid, task.wchan)),
     );
     found.add_step(format!("cat /proc/{}/stack   # as root: what it waits for", child.pid));
-    found.add_step(format!(
-        "last resort (changes state): kill {}   # the daemon then continues with the next container",
-        child.pid
-    ));
+    found.next.extend(advice::if_state_ends(case.evidence, child));
     found
 }
 

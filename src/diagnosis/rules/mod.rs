@@ -1,4 +1,4 @@
-//! The rules D00 to D41. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
+//! The rules D00 to D42. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
 //!
 //! [`CATALOGUE`] lists the rules with their texts; the files have the functions, grouped by the kind of evidence.
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use super::kernel::awaited_by;
 use super::{Case, finding, state};
+use crate::diagnosis::advice;
+use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::{self, ContainerParts};
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
@@ -240,7 +242,7 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
     }
     found.evidence.extend(describe(&parts));
     found.add_step(format!("cat /proc/{pid}/stack   # as root"));
-    found.next.extend(last_resort(&parts));
+    found.next.extend(last_resort(case.evidence, &parts));
     Some(found)
 }
 
@@ -295,7 +297,7 @@ fn describe(parts: &ContainerParts<'_>) -> Vec<String> {
 }
 
 /// Suggests what to do with the parts of a container.
-fn last_resort(parts: &ContainerParts<'_>) -> Vec<String> {
+fn last_resort(evidence: &Evidence, parts: &ContainerParts<'_>) -> Vec<String> {
     let mut next = Vec::new();
     if let Some(shim) = parts.shim {
         next.push(if shim.is_stopped() {
@@ -308,10 +310,11 @@ fn last_resort(parts: &ContainerParts<'_>) -> Vec<String> {
         });
     }
     if let Some(process) = parts.oci.first() {
-        next.push(format!(
-            "in similar cases this unblocked the node (changes state): kill {}   # {}",
-            process.pid, process.comm
-        ));
+        let end = || {
+            let (pid, comm) = (process.pid, &process.comm);
+            format!("in similar cases this unblocked the node (changes state): kill {pid}   # {comm}")
+        };
+        next.push(advice::if_state_ends(evidence, process).unwrap_or_else(end));
     }
     next
 }
@@ -328,7 +331,7 @@ fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> HealthFinding {
         seconds(waited)
     ));
     found.evidence.extend(describe(&parts));
-    found.next.extend(last_resort(&parts));
+    found.next.extend(last_resort(case.evidence, &parts));
     found
 }
 
@@ -365,6 +368,7 @@ fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
             found.evidence.extend(case.evidence.chain_at(process.pid));
             found.evidence.extend(process.blocked.iter().map(|task| line(process, task)));
             found.add_step(format!("cat /proc/{}/stack   # as root", process.pid));
+            found.next.extend(advice::if_state_ends(case.evidence, process));
             found
         })
         .collect()

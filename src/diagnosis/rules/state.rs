@@ -1,4 +1,4 @@
-//! D16, D19, D20, D31, D33: the runtime reports a problem of its own, or its answers about containers are wrong.
+//! D16, D19, D20, D31, D33, D42: the runtime reports a problem of its own, or its answers about containers are wrong.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,13 +9,18 @@ use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
 use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
 use crate::diagnosis::limits;
+use crate::diagnosis::living_exits::LivingExit;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids, sub_command};
 use crate::diagnosis::report::{Confidence, HealthFinding, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
 use crate::host::CNI_DIRECTORY;
+use crate::report::duration::elapsed;
 use crate::report::escape::shell_word;
 use crate::report::plural;
+
+/// The most findings of D42.
+const MAX_LIVING: usize = 5;
 
 fn condition_text(condition: &RuntimeCondition) -> String {
     format!(
@@ -239,6 +244,65 @@ fn awaited_command<'a>(evidence: &'a Evidence, id: &str) -> Option<&'a Process> 
         container_parts::works_on(process, id) && sub_command(&process.command) != Some("exec")
     };
     container_parts::parts_of(evidence, id).oci.into_iter().find(holds_lock)
+}
+
+/// Applies D42, the reverse of D19. The first sample is as old as the list, and a container that is just ending looks the
+/// same. So only the second sample or an end that was recorded earlier makes the finding certain.
+pub(super) fn exited_but_alive(case: &Case<'_>) -> Vec<HealthFinding> {
+    let evidence = case.evidence;
+    let Some(host) = evidence.node() else { return Vec::new() };
+    let living = host.living_exits.iter().filter_map(|living| Some((living, living.process(evidence)?)));
+    let finding_of = |(living, process): (&LivingExit, &Process)| {
+        let (id, label, who) = (&living.id, process.label(), evidence.names.name(&living.id));
+        let title = format!("the runtime says that {who} has exited, but its process {label} runs");
+        let status = evidence.runtime.status_calls.iter().find(|record| record.target.id == *id);
+        let status = status.and_then(|record| record.result.as_ref().ok());
+        let ended = status.and_then(|facts| Some(evidence.taken_at.duration_since(facts.finished_at?)));
+        let (confidence, lasts) = match (&host.second, ended.filter(|ended| *ended >= limits::SAMPLES_APART))
+        {
+            (Some((apart, _)), _) => {
+                (Confidence::Certain, format!("it still ran {} after the list was answered", seconds(*apart)))
+            }
+            (None, Some(ended)) => {
+                (Confidence::Certain, format!("the runtime recorded its end {} ago", elapsed(ended)))
+            }
+            (None, None) => {
+                (Confidence::Possible, "seen once; a container that is just ending looks the same".to_owned())
+            }
+        };
+        let mut found =
+            case.about(finding(RuleId::D42, Severity::Warning, confidence, title), Some(id.as_str()));
+        let monitor = host.latest().processes.get(&process.parent);
+        found.add_evidence(format!(
+            "{label} is the first process of container {}: started {} ago, state {}{}",
+            short(id),
+            elapsed(process.age),
+            process.state,
+            monitor.map(|monitor| format!(", below {}", monitor.label())).unwrap_or_default()
+        ));
+        let is_crio = evidence.family() == DaemonFamily::Crio;
+        if let Some(code) = status.and_then(|facts| facts.exit_code) {
+            let why = if is_crio && code == 255 {
+                ", as CRI-O does if its OCI runtime's `state` fails"
+            } else {
+                ""
+            };
+            found.add_evidence(format!("the runtime recorded exit code {code}{why}"));
+        }
+        found.add_evidence(
+            "the kubelet acts on an exit that did not happen: by the pod's restart policy, a second copy starts while \
+             this one runs",
+        );
+        found.add_evidence(lasts);
+        found.add_step(format!("ps -o pid,ppid,stat,etime,args -p {}   # what still runs", process.pid));
+        found.add_step(if is_crio {
+            format!("end this copy and its record (changes state): crictl --timeout 60s rm {}", short(id))
+        } else {
+            format!("end this copy (changes state): kill {}", process.pid)
+        });
+        found
+    };
+    living.map(finding_of).take(MAX_LIVING).collect()
 }
 
 /// Returns why a status call failed; `None` if it did not fail.

@@ -4,7 +4,7 @@
 //! exit is lost: each status call of CRI-O waits seconds for the file and then returns the exit code -1 (rule D33).
 //!
 //! The other rules here: D01 is a silent status call. D05: the status calls of all pods together are slow. D10 names
-//! the process for which a call waits (its holder). D19 is a running container without a
+//! the process for which a call waits (its holder). D19 is a running container without a process, D42 an exited one with its
 //! process. D21 is a runtime that restores its containers at its start. D38 is a conmon whose container is in no list.
 
 use std::os::unix::net::UnixListener;
@@ -17,7 +17,7 @@ use crate::cri::{ContainerState, Rpc};
 use crate::diagnosis::proc::Ownership;
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
 use crate::diagnosis::stacks::WantedDump;
-use crate::diagnosis::{HealthMode, Inputs, gather, judge};
+use crate::diagnosis::{Evidence, HealthMode, Inputs, gather, judge};
 
 async fn diagnosed(node: &FakeNode, script: Scripted) -> HealthReport {
     judge(&gather(&at_socket(node, script), &|_| ()).await)
@@ -310,6 +310,129 @@ async fn a_hung_state_command_and_not_a_lost_conmon_keeps_an_exit_from_being_rec
     let primary = report.primary.as_ref().unwrap();
     assert_eq!((primary.id, primary.confidence), (RuleId::D10, Confidence::Likely), "{report:#?}");
     assert!(!evidence_of(&report).contains(lost));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_command_ends_a_state_process_of_cri_o() {
+    let silent_version = || Scripted::with_pods(5).on(Rpc::Version, Behaviour::Hangs);
+    let silent_status = || Scripted::with_pods(5).under_crio().on_id(container_id(1), Behaviour::Hangs);
+    for (name, script) in [
+        ("restoring", silent_version as fn() -> Scripted),
+        ("status", silent_status),
+        ("idle", || Scripted::with_pods(5).under_crio()),
+    ] {
+        let node = crio(&format!("state-{name}"));
+        with_conmons(&node, 5);
+        crun(&node, 700, 200, 90, "state", 1);
+        let steps = |report: &HealthReport| {
+            let steps = report.findings.iter().flat_map(|found| &found.next).chain(&report.keep);
+            steps.cloned().collect::<Vec<_>>().join("\n")
+        };
+        let alive = steps(&diagnosed(&node, script()).await);
+        assert!(!alive.contains("kill "), "{name}: {alive}");
+        let warning = "do not end crun[700]: CRI-O would record that default/web-1/app exited with code 255, although \
+                       app[2001] runs, and the kubelet would start a second copy";
+        assert!(alive.contains(warning), "{name}: {alive}");
+
+        std::fs::remove_dir_all(node.proc().join("2001")).unwrap();
+        let dead = steps(&diagnosed(&node, script()).await);
+        assert!(!dead.contains("kill "), "{name}: {dead}");
+        assert!(
+            dead.contains("if crun[700] is ended, CRI-O records that default/web-1/app exited"),
+            "{name}: {dead}"
+        );
+    }
+}
+
+/// Returns a CRI-O that lists the container of pod 1 as exited, with its processes.
+fn exited(name: &str) -> (FakeNode, Scripted) {
+    let node = crio(name);
+    with_conmons(&node, 3);
+    let mut script = Scripted::with_pods(3).under_crio();
+    script.containers[1].state = ContainerState::Exited;
+    script.exit_codes.insert(container_id(1), 255);
+    (node, script)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exited_container_whose_first_process_runs_is_certain_and_named() {
+    let (node, script) = exited("exited-but-alive");
+    node.file("proc/2001/status", "Name:\tapp\nNSpid:\t2001\t1\n");
+    let report = diagnosed(&node, script).await;
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((primary.id, primary.confidence), (RuleId::D42, Confidence::Certain), "{report:#?}");
+    assert_eq!(report.verdict, Verdict::Degraded);
+    assert_eq!(
+        primary.title,
+        "the runtime says that default/web-1/app has exited, but its process app[2001] runs"
+    );
+    assert_eq!(primary.ids, [container_id(1)]);
+    let evidence = primary.evidence.join("\n");
+    assert!(evidence.contains("below conmon[1001]") && evidence.contains("exit code 255"), "{evidence}");
+    let remove = format!("crictl --timeout 60s rm {}", &container_id(1)[..12]);
+    assert!(primary.next.iter().any(|step| step.ends_with(&remove)), "{primary:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_shared_pid_namespace_the_pid_file_shows_the_first_process() {
+    let (node, script) = exited("exited-shared");
+    node.file("proc/2001/status", "Name:\tapp\nNSpid:\t2001\t7\n");
+    let pid_file = format!("{}/pidfile", bundle_of(1).trim_start_matches('/'));
+    node.file(&pid_file, "1999");
+    assert_eq!(find(&diagnosed(&node, script.same_node().under_crio()).await, RuleId::D42), None);
+    node.file(&pid_file, "2001");
+    let report = diagnosed(&node, script).await;
+    assert_eq!(
+        find(&report, RuleId::D42).map(|found| found.confidence),
+        Some(Confidence::Certain),
+        "{report:#?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_outlive_an_exited_container_is_not_its_first_process() {
+    let init = || FakeProcess { pid: 2001, parent: 1001, ..FakeProcess::default() };
+    for (name, process) in [
+        ("zombie", FakeProcess { state: 'Z', ..init() }),
+        // Its start failed.
+        ("not-started", FakeProcess { comm: "crun", ..init() }),
+        // Its conmon has ended, so this process belongs to nobody.
+        ("without-conmon", FakeProcess { parent: 1, ..init() }),
+    ] {
+        let (node, script) = exited(&format!("exited-{name}"));
+        let cgroup = cgroup_of(1);
+        node.process(&FakeProcess { cgroup: &cgroup, ..process });
+        node.file("proc/2001/status", "NSpid:\t2001\t1\n");
+        let report = diagnosed(&node, script).await;
+        assert_eq!(find(&report, RuleId::D42), None, "{name}");
+    }
+    let (node, mut script) = exited("running");
+    node.file("proc/2001/status", "NSpid:\t2001\t1\n");
+    script.containers[1].state = ContainerState::Running;
+    assert_eq!(find(&diagnosed(&node, script).await, RuleId::D42), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_look_at_an_exited_container_is_certain_only_if_the_end_was_recorded_earlier() {
+    let (node, script) = exited("exited-once");
+    node.file("proc/2001/status", "NSpid:\t2001\t1\n");
+    let mut inputs = at_socket(&node, script);
+    inputs.mode = HealthMode::Npd;
+    let mut evidence = gather(&inputs, &|_| ()).await;
+    let confidence = |evidence: &Evidence| {
+        let report = judge(evidence);
+        (find(&report, RuleId::D42).unwrap().confidence, report.verdict)
+    };
+    assert_eq!(confidence(&evidence), (Confidence::Possible, Verdict::Healthy));
+    let mut end_at = |before: u64| {
+        let at = evidence.taken_at.minus(Duration::from_secs(before));
+        let of_container =
+            evidence.runtime.status_calls.iter_mut().find(|call| call.target.id == container_id(1));
+        of_container.unwrap().result.as_mut().unwrap().finished_at = Some(at);
+        confidence(&evidence)
+    };
+    assert_eq!(end_at(1), (Confidence::Possible, Verdict::Healthy));
+    assert_eq!(end_at(30), (Confidence::Certain, Verdict::Degraded));
 }
 
 #[tokio::test(start_paused = true)]

@@ -452,7 +452,8 @@ fn of_what(finding: &HealthFinding) -> &'static str {
             | RuleId::D31
             | RuleId::D32
             | RuleId::D33
-            | RuleId::D41,
+            | RuleId::D41
+            | RuleId::D42,
             _,
         ) => " (the symptom; its cause is not proven)",
         (_, Confidence::Certain) => " (the cause)",

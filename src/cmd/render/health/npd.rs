@@ -99,6 +99,7 @@ const fn phrase(id: RuleId) -> &'static str {
         RuleId::D39 => "many clients",
         RuleId::D40 => "a large daemon",
         RuleId::D41 => "ready and dead",
+        RuleId::D42 => "exited but alive",
     }
 }
 

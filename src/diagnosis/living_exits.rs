@@ -1,0 +1,90 @@
+//! Finds containers that the runtime lists as exited although their first process still runs.
+//!
+//! A cgroup alone does not prove that: in a container without a PID namespace of its own, other processes may outlive the
+//! first one. So a process counts only if it is a child of the container's shim or conmon, and is process 1 of its PID
+//! namespace or the process that conmon wrote into its PID file.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::evidence::Evidence;
+use super::id_search::under_root;
+use super::offload::FILES_TIME_LIMIT;
+use super::proc::{Process, Role, command_line};
+use super::{HealthRun, offload};
+use crate::cri::ContainerState;
+use crate::host::kernel_record;
+
+/// The most bytes that are read of a file with a process id.
+const MAX_PID_FILE: u64 = 32;
+
+/// The first process of a container that the runtime lists as exited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LivingExit {
+    /// The container's id.
+    pub id: String,
+    /// The process id.
+    pub pid: u32,
+}
+
+impl LivingExit {
+    /// Returns the process in the newest sample, if the newest list still has the container as exited.
+    pub fn process<'a>(&self, evidence: &'a Evidence) -> Option<&'a Process> {
+        let process = evidence.node()?.latest().processes.get(&self.pid)?;
+        let is_same = process.container_id.as_deref() == Some(&self.id) && !process.is_zombie();
+        (is_same && exited(evidence).contains(self.id.as_str())).then_some(process)
+    }
+}
+
+/// Finds the first processes of exited containers.
+pub(super) async fn find<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Vec<LivingExit> {
+    let candidates: Vec<Process> = candidates(evidence).into_iter().cloned().collect();
+    let Some(proc) = run.inputs.proc.clone().filter(|_| !candidates.is_empty()) else { return Vec::new() };
+    let root = run.inputs.host_root.clone();
+    let read = move || {
+        let first = candidates.into_iter().filter(|process| is_first(&proc, &root, process));
+        first.filter_map(|process| Some(LivingExit { pid: process.pid, id: process.container_id? })).collect()
+    };
+    offload::value(FILES_TIME_LIMIT.min(run.budget.left()), read).await.unwrap_or_default()
+}
+
+/// Returns the ids of the exited containers in the newest list.
+fn exited(evidence: &Evidence) -> BTreeSet<&str> {
+    let listed = evidence.runtime.containers.latest().into_iter().flatten();
+    let exited = listed.filter(|container| container.state == ContainerState::Exited);
+    exited.map(|container| container.id.as_str()).collect()
+}
+
+/// Returns the living children of shims and conmons in the cgroups of exited containers. A process with the name of an OCI
+/// runtime only waits for the start of its container, which has failed.
+fn candidates(evidence: &Evidence) -> Vec<&Process> {
+    let Some(host) = evidence.node() else { return Vec::new() };
+    let exited = exited(evidence);
+    let is_candidate = |process: &&Process| {
+        let parent = || host.first.processes.get(&process.parent);
+        process.container_id.as_deref().is_some_and(|id| exited.contains(id))
+            && !process.is_zombie()
+            && process.role == Role::Other
+            && Role::of(&process.comm) == Role::Other
+            && parent().is_some_and(|parent| parent.role == Role::Shim)
+    };
+    host.first.processes.values().filter(is_candidate).collect()
+}
+
+/// Whether this is the first process of its container.
+fn is_first(proc: &Path, root: &Path, process: &Process) -> bool {
+    let status = kernel_record(&proc.join(process.pid.to_string()).join("status")).unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    // A process outside of PID namespaces has one id.
+    let is_first_in_namespace = ids.split_ascii_whitespace().skip(1).last() == Some("1");
+    let in_pid_file = || {
+        let monitor = command_line(&proc.join(process.parent.to_string()));
+        let file = under_root(root, Path::new(monitor.flag("p")?));
+        let mut text = String::new();
+        File::open(file).ok()?.take(MAX_PID_FILE).read_to_string(&mut text).ok()?;
+        Some(text.trim() == process.pid.to_string())
+    };
+    is_first_in_namespace || in_pid_file() == Some(true)
+}
