@@ -115,11 +115,11 @@ fn kubelet_and_node_of_a_scenario_are_judged() {
     assert_eq!(report["primary"]["id"], "D38", "{left_over}");
     assert_eq!(report["primary"]["ids"].as_array().unwrap().len(), 24, "{left_over}");
     assert_eq!(report["verdict"], "degraded", "{left_over}");
-    let all = report["primary"]["evidence"].as_array().unwrap().iter();
-    let all = all.filter_map(|line| line.as_str()?.rsplit_once("the process ids of the 24 oldest: ")).next();
-    let pids: std::collections::BTreeSet<u32> =
-        all.unwrap().1.split(' ').map(|pid| pid.parse().unwrap()).collect();
-    assert_eq!(pids.len(), 24, "the step ends each of them: {left_over}");
+    let mut lines = report["primary"]["evidence"].as_array().unwrap().iter();
+    let list = lines.find_map(|line| line.as_str()?.rsplit_once("the process ids of the 24 oldest: "));
+    let shims: std::collections::BTreeSet<u32> =
+        list.unwrap().1.split(' ').map(|pid| pid.parse().unwrap()).collect();
+    assert_eq!(shims.len(), 24, "the step ends each of them: {left_over}");
     let deaf = plegctl(&["health", "-r", "sim:deaf-kubelet", "-o", "json"]);
     let report: serde_json::Value = serde_json::from_str(&deaf.stdout).unwrap();
     assert_eq!(
@@ -149,7 +149,7 @@ fn health_and_lint_give_the_same_advice_about_a_pod_that_runs_twice_on_a_simulat
     let health = plegctl(&[&["health"], &at[..]].concat());
     let health: serde_json::Value = serde_json::from_str(&health.stdout).unwrap();
     let next = health["primary"]["next"].as_array().unwrap();
-    let keep = next.iter().filter_map(|step| step.as_str()?.strip_prefix("do not end ")).next().unwrap();
+    let keep = next.iter().find_map(|step| step.as_str()?.strip_prefix("do not end ")).unwrap();
     let keep = keep.split_once(':').unwrap().0;
     for arguments in [&["static-pods", "lint"][..], &["static-pods", "lint", "/etc/kubernetes/manifests"]] {
         let lint = plegctl(&[arguments, &at[..]].concat());

@@ -247,8 +247,8 @@ async fn without_a_reason_the_answer_is_how_far_the_pod_has_come() {
         why.holders[0].title.clone()
     };
     let pending = || wanted(600, "Pending", waiting("ContainerCreating", ""));
-    let none = title(why(&node, without_sandbox(), pending()).await);
-    assert!(none.starts_with("the runtime has no running sandbox of it"), "{none}");
+    let waits = title(why(&node, without_sandbox(), pending()).await);
+    assert!(waits.starts_with("the runtime has no running sandbox of it"), "{waits}");
     let sandbox = title(why(&node, without_container(), pending()).await);
     assert!(sandbox.starts_with("its sandbox runs, and it has no container"), "{sandbox}");
     let mut script = Scripted::with_pods(3);
