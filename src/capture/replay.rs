@@ -364,6 +364,7 @@ impl Playback {
     }
 
     /// Returns the recorder's last diagnosis.
+    #[cfg(feature = "cli")]
     pub fn diagnosis<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
         self.last_document(kind::DIAGNOSIS).map(|(diagnosis, _)| diagnosis)
     }
