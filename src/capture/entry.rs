@@ -12,6 +12,7 @@ use prost::bytes::Bytes;
 
 use crate::clock::Wall;
 use crate::cri::{Code, Error, FileKind, Rpc};
+use crate::report::fits_in_memory;
 
 /// One entry: a time and its content.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -296,6 +297,16 @@ impl Incident {
             0 => to.duration_since(Wall::from_nanos(self.from)),
             lasted => Duration::from_nanos(lasted),
         })
+    }
+
+    /// Returns the primary finding in JSON, without its steps: they were for the node as it was at the diagnosis.
+    pub fn finding(&self) -> Option<serde_json::Value> {
+        let text = self.primary.as_bytes();
+        let mut finding = fits_in_memory(text).then(|| serde_json::from_slice(text).ok()).flatten();
+        if let Some(serde_json::Value::Object(finding)) = &mut finding {
+            finding.insert("next".to_owned(), serde_json::Value::Array(Vec::new()));
+        }
+        finding
     }
 }
 

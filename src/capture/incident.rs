@@ -19,9 +19,6 @@ const NEAR_THRESHOLD: f64 = 0.75;
 /// The fault of a relist whose calls succeeded but took too long.
 const SLOW: &str = "slow";
 
-/// A call that is silent for this long hangs. The worst moment of an incident is then the end of the hang.
-const HANG: Duration = Duration::from_secs(5);
-
 /// The first pause between two diagnoses of one incident. Each further pause is twice as long, because a diagnosis sends
 /// calls to the runtime.
 const FIRST_DIAGNOSIS_PAUSE: Duration = Duration::from_secs(5);
@@ -226,9 +223,8 @@ impl IncidentDetector {
             }
             if slow && seen.waited >= open.longest_wait {
                 open.longest_wait = seen.waited;
-                if seen.waited >= HANG || !open.peak_is_verdict {
+                if !open.peak_is_verdict {
                     open.incident.peak = now.0.nanos();
-                    open.peak_is_verdict = false;
                 }
             }
             let diagnose = !actions.contains(&IncidentAction::Diagnose);
@@ -373,8 +369,8 @@ impl IncidentDetector {
         if weight < open.weight {
             return to_record;
         }
-        // The worst moment of a hang is its end, not the moment of a verdict.
-        if open.longest_wait < HANG && weight > open.weight {
+        // At this moment, a replay knows what the diagnosis knew, so that it gives the same verdict.
+        if weight > open.weight {
             open.incident.peak = now.0.nanos();
             open.peak_is_verdict = true;
         }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::entry::Incident;
 use super::read::{Capture, MessageId};
 use crate::clock::Wall;
-use crate::report::{Seconds, fits_in_memory};
+use crate::report::Seconds;
 
 /// The content of a capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -60,7 +60,7 @@ pub struct ListedIncident {
     /// Line 1 of the diagnosis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// The primary finding.
+    /// The primary finding, without its steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Option<crate::diagnosis::report::HealthFinding>"))]
     pub primary: Option<serde_json::Value>,
@@ -163,9 +163,7 @@ fn listed_incident(capture: &Capture, incident: &Incident) -> ListedIncident {
         why: incident.why.clone(),
         verdict: non_empty(&incident.verdict),
         summary: non_empty(&incident.summary),
-        primary: fits_in_memory(incident.primary.as_bytes())
-            .then(|| serde_json::from_str(&incident.primary).ok())
-            .flatten(),
+        primary: incident.finding(),
         pinned: spans.into_iter().any(|(first, last)| first <= from && from <= last),
     }
 }

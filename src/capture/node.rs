@@ -88,7 +88,7 @@ pub struct PressureSample {
 }
 
 /// One process of the kubelet or of the container runtime.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessSample {
     /// The process id.
@@ -103,6 +103,9 @@ pub struct ProcessSample {
     pub threads: u64,
     /// The number of memory pages that are in RAM.
     pub resident_pages: u64,
+    /// The age at the time of the sample; `None` in captures of older releases.
+    #[serde(default, rename = "ageSeconds", skip_serializing_if = "Option::is_none")]
+    pub age: Option<Seconds>,
 }
 
 /// A sample of the kubelet's own metrics: one request to its `/metrics`.

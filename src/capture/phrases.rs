@@ -9,7 +9,7 @@ use crate::cri::{Code, Rpc};
 /// The keys in the documents that a recorder writes. A field with any other key is removed.
 #[rustfmt::skip]
 pub const KEYS: &[&str] = &[
-    "abandonedCalls", "apiVersion", "attempt", "basis", "behind", "behindWriters", "bytes", "call", "calls",
+    "abandonedCalls", "ageSeconds", "apiVersion", "attempt", "basis", "behind", "behindWriters", "bytes", "call", "calls",
     "changedPods", "confidence", "container", "containers", "count", "cpuTicks", "culprits", "daemon",
     "delivered", "disagreements", "discardedEvents", "dump", "dumps", "durationSeconds", "endpoint", "error",
     "estimate", "eventedPleg", "evidence", "exitCode", "findings", "flaps", "frames", "from", "full",

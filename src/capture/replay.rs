@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::clock::ReplayClock;
-use super::entry::{RecordedOutcome, kind};
+use super::entry::{Incident, RecordedOutcome, kind};
 use super::node::{KubeletMetricsSample, NodeSample};
 use super::not_recorded;
 use super::play::StreamReplay;
@@ -32,6 +32,7 @@ use crate::cri::server::{
 use crate::cri::{Client, Code, Error, OutcomeOverride, Rpc, Version};
 #[cfg(feature = "cli")]
 use crate::pleg::guarded_stream::RecordedStream;
+use crate::report::duration::in_sentence;
 use crate::stacks::report::StackReport;
 use crate::threads::locked;
 
@@ -53,8 +54,14 @@ const SLOW: Duration = Duration::from_secs(1);
 /// The duration at which a call counts as silent before it was answered.
 const SILENCE: Duration = Duration::from_secs(5);
 
+/// How much later than the period the next relist may begin. After that, nothing is recorded about the node.
+const RELIST_DELAY: Duration = Duration::from_secs(5);
+
 /// The age at which the report mentions that a status is old.
 const OLD_STATUS: Duration = Duration::from_secs(60);
+
+/// The age at which a sample of the node's processes shows nothing any more: the pause between two samples and a margin.
+const NODE_SAMPLE_AGE: Duration = Duration::from_secs(40);
 
 /// The reason why an answer that the capture contains is not returned.
 const TOO_EXPENSIVE: &str =
@@ -171,6 +178,8 @@ pub struct Playback {
     incident: Option<u64>,
     /// Why the runtime could not be reached at the start moment.
     unreachable: Option<Error>,
+    /// Why nothing is recorded about the start moment; `None` if a relist ran, or had ended a short time before.
+    gap: Option<String>,
     /// Whether the answers are the basis of a verdict, for which a silence that was over does not count.
     for_verdict: AtomicBool,
     remarks: Mutex<Remarks>,
@@ -286,6 +295,7 @@ impl Playback {
         Self {
             stream: StreamReplay::of(&capture, start.0),
             unreachable: unreachable_at(&capture, start.0),
+            gap: gap_at(&capture, start.0),
             incident: None,
             for_verdict: AtomicBool::new(false),
             remarks: Mutex::default(),
@@ -341,10 +351,21 @@ impl Playback {
         *locked(&self.mode)
     }
 
+    /// Whether the recorder watched the node at the replayed moment.
+    pub fn is_recorded(&self) -> bool {
+        self.gap.is_none() || self.mode() != ReplayMode::At
+    }
+
     /// Returns the node's name.
     pub fn node(&self) -> Option<String> {
         let run = self.capture.sessions.get(self.start.0.session)?;
         Some(run.session.node.clone()).filter(|node| !node.is_empty())
+    }
+
+    /// Returns the runtime's name.
+    pub fn runtime(&self) -> Option<&str> {
+        let run = self.capture.sessions.get(self.start.0.session)?;
+        Some(run.session.runtime.as_str()).filter(|name| !name.is_empty())
     }
 
     /// Returns the capture.
@@ -357,10 +378,38 @@ impl Playback {
         self.last_document(kind::KUBELET).map(|(sample, document)| (sample, document.wall))
     }
 
-    /// Returns the last sample of the node's processes. The recorder takes one as soon as the kubelet or a shim stops
-    /// or continues.
-    pub fn node_sample(&self) -> Option<NodeSample> {
-        self.last_document(kind::NODE).map(|(sample, _)| sample)
+    /// Returns the last sample of the node's processes, and the last one that was taken at least `apart` before it, each with
+    /// its place. The recorder takes two samples as soon as a process stops or continues, so an old sample is still true;
+    /// but if the last one is older than the pause between two samples, the states are not recorded.
+    pub fn node_samples(&self, apart: Duration) -> Vec<(NodeSample, &DocumentEntry)> {
+        let now = self.now();
+        let mut found: Vec<(NodeSample, &DocumentEntry)> = Vec::new();
+        for document in self.documents_before_now(kind::NODE).rev() {
+            let is_wanted = match found.first() {
+                None if now.since(document.at) > NODE_SAMPLE_AGE => break,
+                None => true,
+                Some((_, last)) => last.at.since(document.at) >= apart,
+            };
+            let sample = || serde_json::from_slice(&self.capture.text(document)?).ok();
+            if is_wanted && let Some(sample) = sample() {
+                found.push((sample, document));
+            }
+            if found.len() == 2 {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Returns the first line of the recorder's diagnosis, if it had found a problem by now and the incident was not over.
+    pub fn diagnosis_of_incident(&self) -> Option<String> {
+        let now = self.chosen().0;
+        let is_now = |incident: &&Incident| {
+            let last = Wall::known(incident.to).or_else(|| self.capture.left_open(incident));
+            Wall::from_nanos(incident.peak) <= now && last.is_none_or(|last| now <= last)
+        };
+        let found = self.capture.incidents.values().find(is_now)?;
+        matches!(found.verdict.as_str(), "degraded" | "unhealthy").then(|| found.summary.clone())
     }
 
     /// Returns the recorder's last diagnosis.
@@ -377,18 +426,25 @@ impl Playback {
         kept.about_calls(&open.map(|call| call.rpc.name()).collect())
     }
 
+    /// Returns the documents of this kind before now, in order.
+    fn documents_before_now(&self, kind: u32) -> impl DoubleEndedIterator<Item = &DocumentEntry> {
+        let now = self.now();
+        let known = self.capture.documents.iter().filter(move |document| document.kind == kind);
+        known.filter(move |document| document.at <= now && document.at.session == now.session)
+    }
+
     /// Returns the content of the last document of this kind before now, with its place in the capture.
     fn last_document<T: serde::de::DeserializeOwned>(&self, kind: u32) -> Option<(T, &DocumentEntry)> {
-        let now = self.now();
-        let known = self.capture.documents.iter().filter(|document| document.kind == kind);
-        let mut known = known.filter(|document| document.at <= now && document.at.session == now.session);
-        let last = known.next_back()?;
+        let last = self.documents_before_now(kind).next_back()?;
         Some((serde_json::from_slice(&self.capture.text(last)?).ok()?, last))
     }
 
     /// Returns the replayed moment, and the number of the incident if the moment is the worst moment of one.
-    pub const fn chosen(&self) -> (Wall, Option<u64>) {
-        (self.start.1, self.incident)
+    pub fn chosen(&self) -> (Wall, Option<u64>) {
+        match self.mode() {
+            ReplayMode::At => (self.start.1, self.incident),
+            ReplayMode::Played(_) => (self.clock.wall(), None),
+        }
     }
 
     /// Marks the replayed moment as the worst moment of this incident.
@@ -531,7 +587,10 @@ impl Playback {
     /// Returns every call that had not been answered at the replayed moment. A silent call for a container or sandbox that
     /// no longer existed is left out, because it blocks nothing.
     pub fn unanswered(&self) -> Vec<Unanswered> {
-        let now = self.start.0;
+        if !self.is_recorded() {
+            return Vec::new();
+        }
+        let now = self.now();
         let listed = [Rpc::ListPodSandbox, Rpc::ListContainers].map(|list| self.listed(list, false));
         let is_gone = |rpc: Rpc, id: &str| {
             let [sandboxes, containers] = &listed;
@@ -565,7 +624,7 @@ impl Playback {
     /// Returns the listed containers or sandboxes with their owners, from the last list that had been answered. If a later
     /// list call was silent, returns `None` unless `also_old` is true.
     fn listed(&self, rpc: Rpc, also_old: bool) -> Option<Vec<ListedOwner>> {
-        let (key, now) = (RequestKey::All(rpc), self.start.0);
+        let (key, now) = (RequestKey::All(rpc), self.now());
         let end = match self.known(&key, now) {
             KnownResult::Answer(_, end) => Some(end),
             _ if !also_old => None,
@@ -741,6 +800,14 @@ impl Playback {
     /// Returns the answer that was known at the replayed moment.
     fn answer_at_moment(&self, request: &CallRequest) -> Result<Answer, Error> {
         let (rpc, now) = (request.rpc, self.start.0);
+        let is_for_verdict = self.for_verdict.load(Ordering::SeqCst);
+        if let Some(gap) = self.gap.as_ref().filter(|_| is_for_verdict) {
+            // Without an answer to Version, the verdict would be about the connection.
+            return match rpc {
+                Rpc::Version => Ok(self.version_of_session(now)),
+                _ => Err(not_recorded(rpc, gap.clone())),
+            };
+        }
         let mut key = RequestKey::of(rpc, &request.subject, &request.message);
         let mut known = self.known(&key, now);
         let mut part = None;
@@ -774,7 +841,15 @@ impl Playback {
             KnownResult::Lost => return Err(missing("its result was not recorded")),
             KnownResult::Nothing => return Err(missing("the recorder had not made this call by then")),
         };
-        let took = if self.for_verdict.load(Ordering::SeqCst) {
+        let age = now.since(call.sent.plus(end.took));
+        let took = if is_for_verdict {
+            if matches!(end.outcome, RecordedOutcome::Failed(_))
+                && is_status(rpc)
+                && age > self.relist_pause()
+            {
+                let ago = in_sentence(age);
+                return Err(missing(&format!("its last call failed {ago} before, and was not repeated")));
+            }
             self.note_status_age(call, end, now);
             self.duration_for_verdict(&key, call, end, now)
         } else {
@@ -790,10 +865,13 @@ impl Playback {
         }))
     }
 
+    fn relist_pause(&self) -> Duration {
+        relist_pause(&self.capture, self.start.0.session)
+    }
+
     /// Counts an old status for the remarks.
     fn note_status_age(&self, call: &RecordedCall, end: &RecordedEnd, now: CaptureMoment) {
-        let is_status = matches!(call.rpc, Rpc::PodSandboxStatus | Rpc::ContainerStatus);
-        if is_status && now.since(call.sent.plus(end.took)) >= OLD_STATUS {
+        if is_status(call.rpc) && now.since(call.sent.plus(end.took)) >= OLD_STATUS {
             let answered = call.wall.plus(end.took);
             let mut remarks = locked(&self.remarks);
             remarks.old += 1;
@@ -846,6 +924,35 @@ impl Playback {
             _ => None,
         }
     }
+}
+
+const fn is_status(rpc: Rpc) -> bool {
+    matches!(rpc, Rpc::PodSandboxStatus | Rpc::ContainerStatus)
+}
+
+/// Returns the longest pause after a relist in which the recorder knows the node.
+fn relist_pause(capture: &Capture, session: usize) -> Duration {
+    let run = capture.sessions.get(session);
+    run.map_or(Duration::ZERO, |run| Duration::from_nanos(run.session.period)) + RELIST_DELAY
+}
+
+/// Returns why nothing is recorded about `now`: no relist ran then, and the last one had ended too long before.
+fn gap_at(capture: &Capture, now: CaptureMoment) -> Option<String> {
+    let relists = capture.relists.iter().map(|relist| (relist.began, relist.ended.min(now)));
+    let calls = capture.calls.iter().filter(|call| call.relist != 0).map(|call| {
+        let known = match capture.state_at(call, now) {
+            CallState::Open(_) => now,
+            CallState::Ended(end) => call.sent.plus(end.took),
+            CallState::NotKnown => call.lost.unwrap_or(call.sent),
+        };
+        (call.sent, known)
+    });
+    let of_session = |(began, _): &(CaptureMoment, _)| began.session == now.session && *began <= now;
+    let last = relists.chain(calls).filter(of_session).map(|(_, known)| known).max();
+    let Some(last) = last else { return Some("no relist had begun by then".to_owned()) };
+    let ago = now.since(last);
+    (ago > relist_pause(capture, now.session))
+        .then(|| format!("the last relist before this moment had ended {} before", in_sentence(ago)))
 }
 
 /// Returns why the runtime could not be reached at `now`, according to the last call that had ended.

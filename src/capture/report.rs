@@ -309,7 +309,7 @@ impl<'a> DocumentReader<'a> {
         let wanted = self.entries_of(kind::STACKS);
         let timed = |document: &DocumentEntry| {
             let mut stacks = self.read(document)?;
-            replace_minutes(&mut stacks);
+            without_minutes_and_steps(&mut stacks);
             stacks.as_object_mut()?.insert("time".to_owned(), serde_json::to_value(document.wall).ok()?);
             Some(stacks)
         };
@@ -502,15 +502,19 @@ fn listed_owners(capture: &Capture) -> HashMap<String, ListedOwner> {
     owners
 }
 
-/// Replaces the `minutes` of waits in a [`StackReport`] that an earlier plegctl recorded.
-fn replace_minutes(report: &mut Value) {
+/// Replaces the `minutes` of waits in a [`StackReport`] that an earlier plegctl recorded, and removes the steps, which were for
+/// the processes of that moment.
+fn without_minutes_and_steps(report: &mut Value) {
     match report {
-        Value::Array(items) => items.iter_mut().for_each(replace_minutes),
+        Value::Array(items) => items.iter_mut().for_each(without_minutes_and_steps),
         Value::Object(fields) => {
             if let Some(minutes) = fields.remove("minutes").and_then(|minutes| minutes.as_u64()) {
                 fields.insert("waitedSeconds".to_owned(), minutes.saturating_mul(60).into());
             }
-            fields.values_mut().for_each(replace_minutes);
+            if let Some(steps) = fields.get_mut("next") {
+                *steps = Value::Array(Vec::new());
+            }
+            fields.values_mut().for_each(without_minutes_and_steps);
         }
         _ => {}
     }
@@ -521,11 +525,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn minutes_of_an_earlier_release_become_seconds() {
-        let mut report =
-            serde_json::json!({"primary": {"minutes": 3}, "groups": [{"minutes": 1}, {"count": 2}]});
-        replace_minutes(&mut report);
-        let expected = serde_json::json!({"primary": {"waitedSeconds": 180}, "groups": [{"waitedSeconds": 60}, {"count": 2}]});
+    fn minutes_of_an_earlier_release_become_seconds_and_steps_are_left_out() {
+        let mut report = serde_json::json!({"primary": {"minutes": 3, "next": ["kill -CONT 7"]},
+            "groups": [{"minutes": 1}, {"count": 2}]});
+        without_minutes_and_steps(&mut report);
+        let expected = serde_json::json!({"primary": {"waitedSeconds": 180, "next": []},
+            "groups": [{"waitedSeconds": 60}, {"count": 2}]});
         assert_eq!(report, expected);
     }
 }

@@ -39,7 +39,7 @@ use super::{
     prediction, recorder_pages,
 };
 use crate::capture::entry::{Session, kind, nanos};
-use crate::capture::node::SampledKubeletState;
+use crate::capture::node::{NodeSample, ProcessSample, SampledKubeletState};
 use crate::capture::recording::{
     BegunRecorder, IncidentCulprit, IncidentDiagnosis, KubeletMetricsReader, NodeSampler, Recording,
     RecordingHost, RecordingNotice, RecordingSettings, RecordingSignal, RecordingSignals,
@@ -51,7 +51,7 @@ use crate::clock::Clock;
 use crate::cri::{self, Client, Endpoint, EndpointError, Runtime};
 use crate::diagnosis::report::{Confidence, Verdict};
 use crate::diagnosis::stacks::WantedDump;
-use crate::diagnosis::{CallersPendingCall, HealthReport};
+use crate::diagnosis::{CallersPendingCall, HealthReport, SimulatedProcesses};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, KubeletVersion, timing};
 use crate::pleg::PlegTiming;
@@ -376,19 +376,34 @@ impl CommandHost<'_> {
         Ok(api.map(|api| KubeletMetricsReader::new(api, renew)))
     }
 
-    /// Returns the source of node samples: this node, or the simulated kubelet of a scenario.
+    /// Returns the source of node samples: this node, or the processes of a scenario.
     fn sampler(&self) -> Result<NodeSampler, Error> {
         let Endpoint::Sim { scenario } = self.endpoint() else {
             return Ok(NodeSampler::new(self.is_on_node().then(host::proc)));
         };
-        let pid = SIMULATED_KUBELET;
         let processes = sim::load(scenario)?.processes;
-        Ok(NodeSampler::simulated(processes.map(|processes| match processes.kubelet {
-            KubeletProcessState::Dead => SampledKubeletState::Gone,
-            KubeletProcessState::Stopped => SampledKubeletState::Stopped { pid },
-            KubeletProcessState::Running => SampledKubeletState::Running { pid },
-        })))
+        Ok(NodeSampler::simulated(processes.map(|processes| simulated_sample(processes.kubelet))))
     }
+}
+
+/// Returns the sample of a simulated node: its kubelet and its runtime.
+fn simulated_sample(kubelet: KubeletProcessState) -> NodeSample {
+    let pid = SIMULATED_KUBELET;
+    let kubelet = match kubelet {
+        KubeletProcessState::Dead => SampledKubeletState::Gone,
+        KubeletProcessState::Stopped => SampledKubeletState::Stopped { pid },
+        KubeletProcessState::Running => SampledKubeletState::Running { pid },
+    };
+    let daemon = SimulatedProcesses::daemon();
+    let daemon = ProcessSample {
+        pid: daemon.pid,
+        name: daemon.comm,
+        state: daemon.state.to_string(),
+        threads: daemon.threads,
+        age: Some(daemon.age.into()),
+        ..ProcessSample::default()
+    };
+    NodeSample { kubelet: Some(kubelet), processes: vec![daemon], ..NodeSample::default() }
 }
 
 impl RecordingHost for CommandHost<'_> {
@@ -512,7 +527,7 @@ fn simulated_kubelet(context: &Context, scenario: &str) -> Result<Option<Kubelet
 }
 
 /// Converts a health report into the diagnosis of an incident.
-fn incident_diagnosis(report: &HealthReport) -> IncidentDiagnosis {
+pub(super) fn incident_diagnosis(report: &HealthReport) -> IncidentDiagnosis {
     // Reports have string keys only, so writing them as JSON cannot fail.
     let diagnosis = json::text(report).map(|text| (kind::DIAGNOSIS, text));
     let stacks = report.stacks.as_ref().and_then(json::text).map(|text| (kind::STACKS, text));

@@ -16,14 +16,14 @@ use crate::capture::entry::Incident;
 use crate::capture::recording::{IncidentSnapshot, RecordingSnapshot, RecordingView};
 use crate::clock::Wall;
 use crate::cri::Outcome;
-use crate::diagnosis::HealthReport;
 use crate::diagnosis::report::{
     CulpritReport, EstimateReport, HealthFinding, NotChecked, Phase, ReportSource, SourceKind, Verdict,
 };
 use crate::diagnosis::rules::judge_size;
 use crate::diagnosis::silence::SilenceLimits;
+use crate::diagnosis::{HealthReport, STEP_OF_A_CAPTURE};
 use crate::report::duration::{elapsed, in_sentence};
-use crate::report::{RuntimeRef, Seconds, document, fits_in_memory, json};
+use crate::report::{RuntimeRef, Seconds, document, json};
 
 /// The time after which a recorder that has not looked at the runtime knows nothing about it.
 const OUTDATED: Duration = Duration::from_secs(30);
@@ -152,7 +152,7 @@ pub struct KnownIncident {
     /// Line 1 of the diagnosis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// The primary finding.
+    /// The primary finding, without its steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Option<crate::diagnosis::report::HealthFinding>"))]
     pub primary: Option<serde_json::Value>,
@@ -185,6 +185,8 @@ pub fn shown_part(report: &HealthReport) -> Arc<str> {
     let mut primary = report.primary.clone();
     if let Some(primary) = &mut primary {
         primary.ids.truncate(MAX_SHOWN);
+        // An incident may last for hours, and the steps were for the processes at the time of the diagnosis.
+        primary.next = vec![STEP_OF_A_CAPTURE.to_owned()];
     }
     let shown = ShownDiagnosis {
         runtime: report.runtime.clone(),
@@ -266,9 +268,7 @@ impl IncidentList {
             why: incident.why.clone(),
             verdict: filled(&incident.verdict),
             summary: filled(&incident.summary),
-            primary: fits_in_memory(incident.primary.as_bytes())
-                .then(|| serde_json::from_str(&incident.primary).ok())
-                .flatten(),
+            primary: incident.finding(),
         });
         Self { taken_at: known.taken_at, node: node.to_owned(), from, incidents: incidents.collect() }
     }

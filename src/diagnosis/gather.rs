@@ -121,6 +121,7 @@ fn assemble<R>(inputs: &Inputs<R>, answers: FirstAnswers) -> (Evidence, Option<F
         endpoint: inputs.endpoint.clone(),
         socket: inputs.socket.clone(),
         moment: inputs.recorded,
+        recorded_diagnosis: inputs.recorded_diagnosis.clone(),
         runtime: answers.runtime,
         ..Evidence::default()
     };
@@ -158,7 +159,13 @@ async fn read_node<R: Runtime + 'static>(
     if let Some(first) = first {
         match first.sample {
             Ok(sample) => {
-                let (mut host, skipped) = processes::with_ownership(sample, sampled_at, evidence);
+                let (mut host, skipped) = match &run.inputs.recorded_processes {
+                    Some(recorded) => {
+                        let (host, skipped) = processes::recorded(recorded, sampled_at);
+                        (host, Some(skipped))
+                    }
+                    None => processes::with_ownership(sample, sampled_at, evidence),
+                };
                 if let Some(simulated) = &run.inputs.simulated_processes {
                     host.waits = simulated.waits(&host.first);
                 }

@@ -90,6 +90,10 @@ impl<'a> ListedIds<'a> {
 /// Finds the shims whose id is in no list, and reads what their bundles say.
 pub(super) async fn find<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Vec<LeftOverShim> {
     let (Some(host), Some(listed)) = (evidence.node(), ListedIds::of(evidence)) else { return Vec::new() };
+    // A capture has only the stopped shims.
+    if run.inputs.is_recorded() {
+        return Vec::new();
+    }
     let mut found: Vec<LeftOverShim> = host
         .first
         .with_role(Role::Shim)

@@ -58,6 +58,7 @@ pub(crate) mod overdue_processes;
 pub(crate) mod pod_holders;
 mod probes;
 mod processes;
+mod recorded_processes;
 pub mod report;
 pub(crate) mod rules;
 pub(crate) mod runtime_start;
@@ -79,14 +80,15 @@ pub use crate::host::proc::{ProcPaths, ProcSample, sample};
 pub use budget::StopSignal;
 pub use evidence::Evidence;
 pub use gather::gather;
-pub use judge::judge;
 #[cfg(feature = "cli")]
 pub(crate) use judge::not_ready;
+pub use judge::{STEP_OF_A_CAPTURE, judge};
 pub use kubelet::{KubeletInputs, LazyKubeletApi, MetricsSource, PodsSource};
 pub use listening_clock::{CpuTimeSource, SlowdownSource};
 pub use names::{ItemKind, OutsideId};
 pub use open_calls::OpenCalls;
 pub use probes::{CallEnd, CallersAbandonedCall, CallersPendingCall};
+pub use recorded_processes::RecordedProcesses;
 pub use report::HealthReport;
 pub use simulated_processes::{HungUmount, SimulatedPod, SimulatedProcesses};
 
@@ -154,6 +156,8 @@ pub struct Inputs<R> {
     pub proc: Option<PathBuf>,
     /// The processes of a simulated node, used instead of `/proc`.
     pub simulated_processes: Option<SimulatedProcesses>,
+    /// The processes of a recorded node, used instead of `/proc`.
+    pub recorded_processes: Option<RecordedProcesses>,
     /// Whether the user named [`Self::proc`]; then a wrong path is an error instead of a note.
     pub proc_is_explicit: bool,
     /// The node's cgroup file system.
@@ -187,6 +191,9 @@ pub struct Inputs<R> {
     /// The moment that the run judges, if the endpoint is a capture. The run does not wait for recorded answers; it
     /// takes the duration of each call from the capture. A call that had no answer at that moment stays silent.
     pub recorded: Option<report::JudgedMoment>,
+    /// The first line of the recorder's diagnosis, if the moment is part of an incident that was more than healthy. Without
+    /// the facts of that diagnosis, a run that finds nothing does not know the verdict.
+    pub recorded_diagnosis: Option<String>,
     /// What happens to pending calls at the end of the run.
     pub at_end: AtEnd,
     /// What the evidence keeps in addition to what the rules need.
@@ -218,6 +225,7 @@ impl<R> Inputs<R> {
             host_root: PathBuf::from("/"),
             proc: Some(host::proc()),
             simulated_processes: None,
+            recorded_processes: None,
             proc_is_explicit: false,
             cgroup: PathBuf::from("/sys/fs/cgroup"),
             budget: Duration::from_secs(30),
@@ -233,6 +241,7 @@ impl<R> Inputs<R> {
             callers_abandoned: Vec::new(),
             outside: None,
             recorded: None,
+            recorded_diagnosis: None,
             at_end: AtEnd::CancelPending,
             keep: Keep::Nothing,
             stop: None,

@@ -12,7 +12,7 @@ use super::offload::FILES_TIME_LIMIT;
 use super::proc::clients::{self, SocketClients};
 use super::proc::{self, Ownership, ProcPaths, ProcSample, Process, Role, Shims, Throttled};
 use super::report::NotChecked;
-use super::{HealthMode, HealthRun, Inputs, limits, offload};
+use super::{HealthMode, HealthRun, Inputs, RecordedProcesses, limits, offload};
 use crate::clock::Mono;
 
 /// The name of this check in the report, for a run without a process table.
@@ -38,10 +38,12 @@ pub(super) fn paths<R>(inputs: &Inputs<R>) -> Option<ProcPaths> {
 pub(super) async fn first_sample<R>(run: HealthRun<'_, R>) -> FirstSample {
     let inputs = run.inputs;
     let at = inputs.clock.mono();
-    let sample = match (&inputs.simulated_processes, paths(inputs)) {
-        (Some(simulated), _) => Ok(simulated.sample()),
-        (None, None) => Err("left out".to_owned()),
-        (None, Some(paths)) => {
+    let sample = match (&inputs.simulated_processes, &inputs.recorded_processes, paths(inputs)) {
+        (Some(simulated), _, _) => Ok(simulated.sample()),
+        (None, Some(recorded), _) => Ok(recorded.first()),
+        (None, None, None) if inputs.is_recorded() => Err("not recorded".to_owned()),
+        (None, None, None) => Err("left out".to_owned()),
+        (None, None, Some(paths)) => {
             let detailed = inputs.mode == HealthMode::Deep || inputs.keeps_input_files();
             let shims = if detailed { Shims::Detailed } else { Shims::Counted };
             let mut sample = sample_proc(run, paths.clone(), shims).await;
@@ -118,6 +120,19 @@ async fn sample_proc<R>(run: HealthRun<'_, R>, paths: ProcPaths, shims: Shims) -
         });
     }
     Ok(proc::assemble(sections, ended))
+}
+
+/// Returns the samples of a recorded node, and what they cannot show. The recorder ran on the node, so its samples belong to
+/// the recorded runtime.
+pub(super) fn recorded(recorded: &RecordedProcesses, sampled_at: Mono) -> (HostEvidence, NotChecked) {
+    let (first, second) = (recorded.first(), recorded.second());
+    let ownership = Ownership::OfRuntime { daemon: recorded.latest.socket_owner };
+    let host = HostEvidence { ownership, sampled_at, first, second, ..HostEvidence::default() };
+    let why = format!(
+        "not recorded, apart from the runtime, the kubelet and stopped shims as of {}",
+        recorded.taken_at
+    );
+    (host, NotChecked { what: WHAT.to_owned(), why })
 }
 
 /// Decides whether a sample shows the process table of the probed runtime. Returns also what the sample cannot show, and

@@ -14,8 +14,8 @@ pub struct SimulatedProcesses {
     pub kubelet: Option<(u32, char)>,
     /// Whether a kubelet is installed on the node, so that its absence is a problem.
     pub has_kubelet: bool,
-    /// Whether the daemon in the process table is the process that listens on the runtime's socket.
-    pub owns_socket: bool,
+    /// The state letter of the daemon, if it is known that it listens on the runtime's socket.
+    pub daemon: Option<char>,
     /// The sandbox ids of the shims whose pods are gone.
     pub left_over_shims: Vec<String>,
     /// The running pods.
@@ -48,8 +48,6 @@ pub struct SimulatedPod {
     pub shim: char,
     /// The id of the reason for which its shim waits in the kernel, and who or what keeps it waiting.
     pub kernel_wait: Option<(String, Option<String>)>,
-    /// Process id and name of its shim, if the scenario states them.
-    pub shim_process: Option<(u32, String)>,
     /// The ids and names of its running containers.
     pub containers: Vec<(String, String)>,
 }
@@ -62,6 +60,9 @@ const OTHERS: u32 = 814;
 
 /// The age of every process.
 const AGE: Duration = Duration::from_secs(40 * 86_400);
+
+/// The program of a shim.
+const SHIM: &str = "containerd-shim-runc-v2";
 
 /// The address that a shim gets from containerd.
 const ADDRESS: &str = "/run/containerd/containerd.sock";
@@ -104,6 +105,11 @@ impl SimulatedProcesses {
         self.pods.iter().filter_map(wait).chain(self.hung_umounts.iter().filter_map(umount)).collect()
     }
 
+    /// Creates the runtime's daemon.
+    pub fn daemon() -> Process {
+        Process { pid: DAEMON, ..process_of("containerd", 1, 'S', &["/usr/bin/containerd"]) }
+    }
+
     /// Creates one sample of the processes.
     pub(super) fn sample(&self) -> ProcSample {
         let mut sample = ProcSample {
@@ -119,23 +125,9 @@ impl SimulatedProcesses {
             sample.processes.insert(pid, Process { pid, ..process });
             pid
         };
-        let process_of = |comm: &str, parent, state, command: &[&str]| Process {
-            comm: comm.chars().take(15).collect(),
-            role: Role::of(&comm.chars().take(15).collect::<String>()),
-            parent,
-            state,
-            command: command.iter().copied().collect(),
-            age: AGE,
-            threads: 8,
-            ..Process::default()
-        };
         for pod in &self.pods {
-            let name = pod.shim_process.as_ref().map_or("containerd-shim-runc-v2", |(_, name)| name);
-            let flag = if name.starts_with("conmon") { "-c" } else { "-id" };
-            let pid = pod.shim_process.as_ref().map(|(pid, _)| *pid);
-            let command = [name, flag, &pod.sandbox_id];
-            let words = if pod.sandbox_id.is_empty() { 1 } else { command.len() };
-            let shim = add(pid, process_of(name, 1, pod.shim, command.split_at(words).0));
+            let command = [SHIM, "-id", &pod.sandbox_id];
+            let shim = add(None, process_of(SHIM, 1, pod.shim, &command));
             for (id, name) in &pod.containers {
                 let process = process_of(name, shim, 'S', &[name]);
                 let (container_id, pod_uid) = (Some(id.clone()), Some(pod.uid.clone()));
@@ -145,9 +137,8 @@ impl SimulatedProcesses {
         let mut age = Duration::ZERO;
         for id in &self.left_over_shims {
             age += LEFT_OVER_APART;
-            let name = "containerd-shim-runc-v2";
-            let command = [name, "-namespace", "k8s.io", "-id", id, "-address", ADDRESS];
-            let shim = process_of(name, 1, 'S', &command);
+            let command = [SHIM, "-namespace", "k8s.io", "-id", id, "-address", ADDRESS];
+            let shim = process_of(SHIM, 1, 'S', &command);
             add(None, Process { age, threads: 11, resident: LEFT_OVER_BYTES, ..shim });
         }
         for umount in &self.hung_umounts {
@@ -164,15 +155,23 @@ impl SimulatedProcesses {
             mounts.push(umount.mount());
         }
         sample.mounts = mounts;
-        let daemon = process_of("containerd", 1, 'S', &["/usr/bin/containerd"]);
-        sample.processes.insert(DAEMON, Process { pid: DAEMON, ..daemon });
+        let state = self.daemon.unwrap_or('S');
+        sample.processes.insert(DAEMON, Process { state, ..Self::daemon() });
         if let Some((pid, state)) = self.kubelet {
             let process = process_of("kubelet", 1, state, &["/usr/bin/kubelet"]);
             sample.processes.insert(pid, Process { pid, ..process });
         }
-        sample.socket_owner = self.owns_socket.then_some(DAEMON);
+        sample.socket_owner = self.daemon.map(|_| DAEMON);
         sample
     }
+}
+
+fn process_of(comm: &str, parent: u32, state: char, command: &[&str]) -> Process {
+    // The kernel cuts names.
+    let comm: String = comm.chars().take(15).collect();
+    let role = Role::of(&comm);
+    let command = command.iter().copied().collect();
+    Process { comm, role, parent, state, command, age: AGE, threads: 8, ..Process::default() }
 }
 
 impl HungUmount {

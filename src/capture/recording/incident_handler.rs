@@ -47,7 +47,7 @@ const OLD_KUBELET_RELIST: Duration = Duration::from_secs(60);
 /// The interval at which the kubelet's metrics are read in that case.
 const METRICS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The shortest interval at which the states of shims are read.
+/// The shortest interval at which the states of the daemons and of shims are read.
 const SHIMS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Detects incidents from relists, pending calls and samples of the node.
@@ -131,7 +131,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         if due {
             self.background.shims_read = now;
         }
-        if found != before || (due && self.sampler.shims_changed()) {
+        if found != before || (due && self.sampler.states_changed()) {
             self.record_node();
         }
         self.search_kubelet(found);

@@ -1,15 +1,16 @@
 //! [`NodeSampler`]: samples the node from `/proc`.
 //!
-//! The recorder takes a sample every 30 s, at the beginning and the end of an incident, and when the kubelet or a shim
-//! stops or continues. A sample reads only small files.
+//! The recorder takes a sample every 30 s, at the beginning and the end of an incident, and when the kubelet, the runtime or
+//! a shim stops or continues, then twice: only a state that two samples show is sure to last. A sample reads only small files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::capture::node::{NodeSample, PressureSample, ProcessSample, SampledKubeletState, ShimSample};
-use crate::host::proc::{ProcessStat, ProcessTrust, Psi, Role, command_line};
+use crate::host::proc::{ProcessStat, ProcessTrust, Psi, Role, command_line, process_age};
 use crate::host::{KernelDir, kernel_text};
 use crate::kubelet::kubelet_pid;
+use crate::report::Seconds;
 
 /// The number of samples between two searches for new daemons, and the number of checks between two searches for a kubelet
 /// while none was ever found. A search reads the whole process table.
@@ -28,12 +29,14 @@ pub struct NodeSampler {
     kubelet: Option<u32>,
     /// The number of checks that have not found the kubelet since it was last found.
     misses: u32,
-    /// The state of the kubelet on a simulated node.
-    simulated: Option<SampledKubeletState>,
+    /// The sample of a simulated node, whose processes do not change.
+    simulated: Option<NodeSample>,
     /// The shims at the last sample.
     shims: Vec<ShimSample>,
-    /// The process ids of the shims that were stopped at the last check.
+    /// The process ids of the daemons and shims that were stopped at the last check.
     stopped: BTreeSet<u32>,
+    /// Whether only one sample shows the present states.
+    is_unconfirmed: bool,
 }
 
 impl NodeSampler {
@@ -42,16 +45,16 @@ impl NodeSampler {
         Self { proc, ..Self::default() }
     }
 
-    /// Creates a sampler for a simulated node, which has only a kubelet.
-    pub fn simulated(kubelet: Option<SampledKubeletState>) -> Self {
-        Self { simulated: kubelet, ..Self::default() }
+    /// Creates a sampler for a simulated node, which always returns `sample`.
+    pub fn simulated(sample: Option<NodeSample>) -> Self {
+        Self { simulated: sample, ..Self::default() }
     }
 
     /// Returns the state of the kubelet's process; `None` if no kubelet was ever found. While the process exists, this
     /// reads only one small file.
     pub fn kubelet(&mut self) -> Option<SampledKubeletState> {
-        if self.simulated.is_some() {
-            return self.simulated;
+        if let Some(simulated) = &self.simulated {
+            return simulated.kubelet;
         }
         let proc = self.proc.clone()?;
         if let Some(state) = self.kubelet.and_then(|pid| read_kubelet_state(&proc, pid)) {
@@ -70,17 +73,27 @@ impl NodeSampler {
         self.kubelet.map(|_| SampledKubeletState::Gone)
     }
 
-    /// Checks which shims are stopped, and returns whether that has changed since the last check. Reads one small file
-    /// for each shim.
-    pub fn shims_changed(&mut self) -> bool {
-        let Some(proc) = &self.proc else { return false };
-        let is_stopped = |shim: &&ShimSample| {
-            let stat = ProcessStat::read(&proc.join(shim.pid.to_string()));
-            stat.is_some_and(|stat| stat.comm == shim.name && stat.is_stopped())
+    /// Returns whether a sample is due because a daemon or a shim was stopped or continued since the last check, or because
+    /// only one sample shows that. Reads one small file for each process.
+    pub fn states_changed(&mut self) -> bool {
+        let was_unconfirmed = std::mem::take(&mut self.is_unconfirmed);
+        self.read_states();
+        was_unconfirmed || self.is_unconfirmed
+    }
+
+    /// Reads which daemons and shims are stopped.
+    fn read_states(&mut self) {
+        let Some(proc) = &self.proc else { return };
+        let is_stopped = |pid: u32, is_it: &dyn Fn(&str) -> bool| {
+            let stat = ProcessStat::read(&proc.join(pid.to_string()));
+            stat.is_some_and(|stat| is_it(&stat.comm) && stat.is_stopped())
         };
-        let stopped: BTreeSet<u32> = self.shims.iter().filter(is_stopped).map(|shim| shim.pid).collect();
-        let before = std::mem::replace(&mut self.stopped, stopped);
-        before != self.stopped
+        let is_daemon = |name: &str| Role::of(name) == Role::Daemon;
+        let daemons = self.daemons.iter().copied().filter(|pid| is_stopped(*pid, &is_daemon));
+        let shims = self.shims.iter().filter(|shim| is_stopped(shim.pid, &|name| name == shim.name));
+        let stopped: BTreeSet<u32> = daemons.chain(shims.map(|shim| shim.pid)).collect();
+        self.is_unconfirmed |= stopped != self.stopped;
+        self.stopped = stopped;
     }
 
     /// Searches the process table for shims. The command line of a known shim is not read again.
@@ -108,10 +121,7 @@ impl NodeSampler {
 
     /// Takes a sample; `None` if there is nothing to sample.
     pub fn sample(&mut self) -> Option<NodeSample> {
-        let Some(proc) = self.proc.clone() else {
-            let kubelet = Some(self.simulated?);
-            return Some(NodeSample { kubelet, ..NodeSample::default() });
-        };
+        let Some(proc) = self.proc.clone() else { return self.simulated.clone() };
         if self.count.is_multiple_of(SAMPLES_PER_SEARCH) {
             self.daemons = find_daemons(&proc);
         }
@@ -121,12 +131,13 @@ impl NodeSampler {
         let processes = self.daemons.iter().filter_map(|pid| read_process(&proc, *pid));
         let (pressure, processes) = (pressure.collect(), processes.collect());
         self.find_shims(&proc);
-        self.shims_changed();
+        self.read_states();
         let stopped_shims =
             self.shims.iter().filter(|shim| self.stopped.contains(&shim.pid)).cloned().collect();
         let sample = NodeSample { pressure, processes, kubelet: self.kubelet(), stopped_shims };
-        // If a daemon has ended, the next sample searches for its successor.
-        if sample.processes.len() < self.daemons.len() {
+        // If a daemon has ended or has not started yet, the next sample searches for it.
+        let has_daemon = sample.processes.iter().any(|process| Role::of(&process.name) == Role::Daemon);
+        if sample.processes.len() < self.daemons.len() || !has_daemon {
             self.count = 0;
         }
         (sample != NodeSample::default() || !self.shims.is_empty()).then_some(sample)
@@ -166,10 +177,14 @@ fn read_pressure(proc: &Path, resource: &str) -> Option<PressureSample> {
     Some(PressureSample { resource: resource.to_owned(), some, full })
 }
 
-/// Reads the sample of one process.
+/// Reads the sample of one process; `None` if it has ended and its id belongs to another program.
 fn read_process(proc: &Path, pid: u32) -> Option<ProcessSample> {
     let stat = ProcessStat::read(&proc.join(pid.to_string()))?;
+    if !matches!(Role::of(&stat.comm), Role::Daemon | Role::Kubelet) {
+        return None;
+    }
     Some(ProcessSample {
+        age: process_age(proc, pid).map(Seconds::from),
         pid,
         name: stat.comm,
         state: stat.state.to_string(),
@@ -181,6 +196,8 @@ fn read_process(proc: &Path, pid: u32) -> Option<ProcessSample> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn write(proc: &Path, pid: u32, name: &str, state: char, status: &str) {
@@ -234,19 +251,21 @@ mod tests {
         let mut sampler = NodeSampler::new(Some(proc.clone()));
         let stopped = |sampler: &mut NodeSampler| sampler.sample().unwrap().stopped_shims;
         assert_eq!(stopped(&mut sampler), []);
-        assert!(!sampler.shims_changed());
+        assert!(!sampler.states_changed());
         shim(12, 'T');
-        assert!(sampler.shims_changed());
-        assert!(!sampler.shims_changed());
+        assert!(sampler.states_changed());
+        assert!(sampler.states_changed(), "a second sample confirms the state");
+        assert!(!sampler.states_changed());
         let of = |pid: u32| ShimSample { pid, name: "containerd-shim".into(), id: Some(format!("s{pid}")) };
         assert_eq!(stopped(&mut sampler), [of(12)]);
         shim(12, 'S');
-        assert!(sampler.shims_changed());
+        assert!(sampler.states_changed());
+        assert!(sampler.states_changed());
         assert_eq!(stopped(&mut sampler), []);
         // A shim that has ended does not count as stopped.
         shim(11, 'T');
         std::fs::remove_dir_all(proc.join("11")).unwrap();
-        assert!(!sampler.shims_changed());
+        assert!(!sampler.states_changed());
         std::fs::remove_dir_all(proc).unwrap();
     }
 
@@ -261,11 +280,33 @@ mod tests {
         process(21, "k3s-server", "/usr/local/bin/k3s\0server\0");
         process(22, "containerd", "containerd\0");
         process(23, "k3s", "k3s\0kubectl\0get\0pods\0");
+        std::fs::write(proc.join("uptime"), "1000.01 1.00\n").unwrap();
         let sample = NodeSampler::new(Some(proc.clone())).sample().unwrap();
         std::fs::remove_dir_all(proc).unwrap();
         let sampled: Vec<u32> = sample.processes.iter().map(|process| process.pid).collect();
         assert_eq!(sampled, [21, 22]);
+        assert_eq!(sample.processes[1].age, Some(Duration::from_millis(999_840).into()));
         assert_eq!(sample.kubelet, Some(SampledKubeletState::Running { pid: 21 }));
+    }
+
+    #[test]
+    fn stopped_daemon_is_sampled_twice_with_its_state() {
+        let proc = std::env::temp_dir().join(format!("plegctl-daemon-{}", std::process::id()));
+        let daemon = |state| write(&proc, 31, "crio", state, "Uid:\t0\t0\t0\t0\nNSpid:\t31\n");
+        daemon('S');
+        let mut sampler = NodeSampler::new(Some(proc.clone()));
+        let state = |sampler: &mut NodeSampler| sampler.sample().unwrap().processes[0].state.clone();
+        assert_eq!(state(&mut sampler), "S");
+        assert!(!sampler.states_changed());
+        daemon('T');
+        assert!(sampler.states_changed());
+        assert_eq!(state(&mut sampler), "T");
+        assert!(sampler.states_changed());
+        assert!(!sampler.states_changed());
+        // Another program with the same process id is no daemon.
+        write(&proc, 31, "bash", 'T', "");
+        assert_eq!(sampler.sample(), None);
+        std::fs::remove_dir_all(proc).unwrap();
     }
 
     #[test]

@@ -514,7 +514,7 @@ fn add_simulated_processes(
             state => Some((SIMULATED_KUBELET, letter(state == KubeletProcessState::Stopped))),
         },
         has_kubelet: true,
-        owns_socket: false,
+        daemon: None,
         left_over_shims: sim::left_over_shims(&scenario, &processes),
         hung_umounts: sim::deleted_pods(&scenario, context.clock.wall())
             .into_iter()
@@ -532,7 +532,6 @@ fn add_simulated_processes(
                 uid: pod.pod.uid,
                 shim: if pod.kernel_wait.is_some() { 'D' } else { letter(pod.shim_is_stopped) },
                 kernel_wait: pod.kernel_wait.map(|wait| (wait.reason, wait.owner)),
-                shim_process: None,
                 containers: pod.containers,
             })
             .collect(),

@@ -14,18 +14,21 @@ use prost::bytes::Bytes;
 
 use super::recorded;
 use crate::capture::entry::{Session, kind};
-use crate::capture::node::{KubeletMetricsSample, NodeSample, SampledKubeletState};
+use crate::capture::node::{
+    KubeletMetricsSample, NodeSample, ProcessSample, SampledKubeletState, ShimSample,
+};
 use crate::capture::{
-    Capture, CaptureMoment, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Limits,
-    Observation, Playback, Recorder, ReplayClock, ReplayServer,
+    Capture, CaptureMoment, IncidentAction, IncidentDetector, IncidentRules, Limits, Observation, Playback,
+    Recorder, ReplayClock, ReplayServer,
 };
 use crate::clock::{Clock, Mono, SystemClock, Wall};
+use crate::cmd::record::incident_diagnosis;
 use crate::cri::server::message;
 use crate::cri::{
-    Call, CallEnd, CallObserver, CgroupDriver, Container, ContainerState, ContainerStatus, Error,
+    Call, CallEnd, CallObserver, CgroupDriver, Code, Container, ContainerState, ContainerStatus, Error,
     EventStream, Filter, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Version,
 };
-use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
+use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, RuleId, Verdict};
 use crate::diagnosis::tests::scripted::{Scripted, container_id, sandbox_id};
 use crate::diagnosis::{
     CallersPendingCall, Inputs, KubeletInputs, MetricsSource, SimulatedProcesses, gather, judge,
@@ -77,6 +80,10 @@ struct FaultPlan {
     kubelet: Vec<(f64, Option<char>)>,
     /// The seconds between which the kubelet does not relist.
     stale: Option<(f64, f64)>,
+    /// The seconds between which the runtime's daemon is stopped.
+    stopped_daemon: Option<(f64, f64)>,
+    /// The second from which the shim of pod 3 is stopped. Only the recorder sees it: a live run reads no process twice.
+    stopped_shim: Option<f64>,
     /// The length of the recording in seconds.
     lasts: u32,
 }
@@ -248,16 +255,21 @@ struct LiveRun {
     report: HealthReport,
 }
 
-/// Returns the parts of a report that must be equal live and on the capture.
-fn compared_parts(report: &HealthReport) -> String {
-    let primary = report.primary.as_ref().map(|primary| {
+/// Returns the parts of a verdict and its primary finding that must be equal in a list of incidents and in their replays.
+fn listed_parts(verdict: &str, primary: Option<&HealthFinding>) -> String {
+    let primary = primary.map(|primary| {
         let pod = primary.pod.as_ref().map(|pod| pod.name.clone());
         (primary.id, primary.rpc.clone(), pod, primary.ids.clone(), primary.confidence)
     });
+    format!("{verdict} {primary:?}")
+}
+
+/// Returns the parts of a report that must be equal live and on the capture.
+fn compared_parts(report: &HealthReport) -> String {
     let culprits = report.culprits.iter();
     let culprits: Vec<_> =
         culprits.map(|culprit| (&culprit.rpc, &culprit.id, culprit.outcome, culprit.confidence)).collect();
-    format!("{:?} {primary:?} {culprits:?}", report.verdict)
+    format!("{} {culprits:?}", listed_parts(report.verdict.as_str(), report.primary.as_ref()))
 }
 
 /// Sets the inputs that are equal live and on the capture, and excludes the machine of the test.
@@ -283,8 +295,32 @@ impl FaultPlan {
         Some(format!("# TYPE kubelet_pleg_last_seen_seconds gauge\nkubelet_pleg_last_seen_seconds {seen}\n"))
     }
 
+    fn daemon_at(&self, second: f64) -> char {
+        let is_stopped = self.stopped_daemon.is_some_and(|(from, to)| (from..to).contains(&second));
+        if is_stopped { 'T' } else { 'S' }
+    }
+
     fn has_kubelet(&self) -> bool {
-        !self.kubelet.is_empty() || self.stale.is_some()
+        !self.kubelet.is_empty() || self.stale.is_some() || self.stopped_daemon.is_some()
+    }
+
+    /// Returns what the recorder samples of the processes.
+    fn node_sample(&self, second: f64, kubelet: Option<SampledKubeletState>) -> NodeSample {
+        let daemon = ProcessSample {
+            pid: 812,
+            name: "containerd".into(),
+            state: self.daemon_at(second).into(),
+            threads: 8,
+            ..ProcessSample::default()
+        };
+        let shim = ShimSample { pid: 4711, name: "containerd-shim".into(), id: Some(sandbox_id(3)) };
+        let is_stopped = self.stopped_shim.is_some_and(|from| second >= from);
+        NodeSample {
+            kubelet,
+            processes: vec![daemon],
+            stopped_shims: Vec::from_iter(is_stopped.then_some(shim)),
+            ..NodeSample::default()
+        }
     }
 }
 
@@ -301,7 +337,7 @@ async fn live_health(node: FaultyRuntime) -> HealthReport {
         inputs.simulated_processes = Some(SimulatedProcesses {
             kubelet,
             has_kubelet: true,
-            owns_socket: true,
+            daemon: Some(plan.daemon_at(second)),
             ..SimulatedProcesses::default()
         });
     }
@@ -329,8 +365,8 @@ struct RecorderWork {
     detector: Rc<RefCell<IncidentDetector>>,
     open_since: Rc<RefCell<Option<Mono>>>,
     diagnosis: Option<Pin<Box<dyn Future<Output = HealthReport>>>>,
-    kubelet: Option<SampledKubeletState>,
-    has_sample: bool,
+    /// The last sample of the processes, and its second.
+    sampled: Option<(f64, NodeSample)>,
     /// The second at which the metrics were read last.
     metrics_read: Option<f64>,
     /// The second at which Version was called last.
@@ -350,15 +386,7 @@ impl RecorderWork {
             tokio::select! {
                 report = report => {
                     self.diagnosis = None;
-                    let verdict = IncidentVerdict {
-                        verdict: report.verdict.as_str().to_owned(),
-                        summary: report.summary.clone(),
-                        primary: None,
-                        weight: u8::from(report.verdict == Verdict::Unhealthy),
-                        certainty: 0,
-                        subject: None,
-                        not_ready_at: None,
-                    };
+                    let verdict = incident_diagnosis(&report).verdict;
                     let now = (self.node.clock.wall(), self.node.clock.mono());
                     for incident in self.detector.borrow_mut().apply_verdict(now, verdict) {
                         self.recorder.incident(incident);
@@ -378,10 +406,11 @@ impl RecorderWork {
             Some((pid, _)) => SampledKubeletState::Running { pid },
             None => SampledKubeletState::Gone,
         });
-        let kubelet = kubelet.or(plan.stale.map(|_| SampledKubeletState::Running { pid: 813 }));
-        if !self.has_sample || self.kubelet != kubelet {
-            (self.has_sample, self.kubelet) = (true, kubelet);
-            self.recorder.document(kind::NODE, &NodeSample { kubelet, ..NodeSample::default() });
+        let kubelet = kubelet.or(plan.has_kubelet().then_some(SampledKubeletState::Running { pid: 813 }));
+        let sample = plan.node_sample(second, kubelet);
+        if self.sampled.as_ref().is_none_or(|(last, before)| second - last >= 30.0 || *before != sample) {
+            self.recorder.document(kind::NODE, &sample);
+            self.sampled = Some((second, sample));
         }
         let pause = if plan.stale.is_some_and(|(from, to)| (from + 60.0..to + 60.0).contains(&second)) {
             2.0
@@ -512,8 +541,7 @@ async fn record_and_judge(plan: &FaultPlan, place: &Path) -> Vec<LiveRun> {
         detector,
         open_since,
         diagnosis: None,
-        kubelet: None,
-        has_sample: false,
+        sampled: None,
         metrics_read: None,
         version_called: None,
     };
@@ -552,7 +580,24 @@ async fn health_on_capture(place: &Path, (moment, wall): (CaptureMoment, Wall)) 
     let mut inputs = Inputs::new(main, control, clock);
     isolate(&mut inputs);
     recorded::fill_inputs(&mut inputs, server.playback());
-    judge(&Box::pin(gather(&inputs, &|_| ())).await)
+    let report = judge(&Box::pin(gather(&inputs, &|_| ())).await);
+    assert_is_about_the_past(&report, server.playback());
+    report
+}
+
+/// Asserts that a report from a capture has no command for a process of that moment and none that changes the node, and
+/// that only a call that was open then is a certain culprit.
+fn assert_is_about_the_past(report: &HealthReport, playback: &Playback) {
+    let steps = report.findings.iter().flat_map(|finding| &finding.next).chain(&report.keep);
+    for step in steps {
+        let words = ["changes state", "kill", "/proc/", "last resort", "crictl", "kubectl", "812", "4711"];
+        assert!(!words.iter().any(|word| step.contains(word)), "{step}");
+    }
+    let open = playback.unanswered();
+    let certain = report.culprits.iter().filter(|culprit| culprit.confidence == Confidence::Certain);
+    for culprit in certain {
+        assert!(open.iter().any(|call| call.id.as_ref() == Some(&culprit.id)), "{culprit:#?}");
+    }
 }
 
 /// Records the faults of `plan` and compares every live run with a run on the capture. Skips runs during which a
@@ -592,6 +637,16 @@ fn compare_live_and_replayed(name: &str, plan: &FaultPlan, edges: &[f64]) -> usi
             (replayed.verdict, certain),
             (Verdict::Healthy, vec![RuleId::D00]),
             "{name}: {after} s after"
+        );
+    }
+    for incident in Capture::open(&place).unwrap().incidents.values() {
+        let worst = Capture::open(&place).unwrap().moment(Some(&format!("incident:{}", incident.number)));
+        let replayed = real.block_on(health_on_capture(&place, worst.unwrap()));
+        let listed: Option<HealthFinding> = serde_json::from_str(&incident.primary).ok();
+        assert_eq!(
+            listed_parts(replayed.verdict.as_str(), replayed.primary.as_ref()),
+            listed_parts(&incident.verdict, listed.as_ref()),
+            "{name}: {incident:#?}\nreplayed {replayed:#?}"
         );
     }
     let _ = fs::remove_dir_all(&place);
@@ -653,6 +708,94 @@ fn stopped_or_dead_kubelet_has_the_same_verdict_live_and_from_the_capture() {
         let plan = FaultPlan { kubelet, lasts: 720, ..FaultPlan::default() };
         assert!(compare_live_and_replayed(name, &plan, &[20.2, 62.2]) > 15);
     }
+}
+
+/// Records `plan` and returns its reports for these seconds.
+fn replayed_at(name: &str, plan: &FaultPlan, seconds: &[f64]) -> Vec<HealthReport> {
+    let place: PathBuf = std::env::temp_dir().join(format!("plegctl-past-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&place);
+    let paused = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    tokio::task::LocalSet::new().block_on(&paused.unwrap(), record_and_judge(plan, &place));
+    let real = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // The first call is sent at the start of the plan.
+    let (start, wall) = {
+        let calls = Capture::open(&place).unwrap().calls;
+        (calls[0].sent, calls[0].wall)
+    };
+    let at = |second: &f64| {
+        let since = Duration::from_secs_f64(*second);
+        real.block_on(health_on_capture(&place, (start.plus(since), wall.plus(since))))
+    };
+    let reports = seconds.iter().map(at).collect();
+    let _ = fs::remove_dir_all(&place);
+    reports
+}
+
+#[test]
+fn stopped_daemon_has_the_same_verdict_and_its_state_live_and_from_the_capture() {
+    let faults = vec![hangs(&[], None, 20.2, 62.2)];
+    let plan = FaultPlan { stopped_daemon: Some((20.2, 62.2)), ..plan(faults, &[]) };
+    assert!(compare_live_and_replayed("daemon", &plan, &[20.2, 62.2]) > 15);
+    let report = replayed_at("daemon", &plan, &[50.0]).remove(0);
+    let primary = report.primary.unwrap();
+    assert_eq!((primary.id, primary.confidence), (RuleId::D07, Confidence::Certain));
+    assert!(primary.title.ends_with("containerd[812] is in state T"), "{}", primary.title);
+    // The recorder did not know the age of the process, so none is shown.
+    let sampled = "containerd[812]: state T, 8 threads, 0 MiB resident";
+    assert!(primary.evidence.iter().any(|line| line == sampled), "{:?}", primary.evidence);
+}
+
+#[test]
+fn shim_that_two_samples_show_stopped_degrades_the_moment() {
+    let plan = FaultPlan { stopped_shim: Some(20.2), lasts: 90, ..FaultPlan::default() };
+    let reports = replayed_at("shim", &plan, &[18.0, 24.0, 58.0]);
+    let found = reports.iter().map(|report| {
+        let shim = report.findings.iter().find(|finding| finding.id == RuleId::D10);
+        (report.verdict, shim.map(|finding| finding.confidence))
+    });
+    let expected = [
+        (Verdict::Healthy, None),
+        (Verdict::Healthy, Some(Confidence::Possible)),
+        (Verdict::Degraded, Some(Confidence::Likely)),
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    let primary = reports[2].primary.as_ref().unwrap();
+    assert_eq!(primary.pod.as_ref().unwrap().name, "web-3");
+    assert!(
+        primary.title.ends_with("its shim containerd-shim[4711] is stopped (state T)"),
+        "{}",
+        primary.title
+    );
+}
+
+#[test]
+fn moment_after_the_last_relist_is_not_recorded() {
+    let plan =
+        FaultPlan { kubelet: vec![(0.0, Some('S')), (27.0, Some('T'))], lasts: 30, ..FaultPlan::default() };
+    let reports = replayed_at("gap", &plan, &[29.0, 33.0, 40.0]);
+    let verdicts = reports.iter().map(|report| report.verdict).collect::<Vec<_>>();
+    assert_eq!(verdicts, [Verdict::Unhealthy, Verdict::Unhealthy, Verdict::Unknown]);
+    let last = &reports[2];
+    assert!(last.findings.iter().all(|found| found.confidence != Confidence::Certain), "{last:#?}");
+    let why = "not judged: ListPodSandbox: not recorded: the last relist before this moment had ended ";
+    assert!(last.summary.starts_with(why), "{}", last.summary);
+}
+
+#[test]
+fn failure_of_an_old_status_call_names_no_culprit() {
+    let id = container_id(3);
+    let error = Error::Runtime { rpc: Rpc::ContainerStatus, code: Code::Unknown, message: "no".into() };
+    let fails = Fault { error: Some(error), ..hangs(&[Rpc::ContainerStatus], Some(id.clone()), 20.2, 400.0) };
+    let faults = vec![fails, hangs(&[Rpc::ListContainers], None, 25.2, 140.0)];
+    let plan = FaultPlan { lasts: 200, ..plan(faults, &[(20.2, 3)]) };
+    let reports = replayed_at("failed", &plan, &[24.0, 110.0]);
+    let culprits = |report: &HealthReport| {
+        let about = report.culprits.iter().filter(|culprit| culprit.id == id);
+        about.map(|culprit| culprit.confidence).collect::<Vec<_>>()
+    };
+    assert_eq!(culprits(&reports[0]), [Confidence::Likely]);
+    assert_eq!(culprits(&reports[1]), []);
+    assert_eq!(reports[1].verdict, Verdict::Unhealthy, "the list hangs");
 }
 
 #[test]

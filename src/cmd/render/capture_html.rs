@@ -118,20 +118,15 @@ fn incidents(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</section>")
 }
 
-/// Writes the evidence and the next steps of an incident's primary finding.
+/// Writes the evidence of an incident's primary finding.
 fn finding(incident: &ListedIncident, out: &mut dyn Write) -> io::Result<()> {
     let Some(primary) = &incident.primary else { return Ok(()) };
-    for (title, list, of) in [("Evidence", "ul", "/evidence"), ("Next steps", "ol", "/next")] {
-        let lines = primary.pointer(of).and_then(serde_json::Value::as_array).into_iter().flatten();
-        let lines: Vec<&str> = lines.filter_map(serde_json::Value::as_str).collect();
-        if lines.is_empty() {
-            continue;
-        }
-        writeln!(out, "<h4>{title}</h4><{list}>")?;
-        for line in lines {
-            writeln!(out, "<li>{}</li>", escape_html(line))?;
-        }
-        writeln!(out, "</{list}>")?;
+    let lines = primary.pointer("/evidence").and_then(serde_json::Value::as_array).into_iter().flatten();
+    let lines: Vec<&str> = lines.filter_map(serde_json::Value::as_str).collect();
+    if !lines.is_empty() {
+        writeln!(out, "<h4>Evidence</h4><ul>")?;
+        lines.iter().try_for_each(|line| writeln!(out, "<li>{}</li>", escape_html(line)))?;
+        writeln!(out, "</ul>")?;
     }
     writeln!(
         out,
@@ -778,17 +773,17 @@ mod tests {
     }
 
     #[test]
-    fn an_incident_has_its_evidence_and_next_steps() {
+    fn an_incident_has_its_evidence_and_no_commands_for_that_moment() {
         let capture = crate::capture::Capture::open("tests/captures/0.1.0.plegcap".as_ref()).unwrap();
         let page = shown(&CaptureReport::of(&capture, crate::capture::Range::default()).unwrap());
         for part in [
             "<h4>Evidence</h4><ul>\n<li>ContainerStatus of shop/db-0/postgres (55f1fe6bb863) did not answer within 10.1 s</li>",
-            "<h4>Next steps</h4><ol>\n<li>crictl --timeout 20s inspect 55f1fe6bb863",
             "<code>plegctl explain D01</code>",
             ">shop/db-0/postgres: 1 call, longest 14.8s</u>",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }
+        assert!(!page.contains("crictl --timeout 20s inspect 55f1fe6bb863"), "{page}");
     }
 
     #[test]

@@ -16,9 +16,9 @@ pub fn own_failures(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
     let mut failed = remove_calls(runtime, is_own);
     failed.extend(remove_call(&mut runtime.version, is_own));
     // One line for each RPC, not for each id.
-    failed.sort();
+    failed.sort_by_key(|(rpc, _)| *rpc);
     failed.dedup_by_key(|(rpc, _)| *rpc);
-    failed.into_iter().map(|(rpc, why)| note(rpc.name(), why)).collect()
+    failed.into_iter().map(|(rpc, why)| note(rpc.name(), why.to_string())).collect()
 }
 
 /// Removes the calls that a capture does not contain, which show nothing about the runtime, and returns notes about them.
@@ -27,20 +27,28 @@ pub fn unrecorded_calls(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
     let removed = remove_calls(runtime, Error::is_unanswerable);
     let fewer = [status_calls - runtime.status_calls.len(), shims - runtime.shims.len()];
     let several = fewer.into_iter().filter(|count| *count > 0).map(|count| plural(count, "status call"));
-    let single = [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers];
-    let single = single.into_iter().filter(|rpc| removed.iter().any(|(other, _)| other == rpc));
-    let why = "not recorded: the recorder had not made this call by then, or lost its end";
-    several.chain(single.map(|rpc| rpc.name().to_owned())).map(|what| note(what, why)).collect()
+    let of = |wanted: &[Rpc]| {
+        let (_, why) = removed.iter().find(|(rpc, _)| wanted.contains(rpc))?;
+        Some(match why {
+            Error::Unanswerable { why, .. } => format!("not recorded: {why}"),
+            other => other.to_string(),
+        })
+    };
+    let single = [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::Status];
+    let single = single.into_iter().filter_map(|rpc| Some(note(rpc.name(), of(&[rpc])?)));
+    let of_several =
+        of(&[Rpc::PodSandboxStatus, Rpc::ContainerStatus, Rpc::ContainerStats]).unwrap_or_default();
+    single.chain(several.map(|what| note(what, of_several.clone()))).collect()
 }
 
 /// Removes the calls, except the first Version, that failed with an error for which `is_removed` is true. Returns these
 /// calls with their errors.
-fn remove_calls(runtime: &mut RuntimeEvidence, is_removed: fn(&Error) -> bool) -> Vec<(Rpc, String)> {
+fn remove_calls(runtime: &mut RuntimeEvidence, is_removed: fn(&Error) -> bool) -> Vec<(Rpc, Error)> {
     let mut removed = Vec::new();
     for records in [&mut runtime.status_calls, &mut runtime.shims] {
         records.retain(|record| match &record.result {
             Err(why) if is_removed(why) => {
-                removed.push((record.rpc, why.to_string()));
+                removed.push((record.rpc, why.clone()));
                 false
             }
             _ => true,
@@ -56,9 +64,9 @@ fn remove_calls(runtime: &mut RuntimeEvidence, is_removed: fn(&Error) -> bool) -
 }
 
 /// Removes one call if it failed with an error for which `is_removed` is true.
-fn remove_call<T>(call: &mut Option<Call<T>>, is_removed: fn(&Error) -> bool) -> Option<(Rpc, String)> {
+fn remove_call<T>(call: &mut Option<Call<T>>, is_removed: fn(&Error) -> bool) -> Option<(Rpc, Error)> {
     let removed = call.take_if(|call| call.result.as_ref().is_err_and(is_removed))?;
-    Some((removed.rpc, removed.result.err()?.to_string()))
+    Some((removed.rpc, removed.result.err()?))
 }
 
 /// Lists what the evidence lacks because a call was not made, or has no outcome.

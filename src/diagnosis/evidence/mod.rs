@@ -45,6 +45,8 @@ pub struct Evidence {
     pub took: Duration,
     /// The moment of the capture that is judged.
     pub moment: Option<JudgedMoment>,
+    /// The first line of the recorder's diagnosis of this moment, if it found a problem.
+    pub recorded_diagnosis: Option<String>,
     /// The node's name.
     pub node: String,
     /// The endpoint as the user gave it.

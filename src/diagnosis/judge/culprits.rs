@@ -45,11 +45,12 @@ pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
     };
     let records = runtime.status_calls.iter().chain(&runtime.shims).filter(is_not_yet_hung);
     all.extend(records.map(|record| entry(record, CulpritOutcome::Silent, Confidence::Possible)));
+    let answered = case.confidence_in_answers();
     let slow = case.evidence.slow_calls().into_iter().filter(|record| record.result.is_ok());
-    all.extend(slow.map(|record| entry(record, CulpritOutcome::Slow, Confidence::Certain)));
+    all.extend(slow.map(|record| entry(record, CulpritOutcome::Slow, answered)));
     let failing =
         runtime.status_calls.iter().filter(|record| record.result.as_ref().is_err_and(Error::is_failure));
-    all.extend(failing.map(|record| entry(record, CulpritOutcome::Error, Confidence::Certain)));
+    all.extend(failing.map(|record| entry(record, CulpritOutcome::Error, answered)));
     all.sort_by(|one, other| {
         (one.outcome, one.confidence)
             .cmp(&(other.outcome, other.confidence))

@@ -20,6 +20,9 @@ use crate::diagnosis::rules::{self, Case};
 use crate::diagnosis::words::seconds;
 use crate::report::RuntimeRef;
 
+/// The only step of a report about a moment of a capture.
+pub const STEP_OF_A_CAPTURE: &str = "it depends on the node as it is now: plegctl health   # on the node";
+
 /// Judges the evidence and returns the report.
 pub fn judge(evidence: &Evidence) -> HealthReport {
     let case = Case::new(evidence);
@@ -30,7 +33,10 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     if verdict == Verdict::Healthy {
         findings.insert(0, rules::nothing_found(&case, &findings));
     }
-    let keep = keep(&case, verdict, &findings);
+    let keep = if evidence.moment.is_some() { Vec::new() } else { keep(&case, verdict, &findings) };
+    if evidence.moment.is_some() {
+        replace_steps(verdict, &mut findings);
+    }
     let primary = findings.first().cloned();
     let not_ready = NotReady::of(&case, verdict, &findings);
     let phase = match (&primary, verdict) {
@@ -135,10 +141,22 @@ fn verdict(case: &Case<'_>, findings: &[HealthFinding]) -> Verdict {
     let has_problem = findings.iter().filter(counts).any(|finding| finding.severity != Severity::Info);
     // If the outcome of some calls is unknown, the others do not make the node healthy.
     let is_open = runtime.cut_short().next().is_some() || runtime.status_is_open();
-    match (has_problem, is_open || evidence.ended_early.is_some()) {
+    let is_incomplete = evidence.ended_early.is_some() || evidence.recorded_diagnosis.is_some();
+    match (has_problem, is_open || is_incomplete) {
         (true, _) => Verdict::Degraded,
         (false, true) => Verdict::Unknown,
         (false, false) => Verdict::Healthy,
+    }
+}
+
+/// Removes the steps of a report about a moment of a capture. They are for a node in the state of that moment: a process may
+/// have ended since, and another one may have its id.
+fn replace_steps(verdict: Verdict, findings: &mut [HealthFinding]) {
+    for finding in findings.iter_mut() {
+        finding.next.clear();
+    }
+    if let Some(primary) = findings.first_mut().filter(|_| verdict != Verdict::Healthy) {
+        primary.next.push(STEP_OF_A_CAPTURE.to_owned());
     }
 }
 
@@ -244,7 +262,12 @@ fn summarised<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> 
 fn not_checked(evidence: &Evidence) -> Vec<NotChecked> {
     let ended_early =
         evidence.ended_early.iter().map(|why| NotChecked { what: "the rest".into(), why: why.clone() });
-    let mut all: Vec<NotChecked> = ended_early.chain(evidence.not_checked.iter().cloned()).collect();
+    let recorded = evidence.recorded_diagnosis.iter().map(|found| NotChecked {
+        what: "the facts of the recorder's diagnosis".into(),
+        why: format!("not recorded; it found: {found}"),
+    });
+    let first = ended_early.chain(recorded);
+    let mut all: Vec<NotChecked> = first.chain(evidence.not_checked.iter().cloned()).collect();
     for bad in &evidence.bad_input {
         if !all.iter().any(|skipped| skipped.why == *bad) {
             all.push(NotChecked { what: "a source that you named".into(), why: bad.clone() });

@@ -2,8 +2,9 @@
 //! `NotReady` if that is known.
 
 use super::not_ready::NotReady;
+use crate::cri::Rpc;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::report::{HealthFinding, NotChecked, Phase, RuleId, Verdict};
+use crate::diagnosis::report::{Confidence, HealthFinding, NotChecked, Phase, RuleId, Verdict};
 use crate::diagnosis::rules::Case;
 
 /// Returns the summary.
@@ -13,7 +14,13 @@ pub(super) fn sentence(
     primary: Option<&HealthFinding>,
     not_ready: Option<NotReady>,
 ) -> String {
-    let Some(primary) = primary else {
+    // If a moment is not recorded, a finding that is only possible is not the reason for the verdict.
+    let is_hidden = |primary: &HealthFinding| {
+        verdict == Verdict::Unknown
+            && case.evidence.moment.is_some()
+            && primary.confidence == Confidence::Possible
+    };
+    let Some(primary) = primary.filter(|primary| !is_hidden(primary)) else {
         let skipped = |skipped: &NotChecked| format!("{}: {}", skipped.what, skipped.why);
         let why = why_unknown(case.evidence, skipped);
         return why.map_or_else(|| "not judged".to_owned(), |why| format!("not judged: {why}"));
@@ -49,11 +56,20 @@ fn stays_ready(case: &Case<'_>, primary: &HealthFinding) -> bool {
         && (case.estimate.hung_calls > 0 || is_about_relists && has_network && case.estimate.lists.is_some())
 }
 
+/// The calls on which the verdict depends most.
+const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
+
 /// Returns the reason why the verdict is unknown.
 fn why_unknown(evidence: &Evidence, skipped: impl Fn(&NotChecked) -> String) -> Option<String> {
     let bad = evidence.bad_input.first().cloned();
     let unread = || evidence.runtime.unread_lists().next().map(ToString::to_string);
     let ended_early = || evidence.ended_early.clone();
-    let first = || evidence.not_checked.first().map(skipped);
-    bad.or_else(unread).or_else(ended_early).or_else(first)
+    let recorded =
+        || Some(format!("the recorder's diagnosis found: {}", evidence.recorded_diagnosis.as_ref()?));
+    // Without the lists, nothing else is known.
+    let is_list = |skipped: &&NotChecked| LISTS.iter().any(|rpc| rpc.name() == skipped.what);
+    let list = evidence.not_checked.iter().find(is_list);
+    let list = || list.map(&skipped);
+    let first = || evidence.not_checked.first().map(&skipped);
+    bad.or_else(unread).or_else(ended_early).or_else(list).or_else(recorded).or_else(first)
 }

@@ -34,19 +34,22 @@ pub(in crate::diagnosis) async fn read_files<R>(
     inputs: &Inputs<R>,
     evidence: &Evidence,
 ) -> (KubeletFiles, Option<String>) {
-    let kubelet = evidence.node().and_then(|host| kubelet_of(&host.first));
+    let kubelet = evidence.node().and_then(|host| kubelet_of(host.latest()));
     let pid = kubelet.map(|process| process.pid);
-    let doubt = evidence.node().and_then(|host| doubt(&host.first));
+    let doubt = evidence.node().and_then(|host| doubt(host.latest()));
     if let Some(simulated) = &inputs.simulated_processes {
-        // The files of this machine do not belong to the simulated node.
+        // The files of this machine do not belong to a simulated or recorded node.
         let age = kubelet.filter(|_| inputs.kubelet.pods.is_some()).map(|process| process.age);
         let installed = simulated.has_kubelet;
         return (KubeletFiles { pid, age, installed, ..KubeletFiles::default() }, doubt);
     }
+    if inputs.is_recorded() {
+        let installed = inputs.recorded_processes.as_ref().is_some_and(|recorded| recorded.has_kubelet);
+        return (KubeletFiles { pid, installed, ..KubeletFiles::default() }, doubt);
+    }
     let root = inputs.host_root.clone();
     let process = kubelet.map(|process| (process.command.clone(), process.directory.clone()));
-    // The files of this machine do not belong to a recorded node.
-    let is_this_node = inputs.proc.is_some() && !inputs.is_recorded();
+    let is_this_node = inputs.proc.is_some();
     let now = inputs.clock.wall().nanos() / 1_000_000_000;
     let work = move || {
         // Only the names in the parent directory are read, because the directory itself may be a mount whose server does

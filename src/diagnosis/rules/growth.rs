@@ -36,7 +36,7 @@ pub(super) fn too_large(case: &Case<'_>) -> Vec<HealthFinding> {
 /// Reports a runtime or a kubelet that is larger than the number of its containers explains. One reading shows its size and
 /// its age, and no growth; a release that is known to leak makes the growth likely.
 fn grown(case: &Case<'_>, host: &HostEvidence, process: &Process) -> Option<HealthFinding> {
-    let expected = ExpectedLoad::of(case, host);
+    let expected = ExpectedLoad::of(case, host)?;
     let descriptors = process.descriptors.unwrap_or(0);
     let mebibytes = process.resident >> 20;
     let sizes = [

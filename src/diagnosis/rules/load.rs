@@ -309,9 +309,11 @@ pub(super) struct ExpectedLoad {
 }
 
 impl ExpectedLoad {
-    pub(super) fn of(case: &Case<'_>, host: &HostEvidence) -> Self {
+    /// Returns the numbers; `None` if not all shims are in the sample.
+    pub(super) fn of(case: &Case<'_>, host: &HostEvidence) -> Option<Self> {
         let Population { containers, sandboxes, .. } = case.evidence.runtime.population();
-        Self { containers, sandboxes, shims: host.latest().with_role(Role::Shim).count() }
+        let sample = host.latest();
+        sample.complete.then(|| Self { containers, sandboxes, shims: sample.with_role(Role::Shim).count() })
     }
 
     pub(super) fn items(&self) -> u64 {
@@ -336,8 +338,8 @@ pub(super) fn execs(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let host = evidence.node()?;
     let mut signs = Vec::new();
-    let expected = ExpectedLoad::of(case, host);
-    if let Ownership::OfRuntime { daemon: Some(pid) } = host.ownership
+    if let Some(expected) = ExpectedLoad::of(case, host)
+        && let Ownership::OfRuntime { daemon: Some(pid) } = host.ownership
         && let Some(daemon) = host.latest().processes.get(&pid)
     {
         if daemon.threads >= expected.times(limits::LEAK_FACTOR) {

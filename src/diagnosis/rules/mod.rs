@@ -89,6 +89,12 @@ impl<'a> Case<'a> {
                 && runtime.cut_short().next().is_none())
     }
 
+    /// Returns the confidence in what the answers of status calls show. In a capture, they are older than the moment, so only
+    /// a call that was open then is certain.
+    pub const fn confidence_in_answers(&self) -> Confidence {
+        if self.evidence.moment.is_some() { Confidence::Likely } else { Confidence::Certain }
+    }
+
     /// Returns whether a list call or a status call hangs.
     pub fn hangs(&self) -> bool {
         !self.evidence.runtime.hung_lists().is_empty() || self.evidence.runtime.hung().next().is_some()

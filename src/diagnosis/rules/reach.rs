@@ -91,13 +91,14 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
             confidence = Confidence::Certain;
             title = format!("the runtime is stopped: {} is in state {}", daemon.label(), daemon.state);
         }
+        // A capture of an older release has no ages.
+        let up = if daemon.age.is_zero() { String::new() } else { format!(", up {}", seconds(daemon.age)) };
         facts.push(format!(
-            "{}: state {}, {} threads, {} MiB resident, up {}",
+            "{}: state {}, {} threads, {} MiB resident{up}",
             daemon.label(),
             daemon.state,
             daemon.threads,
             daemon.resident / (1024 * 1024),
-            seconds(daemon.age)
         ));
         if daemon.is_stopped() {
             facts.push("somebody stopped it with a signal or a debugger".to_owned());

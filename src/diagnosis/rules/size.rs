@@ -391,8 +391,10 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
     };
     let title =
         format!("{} of {who}{more} {verb} slow, answered after {}", slowest.rpc, seconds(slowest.duration));
-    let mut found = case
-        .about(finding(RuleId::D05, Severity::Warning, Confidence::Certain, title), Some(&slowest.target.id));
+    let mut found = case.about(
+        finding(RuleId::D05, Severity::Warning, case.confidence_in_answers(), title),
+        Some(&slowest.target.id),
+    );
     found.rpc = Some(slowest.rpc.name().to_owned());
     found.ids = slow.iter().map(|record| record.target.id.clone()).collect();
     found.evidence.extend(slow.iter().take(5).map(|record| {

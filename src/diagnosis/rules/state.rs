@@ -328,7 +328,7 @@ pub(super) fn failing_status(case: &Case<'_>) -> Option<HealthFinding> {
         rpc,
         case.evidence.names.describe(id)
     );
-    let found = finding(RuleId::D20, Severity::Warning, Confidence::Certain, title);
+    let found = finding(RuleId::D20, Severity::Warning, case.confidence_in_answers(), title);
     let mut found = case.about(found, Some(id));
     found.rpc = Some(rpc.name().to_owned());
     found.ids = failing.iter().take(limits::MAX_LISTED_IDS).map(|record| record.target.id.clone()).collect();
@@ -373,7 +373,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
         "CRI-O lost the exit of {who}{more}: each status call waits {} for it",
         seconds(first.duration)
     );
-    let found = finding(RuleId::D33, Severity::Warning, Confidence::Certain, title);
+    let found = finding(RuleId::D33, Severity::Warning, case.confidence_in_answers(), title);
     let mut found = case.about(found, Some(&first.target.id));
     found.rpc = Some(first.rpc.name().to_owned());
     found.ids = lost.iter().map(|record| record.target.id.clone()).collect();
@@ -404,7 +404,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
                 ));
             }
             Some(conmon) => found.add_evidence(format!("{who}: its {} runs", conmon.label())),
-            None if evidence.node().is_some() => {
+            None if evidence.node().is_some_and(|host| host.latest().shims == Shims::Detailed) => {
                 found.add_evidence(format!("{who}: its conmon is gone, so the exit code is lost"));
                 found.add_step(remove(id));
             }

@@ -27,8 +27,12 @@ pub use node::{
     CgroupSection, CpuTimes, DaemonCgroup, Freeze, Memory, NodeMount, NodePressure, NodeSection, PidsCgroup,
     Psi, ResourcePressure, Tasks, Throttled,
 };
+#[cfg(feature = "cli")]
+pub use process::PAGE;
 pub use process::{Blocked, Process, Role, Shims, command_line, waits_uninterruptibly};
 pub use stat::ProcessStat;
+#[cfg(feature = "cli")]
+pub use stat::of_ticks;
 pub use tcp::hexadecimal_address;
 #[cfg(feature = "cli")]
 pub use tcp::is_connected;

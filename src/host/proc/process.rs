@@ -12,7 +12,7 @@ use super::waits::is_relevant_sleep;
 use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_record, kernel_text};
 
 /// The page size in `/proc/<pid>/stat`.
-const PAGE: u64 = 4096;
+pub const PAGE: u64 = 4096;
 
 /// The role of a process on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -84,7 +84,7 @@ pub(super) const fn is_zombie(state: char) -> bool {
 }
 
 /// Converts ticks to a duration.
-pub(super) const fn of_ticks(count: u64) -> Duration {
+pub const fn of_ticks(count: u64) -> Duration {
     Duration::from_millis(count.saturating_mul(1000 / TICKS_PER_SECOND))
 }
 

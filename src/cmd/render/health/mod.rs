@@ -310,7 +310,7 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
     let evidence = primary.map(|primary| primary.evidence.clone()).unwrap_or_default();
     let disagreements = report.kubelet.iter().flat_map(|kubelet| kubelet.disagreements.clone());
     let mut next = primary.map(|primary| primary.next.clone()).unwrap_or_default();
-    if report.verdict == Verdict::Degraded {
+    if report.verdict == Verdict::Degraded && report.moment.is_none() {
         let node = if report.node.is_empty() { "NODE" } else { &report.node };
         next.push(format!("if the node is NotReady all the same: kubectl describe node {node}"));
     }
