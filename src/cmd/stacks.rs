@@ -168,16 +168,13 @@ async fn report(
 fn judge_dumps(arguments: &StacksArgs, taken: &TakenDumps, known: &[Signature]) -> StackReport {
     let mut report = judge(&taken.dumps, known, &KnownHangs::default());
     report.limits.extend(taken.cuts.iter().cloned());
-    match &taken.node {
-        Some(node) => {
-            let unnamed = live::add_names(&mut report, &taken.dumps, node);
-            report.limits.extend(unnamed);
-            rebuild_summary(&mut report);
-        }
-        None => {
-            let why = if arguments.no_live { "--no-live" } else { "the process runs on another node" };
-            report.limits.push(format!("no names are read: {why}"));
-        }
+    if let Some(node) = &taken.node {
+        let unnamed = live::add_names(&mut report, &taken.dumps, node);
+        report.limits.extend(unnamed);
+        rebuild_summary(&mut report);
+    } else {
+        let why = if arguments.no_live { "--no-live" } else { "the process runs on another node" };
+        report.limits.push(format!("no names are read: {why}"));
     }
     report
 }
@@ -257,7 +254,9 @@ impl TakenDumps {
     /// Adds dumps, with what the processes show that wrote them.
     fn add(&mut self, mut found: Vec<DumpSource>) {
         if let Some(node) = &self.node {
-            found.iter_mut().for_each(|dump| live::add_child_ages(dump, node));
+            for dump in &mut found {
+                live::add_child_ages(dump, node);
+            }
         }
         self.dumps.extend(found);
     }

@@ -145,7 +145,9 @@ async fn report<R>(
         let node = proc.filter(|_| pid.is_some());
         let node = node.map(|proc| NodeView { proc, user_says_same_node: false, listed });
         if let Some(node) = &node {
-            dumps.iter_mut().for_each(|dump| live::add_child_ages(dump, node));
+            for dump in &mut dumps {
+                live::add_child_ages(dump, node);
+            }
         }
         let mut report = judge(&dumps, &signatures(), &KnownHangs { hanging });
         if let Some(node) = &node {
@@ -215,12 +217,11 @@ async fn dump_of_daemon<R>(
             Ok(answer) if answer.pid == Some(pid) => {
                 return Ok((format!("unix://{}", path.display()), answer.body, answer.pid));
             }
-            Ok(_) => {}
             // CRI-O has no other source, and usually needs no signal.
             Err(why) if cri_socket.as_ref() == Some(&path) => {
-                why_not = Some(format!("CRI-O's socket: {why}"))
+                why_not = Some(format!("CRI-O's socket: {why}"));
             }
-            Err(_) => {}
+            Ok(_) | Err(_) => {}
         }
     }
     Err(why_not.unwrap_or_else(|| {
