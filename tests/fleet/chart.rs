@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{file, output_of, text, tool};
 use crate::support::plegctl::{Invocation, plegctl, schema};
+use crate::support::socket::TempDir;
 
 const CHART: &str = "deploy/chart/plegctl";
 
@@ -102,7 +103,65 @@ fn chart_renders_the_objects_of_every_overlay() {
     }
 }
 
-/// kustomize's overlays cannot be combined; the chart's values can.
+/// Returns what kustomize makes of an overlay with this text, next to the overlays of the checkout.
+fn combined(text: &str) -> Option<std::process::Output> {
+    let kubectl = tool("kubectl", "kubectl, from trixie on")?;
+    let folder = TempDir::new();
+    let own = folder.path().join("overlays/own");
+    fs::create_dir_all(&own).unwrap();
+    for part in ["base", "components"] {
+        let copied = Command::new("cp").arg("-r").arg(file("deploy").join(part)).arg(folder.path()).status();
+        assert!(copied.unwrap().success(), "{part}");
+    }
+    fs::write(own.join("kustomization.yaml"), text).unwrap();
+    Some(Command::new(kubectl).arg("kustomize").arg(own).output().unwrap())
+}
+
+/// Sorts the lists of a pod whose order has no meaning, and its arguments.
+fn with_sorted_lists(mut objects: Vec<Value>) -> Vec<Value> {
+    let set = objects.iter_mut().find(|object| object["kind"] == "DaemonSet").expect("a DaemonSet");
+    let pod = &mut set["spec"]["template"]["spec"];
+    for list in ["/volumes", "/containers/0/volumeMounts", "/containers/0/args"] {
+        let list = pod.pointer_mut(list).and_then(Value::as_array_mut).expect("a list");
+        list.sort_by_key(ToString::to_string);
+    }
+    objects.sort_by_key(|object| (object["kind"].to_string(), object["metadata"]["name"].to_string()));
+    objects
+}
+
+#[test]
+fn overlays_combine_as_the_installation_guide_shows_and_equal_the_chart() {
+    let guide = text("docs/install.md");
+    let (_, example) = guide.split_once("```yaml\napiVersion: kustomize").expect("an example");
+    let (example, _) = example.split_once("```").unwrap();
+    let example = format!("apiVersion: kustomize{example}");
+    let Some(built) = combined(&example) else { return };
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let Some(renderer) = tool(RENDERER.0, RENDERER.1) else { return };
+    let json = Invocation::program(renderer.to_str().unwrap(), &["-"]).stdin(built.stdout).run();
+    let mut kustomize = with_sorted_lists(ordered(&json.stdout));
+    let mut values = json!({"namespace": {"create": true}});
+    for component in ["k3s", "kubelet-access", "events", "upload", "serve-token"] {
+        assert!(example.contains(&format!("components/{component}\n")), "{example}");
+        let own = values_of(&format!("overlays/{component}"));
+        values.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+    }
+    let mut chart = with_sorted_lists(rendered(&values).unwrap());
+    (without_image(&mut kustomize), without_image(&mut chart));
+    assert_eq!(kustomize, chart, "kustomize is left");
+}
+
+#[test]
+fn a_runtime_after_a_component_that_adds_entries_is_refused() {
+    let text = "kind: Kustomization\nresources: [../../base]\n\
+        components: [../../components/kubelet-access, ../../components/RUNTIME]\n";
+    for runtime in ["k3s", "crio"] {
+        let Some(built) = combined(&text.replace("RUNTIME", runtime)) else { return };
+        let why = String::from_utf8_lossy(&built.stderr);
+        assert!(!built.status.success() && why.contains("testing value"), "{runtime}: {why}");
+    }
+}
+
 #[test]
 fn pods_of_all_combinations_are_valid_for_a_kubelet() {
     for runtime in ["containerd", "k3s", "crio"] {

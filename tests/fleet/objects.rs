@@ -300,7 +300,7 @@ fn endpoint_is_below_a_mounted_path() {
 
 #[test]
 fn the_role_can_read_two_documents_of_a_kubelet_and_nothing_else() {
-    let role = text("deploy/overlays/kubelet-access/rbac.yaml");
+    let role = text("deploy/components/kubelet-access/rbac.yaml");
     let role = role.split("---").next().unwrap();
     assert!(role.contains("resources: [nodes/metrics, nodes/configz]\n    verbs: [get]"), "{role}");
     assert_eq!(role.matches("verbs:").count(), 1);
@@ -309,7 +309,7 @@ fn the_role_can_read_two_documents_of_a_kubelet_and_nothing_else() {
 
 #[test]
 fn the_role_for_events_can_create_them_and_nothing_else() {
-    let role = text("deploy/overlays/events/rbac.yaml");
+    let role = text("deploy/components/events/rbac.yaml");
     let role = role.split("---").next().unwrap();
     assert!(role.contains("apiGroups: [\"\"]\n    resources: [events]\n    verbs: [create]"), "{role}");
     assert_eq!(role.matches("verbs:").count(), 1);
