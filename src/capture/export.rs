@@ -152,16 +152,26 @@ fn register_names(capture: &Capture, names: &mut Pseudonyms) -> io::Result<()> {
     })
 }
 
-/// What an export contains, besides the entries whose time is in its range. Calls and relists have the id of their session.
+/// Identifies a call or a relist: the id of its session, and its number.
+type SessionNumber = (u64, u64);
+
+/// The last call of a request before the range, and the last one that had ended by then.
+#[derive(Default)]
+struct LastCalls {
+    sent: Option<SessionNumber>,
+    ended: Option<SessionNumber>,
+}
+
+/// What an export contains, besides the entries whose time is in its range.
 struct Selection {
     range: Range,
     /// The last call of each request before the range, and the last one that had been answered by then.
-    calls_before: HashSet<(u64, u64)>,
+    calls_before: HashSet<SessionNumber>,
     /// The relists of which a part is in the range.
-    relists: HashSet<(u64, u64)>,
+    relists: HashSet<SessionNumber>,
     /// The calls whose end the capture may have lost, with the time since which nobody knows whether they had ended. The
     /// entries that show this may be outside the range.
-    lost_ends: HashMap<(u64, u64), u64>,
+    lost_ends: HashMap<SessionNumber, u64>,
 }
 
 impl Selection {
@@ -181,7 +191,7 @@ impl Selection {
         };
         let (mut session, mut open) = (0, HashMap::new());
         let requests = RandomState::new();
-        let mut last: HashMap<(u32, u64), [Option<(u64, u64)>; 2]> = HashMap::new();
+        let mut last: HashMap<(u32, u64), LastCalls> = HashMap::new();
         let is_before = |wall| range.from.is_some_and(|from| wall < from);
         capture.for_each_entry(|_, entry| {
             let wall = Wall::from_nanos(entry.wall);
@@ -192,14 +202,14 @@ impl Selection {
                     let call = (session, started.call);
                     if let Entry::Vacant(place) = open.entry(call) {
                         let request = *place.insert((started.rpc, requests.hash_one(&started.request)));
-                        last.entry(request).or_default()[0] = Some(call);
+                        last.entry(request).or_default().sent = Some(call);
                     }
                 }
                 Some(Body::CallFinished(ended)) => {
                     let call = (session, ended.call);
                     let request = open.remove(&call).filter(|_| is_before(wall));
                     if let Some(latest) = request.and_then(|request| last.get_mut(&request)) {
-                        latest[1] = Some(call);
+                        latest.ended = Some(call);
                     }
                 }
                 Some(Body::Relist(relist)) => {
@@ -212,7 +222,8 @@ impl Selection {
             }
             Ok(())
         })?;
-        selection.calls_before = last.into_values().flatten().flatten().collect();
+        selection.calls_before =
+            last.into_values().flat_map(|last| [last.sent, last.ended]).flatten().collect();
         Ok(selection)
     }
 

@@ -14,7 +14,8 @@ use prost::bytes::Bytes;
 
 use super::budget::{self, ReadBudget};
 use super::entry::{
-    Body, CaptureEntry, Incident, Jump, Lost, RelistDone, Session, StoredDocument, StoredMessage, rpc,
+    Body, CallFinished, CaptureEntry, Incident, Jump, Lost, RelistDone, Session, StoredDocument,
+    StoredMessage, rpc,
 };
 use super::frame::{self, FrameRead};
 use super::pace::Pace;
@@ -640,19 +641,11 @@ impl Capture {
             }
             Body::CallFinished(ended) => {
                 let call = builder.open.remove(&(session, ended.call));
-                if self.pace.is_slow() {
-                    call.into_iter().for_each(|call| self.forget_call(call, builder));
-                    return;
-                }
-                add_places(messages, offset, &ended.answers);
-                let endpoint = self.sessions.get(session).map_or("", |run| run.session.endpoint.as_str());
-                if let Some(call) = call.and_then(|call| self.calls.get_mut(call)) {
-                    call.end = Some(RecordedEnd {
-                        took: Duration::from_nanos(ended.took),
-                        outcome: ended.outcome(call.rpc, endpoint),
-                        answers: ended.answers.iter().map(|answer| (segment, answer.number)).collect(),
-                        omitted: ended.omitted,
-                    });
+                if !self.pace.is_slow() {
+                    add_places(messages, offset, &ended.answers);
+                    self.end_call(call, &ended, (session, segment));
+                } else if let Some(call) = call {
+                    self.forget_call(call, builder);
                 }
             }
             Body::StreamMessage(streamed) => {
@@ -695,6 +688,19 @@ impl Capture {
                     run.stopped = true;
                 }
             }
+        }
+    }
+
+    /// Adds the end of a call, which is in this session and segment.
+    fn end_call(&mut self, call: Option<usize>, ended: &CallFinished, (session, segment): (usize, usize)) {
+        let endpoint = self.sessions.get(session).map_or("", |run| run.session.endpoint.as_str());
+        if let Some(call) = call.and_then(|call| self.calls.get_mut(call)) {
+            call.end = Some(RecordedEnd {
+                took: Duration::from_nanos(ended.took),
+                outcome: ended.outcome(call.rpc, endpoint),
+                answers: ended.answers.iter().map(|answer| (segment, answer.number)).collect(),
+                omitted: ended.omitted,
+            });
         }
     }
 
@@ -779,27 +785,24 @@ impl Capture {
             return self.segments.get(segment)?.messages.get(&number).copied();
         }
         let cached = self.cache().places.clone().filter(|(cached, _)| *cached == segment);
-        let places = match cached {
-            Some((_, places)) => places,
-            None => {
-                let bytes = self.bytes_of(segment)?;
-                let mut places = MessagePlaces::new();
-                for (offset, entry) in Entries::of(&bytes) {
-                    self.pace.rest();
-                    match entry.body {
-                        Some(Body::CallFinished(ended)) => add_places(&mut places, offset, &ended.answers),
-                        Some(Body::StreamMessage(streamed)) => {
-                            add_places(&mut places, offset, std::slice::from_ref(&streamed.answer));
-                        }
-                        _ => {}
-                    }
+        if let Some((_, places)) = cached {
+            return places.get(&number).copied();
+        }
+        let bytes = self.bytes_of(segment)?;
+        let mut places = MessagePlaces::new();
+        for (offset, entry) in Entries::of(&bytes) {
+            self.pace.rest();
+            match entry.body {
+                Some(Body::CallFinished(ended)) => add_places(&mut places, offset, &ended.answers),
+                Some(Body::StreamMessage(streamed)) => {
+                    add_places(&mut places, offset, std::slice::from_ref(&streamed.answer));
                 }
-                let places = Arc::new(places);
-                self.cache().places = Some((segment, Arc::clone(&places)));
-                places
+                _ => {}
             }
-        };
-        places.get(&number).copied()
+        }
+        let place = places.get(&number).copied();
+        self.cache().places = Some((segment, Arc::new(places)));
+        place
     }
 
     fn cache(&self) -> std::sync::MutexGuard<'_, ReadCache> {

@@ -92,8 +92,8 @@ pub struct GuardedStream {
     settings: StreamSettings,
     evented: EventedPleg,
     open: Option<OpenStream>,
-    /// Whether a stream was open before.
-    was_open: bool,
+    /// The number of streams that were opened.
+    opened: u64,
     /// Whether a relist of all pods is required before the stream is opened again.
     needs_relist: bool,
     /// The number of guards in a row that ended at once.
@@ -165,7 +165,7 @@ impl GuardedStream {
             settings,
             evented,
             open: None,
-            was_open: false,
+            opened: 0,
             needs_relist: false,
             failed_guards: 0,
             ended: 0,
@@ -235,7 +235,8 @@ impl GuardedStream {
             match self.evented.next(&*self.clock) {
                 NextStreamAction::Connect(_) => match self.open().await? {
                     Ok(open) => {
-                        (self.open, self.was_open) = (Some(open), true);
+                        self.open = Some(open);
+                        self.opened += 1;
                         observer.stream(self.evented.on_stream_opened(&*self.clock));
                     }
                     Err(why) => self.stream_ended(Some(&why), observer),
@@ -395,7 +396,7 @@ impl GuardedStream {
 
     /// Whether a stream was open before.
     pub const fn was_open(&self) -> bool {
-        self.was_open
+        self.opened > 0
     }
 
     /// Whether the stream is open.
