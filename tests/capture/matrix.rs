@@ -1,6 +1,7 @@
-//! Tests that `health` names the same culprit from a capture as live, for each fault. The recording ends while the
-//! fault lasts.
+//! Tests that `health` names the same culprit from a capture as live and as `capture ls`, for each fault. The recording ends
+//! while the fault lasts.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -36,11 +37,32 @@ fn live_and_replayed(scenario: &str, length: &[&str]) -> [Output; 2] {
         [["record", "-r", &endpoint, argument(&directory), "--period", "1s"].as_slice(), length].concat();
     let recorded = plegctl(&how);
     assert_eq!(recorded.code, Some(0), "{recorded}");
+    assert_incidents_are_replayed_as_listed(&directory, plegctl);
     let replay = format!("capture:{}", argument(&directory));
     // A debug build on a busy machine may need more time than the default budget.
     let [live, replayed] = [&endpoint, &replay]
         .map(|source| plegctl(&["health", "-r", source, "--budget", "10m", "-o", "json"]));
     [live, replayed]
+}
+
+/// Asserts that the replay of each diagnosed incident has the verdict and the rule of the list of incidents, and that neither
+/// has a command for the processes of that moment.
+fn assert_incidents_are_replayed_as_listed(directory: &Path, plegctl: impl Fn(&[&str]) -> Output) {
+    let listed = plegctl(&["capture", "ls", argument(directory), "-o", "json"]);
+    let list: Value = serde_json::from_str(&listed.stdout).unwrap_or_else(|why| panic!("{why}: {listed}"));
+    let no_command = |text: &str| {
+        let words = ["changes state", "kill -", "pkill", "/proc/", "crictl ", "kubectl "];
+        assert!(words.iter().all(|word| !text.contains(word)), "{text}");
+    };
+    no_command(&listed.stdout);
+    for incident in list["incidents"].as_array().unwrap().iter().filter(|one| one["verdict"].is_string()) {
+        let moment = format!("capture:{}@incident:{}", argument(directory), incident["number"]);
+        let replayed = plegctl(&["health", "-r", &moment, "--budget", "10m", "-o", "json"]);
+        no_command(&replayed.stdout);
+        let report: Value = serde_json::from_str(&replayed.stdout).unwrap();
+        assert_eq!(report["verdict"], incident["verdict"], "{listed}\n{replayed}");
+        assert_eq!(report["primary"]["id"], incident["primary"]["id"], "{listed}\n{replayed}");
+    }
 }
 
 /// Asserts that the replayed diagnosis names the same culprit as the live one.
@@ -84,4 +106,5 @@ fault_is_judged_from_a_capture_as_it_was_live! {
     quiet_node_is_judged_as_it_was_live: "quiet" RELISTS,
     stale_kubelet_is_judged_as_it_was_live: "stale-kubelet" RELISTS,
     dead_kubelet_is_judged_as_it_was_live: "dead-kubelet" RELISTS,
+    runtime_that_is_down_is_judged_as_it_was_live: "runtime-down" RELISTS,
 }

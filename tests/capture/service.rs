@@ -174,6 +174,8 @@ fn recorder_shows_the_culprit_as_the_screen_of_health_and_as_json() {
         );
         assert_eq!(document["verdict"], "degraded", "{document}");
         assert_eq!(document["primary"]["id"], "D01", "{document}");
+        // The diagnosis may be hours old, so it has no command for the processes of that time.
+        assert!(!document.to_string().contains("changes state"), "{document}");
         assert_eq!(document["culprits"][0]["container"]["name"], "postgres", "{document}");
         assert_eq!(document["incident"]["number"], 1, "{document}");
         assert_eq!(document["since"], document["incident"]["from"], "{document}");

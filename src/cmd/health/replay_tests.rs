@@ -13,7 +13,7 @@ use std::time::Duration;
 use prost::bytes::Bytes;
 
 use super::recorded;
-use crate::capture::entry::{Session, kind};
+use crate::capture::entry::{Incident, Session, kind};
 use crate::capture::node::{
     KubeletMetricsSample, NodeSample, ProcessSample, SampledKubeletState, ShimSample,
 };
@@ -779,6 +779,48 @@ fn moment_after_the_last_relist_is_not_recorded() {
     assert!(last.findings.iter().all(|found| found.confidence != Confidence::Certain), "{last:#?}");
     let why = "not judged: ListPodSandbox: not recorded: the last relist before this moment had ended ";
     assert!(last.summary.starts_with(why), "{}", last.summary);
+}
+
+/// A diagnosis can find a full disk, or what a task waits for in the kernel. A capture has no such facts.
+#[test]
+fn moment_is_unknown_if_the_facts_of_its_diagnosis_are_not_recorded() {
+    let place: PathBuf = std::env::temp_dir().join(format!("plegctl-facts-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&place);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let limits = Limits { size: 64 << 20, age: 3600 * SECOND, incidents: 20 };
+    let recorder = Recorder::start(place.clone(), limits, Arc::clone(&clock)).unwrap();
+    assert!(matches!(recorder.opened(600 * SECOND), Some(Ok(0))));
+    recorder.begin(Session { period: 5_000_000_000, ..Session::default() }, 600 * SECOND);
+    let plan = FaultPlan { lasts: 10, ..FaultPlan::default() };
+    let node = FaultyRuntime::of(&plan).observed(recorder.observer(true));
+    let real = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let settings = PlegSettings::default();
+    let mut generic = GenericPleg::new(Arc::new(SharedState::new(false)), settings);
+    recorder.relist_begins(1);
+    let began = recorder.now();
+    let report = real.block_on(generic.relist(&node, &*clock, &mut HungCall::default()));
+    recorder.relist_finished(began, &report);
+    let (now, wall) = (CaptureMoment { session: 0, mono: recorder.now() }, clock.wall());
+    let found = "DEGRADED: the runtime or the kubelet cannot write to its directories (D34, likely)";
+    recorder.incident(Incident {
+        number: 1,
+        from: wall.nanos(),
+        peak: wall.nanos(),
+        to: wall.plus(SECOND).nanos(),
+        verdict: "degraded".into(),
+        summary: found.into(),
+        ..Incident::default()
+    });
+    assert!(recorder.close("the test is over", 60 * SECOND));
+    let during = real.block_on(health_on_capture(&place, (now, wall)));
+    let after = real.block_on(health_on_capture(&place, (now.plus(2 * SECOND), wall.plus(2 * SECOND))));
+    let _ = fs::remove_dir_all(&place);
+    assert_eq!(
+        (during.verdict, after.verdict),
+        (Verdict::Unknown, Verdict::Healthy),
+        "{during:#?}\n{after:#?}"
+    );
+    assert!(during.summary.ends_with(found), "{}", during.summary);
 }
 
 #[test]
