@@ -20,6 +20,7 @@ use crate::fleet::error_text;
 use crate::kubelet::http::WriteMethod;
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
 use crate::report::duration::elapsed;
+use crate::report::escape::escaped;
 use crate::report::json as json_text;
 use crate::threads;
 
@@ -89,7 +90,7 @@ async fn send(body: Bytes) -> Result<(), String> {
 /// Returns the Event. Like the kubelet, it names the node as its own UID, so that `kubectl describe node` shows it.
 fn event(node: &str, step: IncidentStep, incident: &Incident, now: Wall) -> Value {
     let number = incident.number;
-    let about = if incident.summary.is_empty() { &incident.why } else { &incident.summary };
+    let about = escaped(if incident.summary.is_empty() { &incident.why } else { &incident.summary });
     let (word, reason, kind, message) = match step {
         IncidentStep::Begun => {
             // The summary begins with the verdict.
@@ -147,10 +148,14 @@ mod tests {
         let ended = event("n1", IncidentStep::Ended, &incident, Wall::from_nanos(0));
         let message = ended["message"].as_str().unwrap();
         assert!(message.starts_with("incident 3 is over after 62s: UNHEALTHY: s"), "{ended}");
-        let unjudged =
-            Incident { verdict: String::new(), summary: String::new(), why: "w".into(), ..incident };
+        let unjudged = Incident {
+            verdict: String::new(),
+            summary: String::new(),
+            why: "w\u{1b}[2J\n".into(),
+            ..incident
+        };
         let begun = event("n1", IncidentStep::Begun, &unjudged, Wall::from_nanos(0));
-        assert_eq!(begun["message"], "incident 3: not diagnosed yet: w");
+        assert_eq!(begun["message"], "incident 3: not diagnosed yet: w\\u{1b}[2J\\n");
         assert_ne!(begun["metadata"]["name"], ended["metadata"]["name"]);
     }
 

@@ -498,9 +498,10 @@ mod tests {
 
     /// Writes until the client has gone.
     fn endless_job(output: JobOutput) {
+        let piece = vec![b'x'; PIECE];
         let gone = output.stream("application/octet-stream", usize::MAX, |out| {
             loop {
-                out.write_all(&[b'x'; PIECE])?;
+                out.write_all(&piece)?;
             }
         });
         assert_eq!(gone.unwrap_err().kind(), io::ErrorKind::BrokenPipe);

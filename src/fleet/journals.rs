@@ -10,6 +10,7 @@ use super::{ListedNode, NodeRuntime};
 use crate::clock::{MONTHS, Wall};
 use crate::kubelet::http::encoded;
 use crate::kubelet::kubeconfig::Cluster;
+use crate::report::escape;
 use crate::report::redaction::without_secrets_of_log;
 
 /// How long before an incident its journals begin.
@@ -165,7 +166,7 @@ async fn read_since(
     if messages.lines().all(|line| line.trim().is_empty() || line.starts_with("-- ")) {
         return Err(JournalError::Empty("the journal has no entries of that time".to_owned()));
     }
-    Ok(without_secrets_of_log(&messages))
+    Ok(escape::log(&without_secrets_of_log(&messages)))
 }
 
 #[cfg(test)]

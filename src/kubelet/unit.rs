@@ -75,7 +75,7 @@ impl KubeletUnit {
             .flatten()
             .flatten()
             .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| name.ends_with(".conf"))
+            .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "conf"))
             .collect();
         for drop_in in drop_ins {
             service.add(&file(&format!("{folder}/{drop_in}")).unwrap_or_default());

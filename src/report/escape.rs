@@ -43,6 +43,13 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
+/// Escapes every line of a log, except its tabs.
+#[cfg(feature = "cli")]
+pub fn log(text: &str) -> String {
+    let line = |line: &str| line.split('\t').map(escaped).collect::<Vec<_>>().join("\t") + "\n";
+    text.lines().map(line).collect()
+}
+
 /// Formats a text as a label value in Prometheus' format, with quotes.
 #[cfg(feature = "cli")]
 pub fn label_value(text: &str) -> String {
@@ -76,6 +83,11 @@ mod tests {
         assert_eq!(label_value("etcd-n1 é"), "\"etcd-n1 é\"");
         assert_eq!(label_value(r#"a\b"c"#), r#""a\\b\"c""#);
         assert_eq!(label_value("\u{7f}\n"), r#""\\u{7f}\\n""#);
+    }
+
+    #[test]
+    fn a_log_keeps_its_lines_and_tabs_only() {
+        assert_eq!(log("a\tb\u{7}\u{1b}[2J\nc\u{202e}\r\nd"), "a\tb\\u{7}\\u{1b}[2J\nc\\u{202e}\nd\n");
     }
 
     #[test]

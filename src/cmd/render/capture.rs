@@ -276,7 +276,7 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
     }
     for stacks in &report.stacks {
         let (time, summary, findings) = stack_findings(stacks);
-        writeln!(out, "\nthe runtime's goroutines at {time}: {}", escaped(summary))?;
+        writeln!(out, "\nthe runtime's goroutines at {}: {}", escaped(time), escaped(summary))?;
         for finding in findings {
             writeln!(out, "  {}", escaped(&finding))?;
         }

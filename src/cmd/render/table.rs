@@ -7,8 +7,9 @@ use comfy_table::{ContentArrangement, Table};
 
 use super::Style;
 use super::words::{cut, wrapped};
+use crate::report::escape::escaped;
 
-/// Prints `rows` under `headers`. Cells must already be free of escape sequences.
+/// Prints `rows` under `headers`. Each cell is escaped here, so that no text from outside reaches a terminal in another way.
 pub fn write(
     out: &mut dyn Write,
     style: Style,
@@ -21,7 +22,7 @@ pub fn write(
         table.set_header(headers.to_vec());
     }
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.iter().map(|cell| escaped(cell)));
     }
     table.discover_columns();
     for column in table.column_iter_mut() {
@@ -85,6 +86,19 @@ mod tests {
     #[test]
     fn columns_are_three_spaces_apart_and_lines_end_where_the_text_ends() {
         assert_eq!(written(true), "NAME   STATE\na      long one\nbb     c\n");
+    }
+
+    #[test]
+    fn cells_cannot_control_the_terminal() {
+        let mut out = Vec::new();
+        write(
+            &mut out,
+            Style { headers: false, color: false },
+            &["A"],
+            [vec!["\u{1b}[2Ja\u{202e}b\nc".to_owned()]],
+        )
+        .unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "\\u{1b}[2Ja\\u{202e}b\\nc\n");
     }
 
     #[test]

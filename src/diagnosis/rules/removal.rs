@@ -209,12 +209,12 @@ fn pod_sizes<'a>(containers: &'a [Container], sandboxes: &'a [Sandbox]) -> Vec<P
         size.0 += container_bytes(container);
         size.1.push(container);
     }
-    let sized = |((namespace, name, uid), (bytes, mut containers)): (_, (_, Vec<&'a Container>))| {
+    let as_pod = |((namespace, name, uid), (bytes, mut containers)): (_, (_, Vec<&'a Container>))| {
         containers.sort_by_key(|container| std::cmp::Reverse(container_bytes(container)));
         let [namespace, name, uid] = [namespace, name, uid].map(str::to_owned);
         PodSize { pod: PodRef { uid, namespace, name }, bytes, containers }
     };
-    let mut sizes: Vec<PodSize<'a>> = sizes.into_iter().map(sized).collect();
+    let mut sizes: Vec<PodSize<'a>> = sizes.into_iter().map(as_pod).collect();
     sizes.sort_by_key(|size| std::cmp::Reverse(size.bytes));
     sizes
 }

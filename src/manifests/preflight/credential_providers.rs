@@ -429,8 +429,8 @@ mod tests {
             node.fault(&flags, release).map(|finding| finding.kubelet_reason.unwrap())
         };
         assert_eq!(reason("cpnoexec.yaml", "1.29"), None);
-        let none = reason("cpnone.yaml", "1.29").unwrap();
-        assert!(none.contains("plugin binary executable /etc/kubelet/none did not exist"), "{none}");
+        let absent = reason("cpnone.yaml", "1.29").unwrap();
+        assert!(absent.contains("plugin binary executable /etc/kubelet/none did not exist"), "{absent}");
         let directory = reason("cpempty", "1.33").unwrap();
         assert!(directory.contains("read /etc/kubelet/cpempty: is a directory"), "{directory}");
         let missing = reason("nope.yaml", "1.33").unwrap();

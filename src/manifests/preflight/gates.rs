@@ -64,8 +64,8 @@ fn check_need(need: &GateNeed, gates: &[GateSetting], release: KubeletVersion) -
     let is_off = |name: &&&str| is_on(gates, name, release) == Some(false);
     let off: Vec<&str> = need.needed.iter().filter(is_off).copied().collect();
     // With the defaults, no gate lacks a gate that it needs, so a setting is the cause.
-    let causes = off.iter().copied().chain([need.gate, "AllBeta", "AllAlpha"]);
-    let setting = causes.filter_map(|name| last(gates, name)).next()?;
+    let mut causes = off.iter().copied().chain([need.gate, "AllBeta", "AllAlpha"]);
+    let setting = causes.find_map(|name| last(gates, name))?;
     let why =
         format!("{} is enabled, but depends on features that are disabled: [{}]", need.gate, off.join(" "));
     let list = off.join(" and ");

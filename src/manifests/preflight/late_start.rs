@@ -215,12 +215,15 @@ fn check_reservation(settings: &MergedSettings, path: &str, findings: &mut Vec<S
     }
 }
 
+/// Returns the error in a value that belongs to a name.
+type ErrorIn = fn(&str, &str) -> Option<String>;
+
 /// Checks the settings of eviction. The kubelet parses `evictionHard` before it creates its parts, and the other settings
 /// while it creates them.
 fn check_eviction(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
     let is_graceful =
         |signal: &str| settings.entries("evictionSoftGracePeriod").any(|(known, _)| known == signal);
-    let parse: [(&str, fn(&str, &str) -> Option<String>); 4] = [
+    let parse: [(&str, ErrorIn); 4] = [
         ("evictionHard", threshold_error),
         ("evictionSoft", threshold_error),
         ("evictionSoftGracePeriod", |_, value| go_nanoseconds(value).err()),

@@ -166,7 +166,9 @@ pub fn settings_findings(settings: &StartSettings, kubelet: TargetKubelet) -> Ju
     }
     if is_undecoded {
         // A value in this file may override the value on which a finding rests.
-        later.iter_mut().for_each(|finding| finding.confidence = finding.confidence.max(Confidence::Likely));
+        for finding in &mut later {
+            finding.confidence = finding.confidence.max(Confidence::Likely);
+        }
     }
     later.retain(|finding| !(merged.is_incomplete && finding.rests_on_default));
     judged.findings.extend(later);

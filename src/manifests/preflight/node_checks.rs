@@ -135,8 +135,8 @@ fn check_reserved_cpus(node: &NodeFacts, settings: &MergedSettings, findings: &m
 /// Parses a list of CPUs such as `0-3,8`; `None` if it is not such a list. `validation` reports this.
 fn cpu_ranges(list: &str) -> Option<Vec<RangeInclusive<u64>>> {
     let ranges = list.split(',').map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(first.parse().ok()?..=last.parse().ok()?)
+        let (begin, end) = range.split_once('-').unwrap_or((range, range));
+        Some(begin.parse().ok()?..=end.parse().ok()?)
     });
     ranges.collect()
 }
