@@ -94,6 +94,34 @@ fn keys_filter_explain_pause_and_save_a_bundle() {
 }
 
 #[test]
+fn a_daemon_that_is_stopped_while_a_call_has_no_answer_is_named() {
+    if !has_tmux() {
+        return;
+    }
+    let fake = FakeRuntime::start(small_node());
+    fake.on(Rpc::ListPodSandbox).hang();
+    let shell = Shell::open((120, 30));
+    // The scripted runtime listens in this process.
+    let pid = std::process::id();
+    let node = shell.path("node");
+    let folder = format!("{node}/proc/{pid}");
+    fs::create_dir_all(&folder).unwrap();
+    let stat = |state: &str| {
+        let stat = fs::read_to_string("/proc/self/stat").unwrap();
+        let (_, rest) = stat.rsplit_once(") ").unwrap();
+        fs::write(format!("{folder}/stat"), format!("{pid} (containerd) {state}{}", &rest[1..])).unwrap();
+    };
+    stat("S");
+    let binary = env!("CARGO_BIN_EXE_plegctl");
+    shell.run(&format!("clear; PLEGCTL_TEST_NODE={node} {binary} top -r {}", fake.endpoint()));
+    let screen = shell.shows("no answer for");
+    assert!(!screen.contains("is stopped"), "{screen}");
+    stat("T");
+    shell.shows(&format!("containerd[{pid}] is stopped (state T); no answer for"));
+    shell.press(&["q"]);
+}
+
+#[test]
 fn the_terminal_is_restored_after_a_signal_a_suspension_and_a_new_size() {
     if !has_tmux() {
         return;

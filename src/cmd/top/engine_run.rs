@@ -15,12 +15,15 @@ use crate::clock::{Clock, Mono, Wall};
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
 use crate::cmd::{Error, Exit};
 use crate::cri::{Client, Endpoint, Runtime};
+use crate::host;
+use crate::host::proc::ProcessStat;
 use crate::kubelet::{KubeletVersion, Metrics, timing};
 use crate::pleg::silence::SilenceTracker;
 use crate::pleg::stream::Event;
 use crate::pleg::{
     CallRecord, GenericPleg, OpenCall, PlegSettings, PlegTiming, RelistTimer, SharedState, Sink, TimerAction,
 };
+use crate::stacks::sources::listening_pid;
 use crate::threads::locked;
 
 /// Passes what the engine does to the model.
@@ -69,6 +72,8 @@ pub struct EngineRun<'a> {
     pub seek_to: Cell<Option<Wall>>,
     /// The time of the kubelet's metrics that the model has from the capture.
     kubelet_read: Cell<Option<Wall>>,
+    /// The process that listens on the socket of a live runtime.
+    daemon: Option<u32>,
 }
 
 /// Runs the command.
@@ -84,6 +89,10 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
     let runtime = [runtime.name, runtime.version, Some(runtime.endpoint)];
     let runtime: Vec<String> = runtime.into_iter().flatten().collect();
     let node = context.node_name();
+    let daemon = match endpoint {
+        Endpoint::Unix { path, .. } => listening_pid(path).await,
+        Endpoint::Sim { .. } | Endpoint::Custom { .. } => None,
+    };
     let settings = PlegSettings { era: kubelet.era(), evented_gate: false, inspect: !arguments.no_inspect };
     let mut ui = Ui::open(arguments, context).map_err(Error::Start)?;
     if let Some(playback) = context.playback() {
@@ -111,6 +120,7 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
             // The first run of a replay seeks its own beginning, so that every replay begins in the same way.
             seek_to: Cell::new(context.playback().map(|_| wanted.unwrap_or_else(|| clock.wall()))),
             kubelet_read: Cell::default(),
+            daemon,
         };
         let mut generic = GenericPleg::new(Arc::clone(&run.shared_state), settings);
         let flow = Box::pin(run.run(arguments, &client, &mut generic, &mut ui)).await?;
@@ -289,6 +299,7 @@ impl EngineRun<'_> {
     fn note_silence(&self) {
         let now = self.moment();
         let mut model = self.updated_model();
+        model.stopped_daemon = self.daemon.filter(|_| model.open().is_some()).and_then(stopped);
         if let Some(waited) = self.silence.borrow_mut().due(model.open(), now.mono) {
             model.silence(now.wall, waited);
         }
@@ -303,4 +314,10 @@ impl EngineRun<'_> {
             self.model().kubelet = metrics.map(|metrics| KubeletFigures::of(&metrics, read));
         }
     }
+}
+
+/// Returns the process with its state, if it is stopped.
+fn stopped(pid: u32) -> Option<String> {
+    let stat = ProcessStat::read(&host::proc().join(pid.to_string()))?;
+    stat.is_stopped().then(|| format!("{}[{pid}] is stopped (state {})", stat.comm, stat.state))
 }

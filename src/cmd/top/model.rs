@@ -213,6 +213,8 @@ pub struct Model {
     pub entries: VecDeque<Entry>,
     entry_count: u64,
     pub kubelet: Option<KubeletFigures>,
+    /// The runtime's daemon with its state, if it is stopped while a call has no answer.
+    pub stopped_daemon: Option<String>,
 }
 
 impl Model {
@@ -483,6 +485,10 @@ impl Model {
             // Without a Version call, a silent list looks the same as a silent daemon.
             let ids: &[_] = if call.pod.is_none() { &["D02", "D07"] } else { &["D01"] };
             let confidence = Some(limits.confidence(call.waited));
+            if let Some(stopped) = &self.stopped_daemon {
+                let title = format!("{stopped}; {title}");
+                return Judgement { ids: &["D07"], confidence, ..plain(verdict, title) };
+            }
             return Judgement { ids, confidence, ..plain(verdict, title) };
         }
         if let Some((error, unreachable)) = &self.failure {
