@@ -79,3 +79,64 @@ fn captures() {
         }
     });
 }
+
+/// The commands that show a recorded node.
+const ENDPOINT_COMMANDS: [&[&str]; 9] = [
+    &["health", "-o", "wide", "-r"],
+    &["health", "-o", "prometheus", "-r"],
+    &["relist", "-o", "wide", "-r"],
+    &["relist", "--inspect", "all", "-r"],
+    &["pods", "-r"],
+    &["top", "--count", "3", "--for", "1s", "-r"],
+    &["watch", "--speed", "max", "-r"],
+    &["watch", "--speed", "max", "-o", "jsonl", "-r"],
+    &["diff", "--force", "sim:quiet@1s"],
+];
+
+/// Returns where each text in the frames of a capture begins. Most of them are a name, an id, a label or a reason.
+fn texts(bytes: &[u8]) -> Vec<usize> {
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._/: ".contains(byte);
+    let (mut all, mut begin) = (Vec::new(), HEADER);
+    for end in ends(bytes) {
+        let mut at = begin + OVERHEAD;
+        while at < end {
+            let length = bytes[at..end].iter().take_while(|byte| is_letter(byte)).count();
+            if length >= ESCAPE.len() {
+                all.push(at);
+            }
+            at += length + 1;
+        }
+        begin = end;
+    }
+    all
+}
+
+/// Clears a terminal.
+const ESCAPE: &[u8] = b"\x1b[2J";
+
+#[test]
+fn texts_of_captures() {
+    let recorded = include_bytes!("../tests/captures/0.1.0.plegcap");
+    let texts = texts(recorded);
+    assert!(texts.len() > 100, "{} texts", texts.len());
+    let folder = TempDir::new();
+    let path = folder.path().join("text.plegcap");
+    let endpoint = format!("capture:{}", path.display());
+    fuzz(
+        "texts_of_captures",
+        vec![b"one of the texts".to_vec(), b"and one of the commands".to_vec()],
+        |bytes| {
+            let number =
+                bytes.iter().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add((*byte).into()));
+            let mut changed = recorded.to_vec();
+            let at = texts[number % texts.len()];
+            changed[at..at + ESCAPE.len()].copy_from_slice(ESCAPE);
+            fs::write(&path, with_checksums(&changed)).unwrap();
+            let command = number / texts.len() % (COMMANDS.len() + ENDPOINT_COMMANDS.len());
+            match COMMANDS.get(command) {
+                Some(command) => assert_shows(command, &[path.to_str().unwrap()]),
+                None => assert_shows(ENDPOINT_COMMANDS[command - COMMANDS.len()], &[&endpoint]),
+            }
+        },
+    );
+}
