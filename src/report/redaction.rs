@@ -250,7 +250,10 @@ fn brackets(line: &str, open: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::report::escape;
 
     #[test]
     fn secrets_in_command_lines_are_redacted() {
@@ -371,6 +374,16 @@ mod tests {
             let line = part.repeat(2_000_000 / part.len());
             let shown = without_secrets_of_log(&format!("{line} x\npassword=t0p\n"));
             assert!(!shown.contains("t0p") && shown.ends_with("password=(left out)\n"), "{part}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn log_of_any_text_has_only_lines_and_tabs(text: String, secret in "[a-z0-9]{8,20}") {
+            let shown = escape::log(&without_secrets_of_log(&format!("{text}\ntoken={secret}\n")));
+            let is_hostile = |letter: char| escape::is_hostile(letter) && !matches!(letter, '\n' | '\t');
+            prop_assert!(!shown.contains(is_hostile), "{shown:?}");
+            prop_assert!(!shown.contains(&format!("={secret}")), "{shown:?}");
         }
     }
 
