@@ -335,6 +335,7 @@ fn refused(path: &str, bytes: &[u8]) -> Option<Fault> {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::super::recorded::{recorded_line, without_marks};
     use super::*;
@@ -344,7 +345,10 @@ mod tests {
 
     impl Node {
         fn new() -> Self {
-            let node = Self(std::env::temp_dir().join(format!("plegctl-providers-{}", std::process::id())));
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("plegctl-providers-{}-{number}", std::process::id());
+            let node = Self(std::env::temp_dir().join(name));
             let folder = node.0.join("etc/kubelet");
             let _ = fs::remove_dir_all(&node.0);
             fs::create_dir_all(folder.join("cpempty")).unwrap();
