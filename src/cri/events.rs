@@ -9,16 +9,19 @@ use std::io;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::UnixStream;
 
 use super::client::EVENT_QUEUE;
-use super::stream_guard::GuardPings;
 use super::{CallObserver, Client, Error, EventStream};
 use crate::clock::Clock;
 use crate::threads;
+
+/// Answers a guard's pings until the guard has ended.
+pub type PingAnswers = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A connection for the event stream only.
 pub struct EventConnection {
@@ -67,10 +70,10 @@ impl EventConnection {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
-    /// Subscribes to the events, and starts the thread that reads them. The thread also answers the guard's `pings`, which
+    /// Subscribes to the events, and starts the thread that reads them. The thread also answers the guard's pings, which
     /// proves that it can still read events, and closes the connection as soon as the guard has ended. A runtime without
     /// events sends nothing, not even headers, so the stream counts as open once this function returns.
-    pub fn subscribe(self, pings: Option<GuardPings>) -> io::Result<(EventStream, ConnectionCloser)> {
+    pub fn subscribe(self, pings: Option<PingAnswers>) -> io::Result<(EventStream, ConnectionCloser)> {
         let Self { socket, endpoint, clock, observer } = self;
         let close = ConnectionCloser(socket.try_clone()?);
         let for_guard = pings.is_some().then(|| socket.try_clone()).transpose()?.map(ConnectionCloser);
@@ -78,7 +81,7 @@ impl EventConnection {
         let read = async move {
             if let Some((pings, close)) = pings.zip(for_guard) {
                 tokio::spawn(async move {
-                    pings.answer().await;
+                    pings.await;
                     close.close();
                 });
             }

@@ -282,7 +282,7 @@ impl GuardedStream {
         }
         let ((events, closer), guard) = if self.settings.guarded {
             let (guard, pings) = StreamGuard::start(connection.share()?)?;
-            (connection.subscribe(Some(pings))?, Some(guard))
+            (connection.subscribe(Some(Box::pin(pings.answer())))?, Some(guard))
         } else {
             (connection.subscribe(None)?, None)
         };
