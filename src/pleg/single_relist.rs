@@ -170,7 +170,7 @@ async fn run_concurrently<F: Future>(futures: impl Iterator<Item = F>, concurren
         }
     })
     .await;
-    done.sort_by_key(|(number, _)| *number);
+    done.sort_unstable_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, output)| output).collect()
 }
 

@@ -51,7 +51,7 @@ pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
     let failing =
         runtime.status_calls.iter().filter(|record| record.result.as_ref().is_err_and(Error::is_failure));
     all.extend(failing.map(|record| entry(record, CulpritOutcome::Error, answered)));
-    all.sort_by(|one, other| {
+    all.sort_unstable_by(|one, other| {
         (one.outcome, one.confidence)
             .cmp(&(other.outcome, other.confidence))
             .then(other.waited_seconds.total_cmp(&one.waited_seconds))
