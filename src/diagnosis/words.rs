@@ -2,6 +2,7 @@
 
 use crate::clock::Wall;
 pub use crate::report::duration::in_sentence as seconds;
+use crate::report::escape::shell_word;
 
 /// Returns the first twelve digits of an id; crictl shows the same.
 pub fn short(id: &str) -> &str {
@@ -18,12 +19,7 @@ pub fn clock_time(now: Wall, at: Wall) -> String {
 
 /// Returns a path as a word of a shell's command; `None` if it has characters that a terminal does not show.
 pub fn quoted(path: &str) -> Option<String> {
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "/_.~:@+-".contains(char);
-    if path.chars().any(char::is_control) {
-        return None;
-    }
-    let is_word = path.starts_with('/') && path.chars().all(is_plain);
-    Some(if is_word { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) })
+    (!path.chars().any(char::is_control)).then(|| shell_word(path))
 }
 
 #[cfg(test)]

@@ -206,7 +206,6 @@ impl ClusterEntry {
             ("tls-server-name", text(&self.tls_server_name)),
             ("insecure-skip-tls-verify", set(self.insecure_skip_tls_verify)),
             ("certificate-authority-data", bundle.map(|bundle| Value::String(STANDARD.encode(bundle)))),
-            ("proxy-url", text(&self.proxy_url)),
             ("disable-compression", set(self.disable_compression)),
             ("config", config.map(|config| config.extension.clone())),
         ];

@@ -64,10 +64,10 @@ pub(crate) fn is_hostile(character: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Quotes a word for a shell, if it is not a plain name or path.
+/// Quotes a word for a shell, if it is not a plain name or path. A shell replaces `~` only at the beginning of a word.
 pub fn shell_word(word: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-._/".contains(character);
-    if !word.is_empty() && word.chars().all(is_plain) {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-._/~:@+".contains(character);
+    if !word.is_empty() && !word.starts_with('~') && word.chars().all(is_plain) {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
