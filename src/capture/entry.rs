@@ -304,7 +304,9 @@ impl Incident {
         let text = self.primary.as_bytes();
         let mut finding = fits_in_memory(text).then(|| serde_json::from_slice(text).ok()).flatten();
         if let Some(serde_json::Value::Object(finding)) = &mut finding {
-            finding.insert("next".to_owned(), serde_json::Value::Array(Vec::new()));
+            // An earlier release wrote sentences.
+            finding.remove("next");
+            finding.insert("steps".to_owned(), serde_json::Value::Array(Vec::new()));
         }
         finding
     }

@@ -511,8 +511,8 @@ fn without_minutes_and_steps(report: &mut Value) {
             if let Some(minutes) = fields.remove("minutes").and_then(|minutes| minutes.as_u64()) {
                 fields.insert("waitedSeconds".to_owned(), minutes.saturating_mul(60).into());
             }
-            if let Some(steps) = fields.get_mut("next") {
-                *steps = Value::Array(Vec::new());
+            for steps in ["next", "steps"] {
+                fields.entry(steps).and_modify(|steps| *steps = Value::Array(Vec::new()));
             }
             fields.values_mut().for_each(without_minutes_and_steps);
         }

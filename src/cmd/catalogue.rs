@@ -1,7 +1,7 @@
 //! Joins the catalogues of all commands: every rule, check and signature whose id plegctl can print.
 
 use crate::diagnosis::kernel_waits::KernelWaitReason;
-use crate::diagnosis::rules::{CATALOGUE, HealthRule};
+use crate::diagnosis::rules::catalogue;
 use crate::manifests::Check;
 use crate::manifests::preflight::StartCheck;
 use crate::report::{Rule, Severity, most_similar};
@@ -42,7 +42,7 @@ pub fn entries() -> Vec<CatalogueEntry> {
     let starts = StartCheck::ALL.iter().map(|check| check.row());
     let starts = starts.map(|row| ignorable(row.rule, row.section, row.severity, "preflight"));
     let reasons = KernelWaitReason::all().iter().map(|reason| reason.rule);
-    let health = CATALOGUE.iter().map(HealthRule::rule).chain(reasons);
+    let health = catalogue().map(|row| row.rule()).chain(reasons);
     health.chain(rules()).map(fixed).chain(checks).chain(starts).collect()
 }
 

@@ -21,7 +21,7 @@ use crate::diagnosis::report::{
 };
 use crate::diagnosis::rules::judge_size;
 use crate::diagnosis::silence::SilenceLimits;
-use crate::diagnosis::{HealthReport, STEP_OF_A_CAPTURE};
+use crate::diagnosis::{HealthReport, step_of_a_capture};
 use crate::report::duration::{elapsed, in_sentence};
 use crate::report::{RuntimeRef, Seconds, document, json};
 
@@ -186,7 +186,7 @@ pub fn shown_part(report: &HealthReport) -> Arc<str> {
     if let Some(primary) = &mut primary {
         primary.ids.truncate(MAX_SHOWN);
         // An incident may last for hours, and the steps were for the processes at the time of the diagnosis.
-        primary.next = vec![STEP_OF_A_CAPTURE.to_owned()];
+        primary.steps = vec![step_of_a_capture()];
     }
     let shown = ShownDiagnosis {
         runtime: report.runtime.clone(),

@@ -6,9 +6,10 @@ use std::path::Path;
 use super::evidence::Evidence;
 use super::evidence::container_parts::{self, ContainerParts};
 use super::proc::cgroup::container_id;
-use super::proc::{Ownership, Process, Role, sub_command};
+use super::proc::{Blocked, Ownership, Process, Role, sub_command};
 use super::words::short;
 use crate::cri::Rpc;
+use crate::report::{Command, Step};
 
 /// The runtime family, which decides whose commands are suggested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,32 +44,42 @@ impl Evidence {
     }
 
     /// Returns the step that shows what blocks the runtime inside, if the runtime can write its goroutine stacks.
-    pub fn show_holder(&self) -> Option<String> {
-        let family = self.family();
+    pub fn show_holder(&self) -> Option<Step> {
+        const PURPOSE: &str = "who waits for what in the runtime";
         self.save_stacks()?;
-        let signal = format!("{}; sleep 1; ", self.write_stacks());
-        let signal = if family == DaemonFamily::Containerd { signal } else { String::new() };
-        Some(format!("{signal}plegctl stacks   # who waits for what"))
+        let show = Command::new("plegctl stacks");
+        Some(if self.family() == DaemonFamily::Containerd {
+            let write = self.write_stacks().then(Command::new("sleep 1"));
+            Step::signal(PURPOSE).with(write.then(show))
+        } else {
+            Step::look(PURPOSE).with(show)
+        })
     }
 
     /// Returns the command that makes containerd write its stacks.
-    fn write_stacks(&self) -> String {
+    fn write_stacks(&self) -> Command {
         let daemon = self.daemon().filter(|daemon| daemon.role == Role::Daemon);
-        let by_pid = |daemon: &Process| format!("kill -USR1 {}", daemon.pid);
-        daemon.map_or_else(|| "pkill -USR1 -x containerd".to_owned(), by_pid)
+        let by_pid = |daemon: &Process| Command::new("kill -USR1 {}").pid(daemon.pid);
+        daemon.map_or_else(|| Command::new("pkill -USR1 -x containerd"), by_pid)
     }
 
     /// Returns the step that ends a hang of the whole runtime when nothing else does.
-    pub fn restart_runtime(&self) -> String {
+    pub fn restart_runtime(&self) -> Step {
         let unit = match self.family() {
-            DaemonFamily::Containerd => "containerd",
-            DaemonFamily::Crio => "crio",
-            DaemonFamily::Other => "",
+            DaemonFamily::Containerd => Some("containerd"),
+            DaemonFamily::Crio => Some("crio"),
+            DaemonFamily::Other => None,
         };
-        if unit.is_empty() || !self.has_systemd() {
-            return "last resort: restart the runtime (changes state); pods run on".to_owned();
+        let step = Step::change("last resort: restart the runtime; pods run on");
+        match unit.filter(|_| self.has_systemd()) {
+            Some(unit) => step.with(Command::new("systemctl restart {}").arg(unit)),
+            None => step,
         }
-        format!("last resort (changes state): systemctl restart {unit}   # pods run on")
+    }
+
+    /// Returns the node's name for a command; a placeholder if it is not known.
+    pub fn node_or_placeholder(&self) -> &str {
+        if self.node.is_empty() { "NODE" } else { &self.node }
     }
 
     /// Returns whether the cgroup of a process, or one above it, is frozen.
@@ -77,12 +88,12 @@ impl Evidence {
         frozen.iter().any(|freeze| container_parts::is_frozen_by(process, freeze))
     }
 
-    /// Returns the `journalctl` arguments that select the runtime's units.
-    pub fn runtime_units(&self) -> &'static str {
+    /// Returns the units that the runtime may have.
+    pub fn runtime_units(&self) -> &'static [&'static str] {
         match self.family() {
-            DaemonFamily::Containerd => "-u containerd",
-            DaemonFamily::Crio => "-u crio",
-            DaemonFamily::Other => "-u containerd -u crio",
+            DaemonFamily::Containerd => &["containerd"],
+            DaemonFamily::Crio => &["crio"],
+            DaemonFamily::Other => &["containerd", "crio"],
         }
     }
 
@@ -93,45 +104,45 @@ impl Evidence {
     }
 
     /// Returns the command that shows the state of these units and their journal; without systemd, what to do instead.
-    pub fn show_units(&self, units: &str) -> String {
+    pub fn show_units(&self, units: &[&str]) -> Step {
         if self.has_systemd() {
-            format!(
-                "why it does not run: systemctl status {units}; journalctl -S -15min {}",
-                self.runtime_units()
-            )
+            let state = Command::new("systemctl --no-pager status {}").args(units);
+            Step::look("why it does not run").with(state.then(self.journal()))
         } else {
-            "see how the runtime is started on this node, and its log".to_owned()
+            Step::look("see how the runtime is started on this node, and its log")
         }
     }
 
+    fn journal(&self) -> Command {
+        let units = self.runtime_units().iter().flat_map(|unit| ["-u", unit]);
+        Command::new("journalctl --no-pager -S -15min {}").args(units)
+    }
+
     /// Returns the command that shows the runtime's journal; without systemd, what to do instead.
-    pub fn show_journal(&self) -> String {
-        if self.has_systemd() {
-            format!("journalctl -S -15min {}", self.runtime_units())
-        } else {
-            "see the runtime's log".to_owned()
-        }
+    pub fn show_journal(&self) -> Step {
+        let step = Step::look("see the runtime's log");
+        if self.has_systemd() { step.with(self.journal()) } else { step }
     }
 
     /// Returns the command that saves the runtime's goroutine stacks; `None` for a stopped or frozen process, which cannot
     /// write them.
-    pub fn save_stacks(&self) -> Option<String> {
+    pub fn save_stacks(&self) -> Option<Step> {
         let daemon = self.daemon().filter(|daemon| daemon.role == Role::Daemon);
         if daemon.is_some_and(|daemon| daemon.is_stopped() || self.is_frozen(daemon)) {
             return None;
         }
         match self.family() {
             DaemonFamily::Containerd => {
-                let signal = self.write_stacks();
-                Some(format!("{signal}; sleep 60; {signal}   # containerd's stacks, in /tmp"))
+                let twice = self.write_stacks().then(Command::new("sleep 60")).then(self.write_stacks());
+                Some(Step::signal("containerd's stacks, in /tmp").with(twice))
             }
             DaemonFamily::Crio => {
                 let socket = self.socket.as_deref().unwrap_or_else(|| Path::new("/run/crio/crio.sock"));
-                Some(format!(
-                    "CRI-O's stacks: for i in 1 2; do [ $i = 1 ] || sleep 60; curl -s -m 10 --unix-socket {} \
+                let twice = Command::new(
+                    "for i in 1 2; do [ $i = 1 ] || sleep 60; curl -s -m 10 --unix-socket {} \
                      http://localhost/debug/goroutines > crio-$i.txt; done",
-                    socket.display()
-                ))
+                );
+                Some(Step::look("CRI-O's stacks").with(twice.arg(socket.display())))
             }
             DaemonFamily::Other => None,
         }
@@ -152,7 +163,7 @@ impl DaemonFamily {
 /// Says what CRI-O does if a `state` process of the OCI runtime ends without an answer, so that nobody ends the process
 /// unwarned: it takes the container for exited (`UpdateContainerStatus` in `internal/oci/runtime_oci.go` of CRI-O). `None` for
 /// any other process.
-pub fn if_state_ends(evidence: &Evidence, process: &Process) -> Option<String> {
+pub fn if_state_ends(evidence: &Evidence, process: &Process) -> Option<Step> {
     let is_state = sub_command(&process.command) == Some("state");
     let id = process.command.iter().find_map(|word| container_id(word))?;
     if !is_state || evidence.family() != DaemonFamily::Crio {
@@ -162,7 +173,7 @@ pub fn if_state_ends(evidence: &Evidence, process: &Process) -> Option<String> {
     let mut processes = processes.values().filter(|other| other.role == Role::Other && !other.is_zombie());
     let alive = processes.find(|other| other.container_id.as_deref() == Some(id));
     let (label, who) = (process.label(), evidence.names.name(id));
-    Some(match alive {
+    Some(Step::look(match alive {
         Some(alive) => format!(
             "do not end {label}: CRI-O would record that {who} exited with code 255, although {} runs, and the kubelet \
              would start a second copy",
@@ -172,34 +183,56 @@ pub fn if_state_ends(evidence: &Evidence, process: &Process) -> Option<String> {
             "if {label} is ended, CRI-O records that {who} exited, with the code that conmon wrote, else with 255"
         ),
     })
+    .about_process())
 }
 
-/// The step that finds OCI runtime processes that hang, and the step that ends one.
-pub const OCI_PROCESSES: [&str; 2] = [
-    "ps -eo pid,stat,wchan:20,etime,args | grep -E '[r]unc |[c]run '   # runc hangs",
-    "end an old one, never a `runc state` (changes state); STAT D: repair what WCHAN points to",
-];
+/// Returns the step that finds OCI runtime processes that hang, and the step that ends one.
+pub fn oci_processes() -> [Step; 2] {
+    let list = "ps -eo pid,stat,wchan:20,etime,args | grep -E '[r]unc |[c]run '";
+    [
+        Step::look("the OCI runtime processes that hang").with(Command::new(list)),
+        Step::change("end an old one, never a `runc state`; STAT D: repair what WCHAN points to"),
+    ]
+}
 
-/// The commands that show which resource of the node is short.
-pub const NODE_PRESSURE: &str = "iostat -x 1 5; grep . /proc/pressure/*";
+/// Returns the step that shows which resource of the node is short.
+pub fn node_pressure(purpose: impl Into<String>) -> Step {
+    Step::look(purpose).with(Command::new("iostat -x 1 5; grep . /proc/pressure/*"))
+}
+
+/// Returns the step that waits until a call is slow again.
+pub fn until_slow() -> Step {
+    Step::look("wait for the next time, which then says why")
+        .with(Command::new("plegctl watch --until-slow 2s"))
+}
+
+/// Returns the step that continues a stopped process.
+pub fn continue_process(pid: u32) -> Step {
+    Step::change("find out who stopped it; to continue it").with(Command::new("kill -CONT {}").pid(pid))
+}
+
+/// Returns the step that shows where a process waits in the kernel.
+pub fn kernel_stack(purpose: &str, pid: u32) -> Step {
+    Step::look(format!("{purpose} (as root)")).with(Command::new("cat /proc/{}/stack").pid(pid))
+}
 
 /// The most silent calls for which commands are suggested.
 const MAX_SUGGESTED: usize = 3;
 
 /// Returns the commands for status calls that get no answer: first those that only look, then the mildest change, then
 /// the last resort.
-pub fn for_culprits(evidence: &Evidence, culprits: &[(Rpc, &str)]) -> Vec<String> {
+pub fn for_culprits(evidence: &Evidence, culprits: &[(Rpc, &str)]) -> Vec<Step> {
     let culprits = culprits.get(..MAX_SUGGESTED).unwrap_or(culprits);
     let family = evidence.family();
     let monitor = family.monitor();
-    let mut lines = Vec::new();
+    let mut steps = Vec::new();
     let mut unknown = Vec::new();
     let mut monitors = Vec::new();
     let mut pods: Vec<(String, Vec<String>)> = Vec::new();
     for (_, id) in culprits {
         let parts = container_parts::parts_of(evidence, id);
         match look_at(&parts, family) {
-            Some(line) => lines.push(line),
+            Some(step) => steps.push(step),
             None => unknown.push(short(id)),
         }
         let label = parts.shim.map_or_else(|| format!("its {monitor}"), Process::label);
@@ -214,47 +247,55 @@ pub fn for_culprits(evidence: &Evidence, culprits: &[(Rpc, &str)]) -> Vec<String
         }
     }
     if !unknown.is_empty() {
-        lines.push(format!("ps -eo pid,stat,wchan:20,etime,args | grep -E '{}'", unknown.join("|")));
-        lines.push("STAT D: repair the disk or server to which WCHAN points; no signal helps".to_owned());
-        lines.push(match family {
+        let list = Command::new("ps -eo pid,stat,wchan:20,etime,args | grep -E {}").arg(unknown.join("|"));
+        steps.push(Step::look("the processes of this container").with(list));
+        steps.push(Step::look("STAT D: repair the disk or server to which WCHAN points; no signal helps"));
+        steps.push(Step::change(match family {
             // CRI-O takes a `state` that was ended for an exit of its container.
-            DaemonFamily::Crio => "STAT T: kill -CONT PID (changes state)".to_owned(),
-            _ => {
-                "STAT T: kill -CONT PID; a runc that is minutes old: kill PID (both change state)".to_owned()
-            }
-        });
+            DaemonFamily::Crio => "STAT T: kill -CONT PID",
+            _ => "STAT T: kill -CONT PID; a runc that is minutes old: kill PID",
+        }));
     }
-    lines.extend(pods.iter().map(|(namespace, names)| {
-        let names = names.join(" ");
-        format!("if it still hangs (changes state): kubectl -n {namespace} delete pod {names}")
+    steps.extend(pods.iter().map(|(namespace, names)| {
+        let delete = Command::new("kubectl -n {} delete pod {}").arg(namespace).args(names);
+        Step::change("if it still hangs").with(delete)
     }));
     // A conmon that ends does not end its container, and nothing records the exit of the container any more.
     if family != DaemonFamily::Crio {
         let monitors = monitors.join(", ");
-        lines.push(format!("last resort (changes state): kill {monitors}, which ends its containers"));
+        steps.push(Step::change(format!("last resort: kill {monitors}, which ends its containers")));
     }
-    lines
+    steps
 }
 
 /// Returns the command that shows what blocks the call, by the first known part of the container; `None` if no part is known.
-fn look_at(parts: &ContainerParts<'_>, family: DaemonFamily) -> Option<String> {
+fn look_at(parts: &ContainerParts<'_>, family: DaemonFamily) -> Option<Step> {
     if let Some((process, task)) = parts.blocked.first() {
-        let (pid, tid, comm) = (process.pid, task.tid, &process.comm);
-        return Some(format!("cat /proc/{pid}/task/{tid}/stack   # {comm} waits in the kernel"));
+        return Some(task_stack(process, task));
     }
     if let Some(process) = parts.oci.first() {
-        return Some(format!("cat /proc/{}/stack   # {}, about this container", process.pid, process.comm));
+        let purpose = format!("where {} waits, which works on this container", process.comm);
+        return Some(kernel_stack(&purpose, process.pid));
     }
     let shim = parts.shim?;
     Some(match family {
-        _ if shim.is_stopped() => format!(
-            "find out who stopped {}; to continue it (changes state): kill -CONT {}",
-            shim.label(),
-            shim.pid
-        ),
-        DaemonFamily::Containerd => {
-            format!("kill -USR1 {}   # its shim's stacks, into containerd's journal", shim.pid)
+        _ if shim.is_stopped() => {
+            Step::change(format!("find out who stopped {}; to continue it", shim.label()))
+                .with(Command::new("kill -CONT {}").pid(shim.pid))
         }
-        _ => format!("cat /proc/{}/stack   # its {}", shim.pid, shim.comm),
+        DaemonFamily::Containerd => shim_stacks(shim.pid),
+        _ => kernel_stack(&format!("where its {} waits", shim.comm), shim.pid),
     })
+}
+
+/// Returns the step that shows where a task waits in the kernel.
+pub fn task_stack(process: &Process, task: &Blocked) -> Step {
+    let stack = Command::new("cat /proc/{}/task/{}/stack").pid(process.pid).pid(task.tid);
+    Step::look(format!("where {} waits in the kernel (as root)", process.comm)).with(stack)
+}
+
+/// Returns the step that shows the goroutines of a shim.
+pub fn shim_stacks(pid: u32) -> Step {
+    Step::signal("the stacks of this shim only, into containerd's journal")
+        .with(Command::new("kill -USR1 {}").pid(pid))
 }

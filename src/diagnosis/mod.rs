@@ -82,7 +82,7 @@ pub use evidence::Evidence;
 pub use gather::gather;
 #[cfg(feature = "cli")]
 pub(crate) use judge::not_ready;
-pub use judge::{STEP_OF_A_CAPTURE, judge};
+pub use judge::{judge, step_of_a_capture};
 pub use kubelet::{KubeletInputs, LazyKubeletApi, MetricsSource, PodsSource};
 pub use listening_clock::{CpuTimeSource, SlowdownSource};
 pub use names::{ItemKind, OutsideId};

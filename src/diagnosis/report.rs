@@ -8,19 +8,31 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Wall;
 use crate::cri::Outcome;
 pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
-use crate::report::{RuntimeRef, word_enum};
+use crate::report::{RuntimeRef, Step, word_enum};
 use crate::stacks::report::StackReport;
 
-/// The id of a rule in the catalogue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[expect(missing_docs, reason = "the title of each is in `rules/rules.txt`")]
-#[rustfmt::skip]
-#[non_exhaustive]
-pub enum RuleId {
-    D00, D01, D02, D03, D04, D05, D06, D07, D08, D09, D10, D11, D12, D13, D14, D15, D16, D17, D18, D19, D20,
-    D21, D22, D23, D24, D25, D26, D27, D28, D29, D30, D31, D32, D33, D34, D35, D36, D37, D38, D39, D40, D41,
-    D42,
+/// Defines the ids of the rules, and their list.
+macro_rules! rule_ids {
+    ($($id:ident)*) => {
+        /// The id of a rule in the catalogue.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        #[expect(missing_docs, reason = "the title of each is in `rules/rules.txt`")]
+        #[non_exhaustive]
+        pub enum RuleId {
+            $($id,)*
+        }
+
+        impl RuleId {
+            /// All ids.
+            pub const ALL: [Self; [$(stringify!($id)),*].len()] = [$(Self::$id),*];
+        }
+    };
+}
+
+rule_ids! {
+    D00 D01 D02 D03 D04 D05 D06 D07 D08 D09 D10 D11 D12 D13 D14 D15 D16 D17 D18 D19 D20 D21 D22 D23 D24 D25
+    D26 D27 D28 D29 D30 D31 D32 D33 D34 D35 D36 D37 D38 D39 D40 D41 D42
 }
 
 impl fmt::Display for RuleId {
@@ -91,9 +103,9 @@ pub struct HealthFinding {
     /// The measured facts.
     #[serde(default)]
     pub evidence: Vec<String>,
-    /// The suggested commands and steps, in their order.
+    /// The suggested steps, in their order.
     #[serde(default)]
-    pub next: Vec<String>,
+    pub steps: Vec<Step>,
     /// For what a task waits in the kernel, if this is the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_reason: Option<KernelReason>,
@@ -383,9 +395,9 @@ pub struct HealthReport {
     /// The kubelet's process and answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<KubeletReport>,
-    /// The commands that save evidence, to be run before anything is restarted.
+    /// The steps that save evidence, to be done before anything is restarted.
     #[serde(default)]
-    pub keep: Vec<String>,
+    pub keep: Vec<Step>,
     /// The judged goroutine dump of the runtime, for a bundle. It is not part of the JSON document; `plegctl stacks` prints
     /// it.
     #[serde(skip)]

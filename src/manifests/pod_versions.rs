@@ -8,6 +8,7 @@ use super::pod_instances::{NewestContainer, PodInstance};
 use crate::clock::Wall;
 use crate::cri::ContainerState;
 use crate::report::duration::elapsed;
+use crate::report::{Command, Step};
 
 /// The versions of one pod, each with its own UID, and which of them is wanted.
 pub struct PodVersions<'a> {
@@ -53,7 +54,7 @@ impl PodVersions<'_> {
     }
 
     /// Returns what to do, in order.
-    pub fn steps(&self) -> Vec<String> {
+    pub fn steps(&self) -> Vec<Step> {
         let of_file = |version: &&&PodInstance| Some(version.uid()) == self.wanted;
         let (wanted, others): (Vec<&PodInstance>, Vec<_>) =
             self.instances.iter().copied().partition(|version| of_file(&version));
@@ -64,35 +65,34 @@ impl PodVersions<'_> {
         match (wanted.first(), working(&wanted), working(&others)) {
             (Some(_), Some(wanted), _) => {
                 let end = others.iter().map(|version| {
-                    format!(
-                        "the file wants {wanted}, which works; end the other version (changes state): crictl --timeout 60s stopp {}",
-                        short(&version.sandbox.id)
-                    )
+                    let stop = Command::limited(60, "crictl --timeout {}s stopp {}");
+                    Step::change(format!("the file wants {wanted}, which works; end the other version"))
+                        .with(stop.arg(short(&version.sandbox.id)))
                 });
                 end.collect()
             }
             (Some(wanted), None, Some(other)) => vec![
-                format!(
+                Step::look(format!(
                     "do not end {other}: it is the version that works. The file wants {}, which does not work",
                     sandbox(wanted)
-                ),
+                )),
                 why_broken(wanted),
-                format!("if that names a port or a file that is in use, {other} has it"),
+                Step::look(format!("if that names a port or a file that is in use, {other} has it")),
             ],
             (Some(wanted), None, None) => {
                 vec![
-                    format!("none of them works, and the file wants {}", sandbox(wanted)),
+                    Step::look(format!("none of them works, and the file wants {}", sandbox(wanted))),
                     why_broken(wanted),
                 ]
             }
             (None, _, Some(other)) => match broken {
                 Some(broken) => {
-                    vec![format!("do not end {other}: it is the version that works"), why_broken(broken)]
+                    let keep = format!("do not end {other}: it is the version that works");
+                    vec![Step::look(keep), why_broken(broken)]
                 }
-                None => vec![
-                    "end none of them before it is known which one the file wants: all of them work"
-                        .to_owned(),
-                ],
+                None => vec![Step::look(
+                    "end none of them before it is known which one the file wants: all of them work",
+                )],
             },
             (None, ..) => broken.map(why_broken).into_iter().collect(),
         }
@@ -108,19 +108,16 @@ fn sandbox(version: &PodInstance) -> String {
 }
 
 /// Returns the step that shows why a version does not work.
-fn why_broken(version: &PodInstance) -> String {
+fn why_broken(version: &PodInstance) -> Step {
     let which = sandbox(version);
     // A container that runs between two crashes has its last words in its log too.
     let worst = version.containers.values().max_by_key(|latest| (!runs(latest), latest.restarts));
     match worst {
-        Some(latest) => {
-            let id = short(&latest.container.id);
-            format!("why {which} does not work: crictl --timeout 20s logs --tail 20 {id}")
-        }
-        None => format!(
-            "why {which} has no container: crictl --timeout 20s inspectp {}",
-            short(&version.sandbox.id)
+        Some(latest) => Step::look(format!("why {which} does not work")).with(
+            Command::limited(20, "crictl --timeout {}s logs --tail 20 {}").arg(short(&latest.container.id)),
         ),
+        None => Step::look(format!("why {which} has no container"))
+            .with(Command::limited(20, "crictl --timeout {}s inspectp {}").arg(short(&version.sandbox.id))),
     }
 }
 
@@ -168,7 +165,8 @@ mod tests {
     }
 
     fn steps(newer: &PodInstance, older: &PodInstance, wanted: Option<&str>) -> String {
-        PodVersions { instances: vec![newer, older], wanted, now: NOW }.steps().join("; ")
+        let versions = PodVersions { instances: vec![newer, older], wanted, now: NOW };
+        versions.steps().iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
     #[test]

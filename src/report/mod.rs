@@ -33,6 +33,7 @@ pub(crate) mod save;
 mod seconds;
 mod severity;
 mod similar;
+mod step;
 mod word_enum;
 mod words;
 
@@ -49,5 +50,6 @@ pub use rule::Rule;
 pub use seconds::Seconds;
 pub use severity::Severity;
 pub use similar::most_similar;
+pub use step::{Command, Step};
 pub(crate) use word_enum::word_enum;
 pub(crate) use words::plural;

@@ -139,9 +139,8 @@ impl OversizedNode {
 
 /// Returns the commands in the steps of the first finding.
 fn commands(report: &Value) -> Vec<String> {
-    let steps = report["primary"]["next"].as_array().unwrap().iter().map(|step| step.as_str().unwrap());
-    let begins = |step: &str| ["crictl ", "kubectl "].iter().filter_map(|word| step.find(word)).min();
-    steps.filter_map(|step| Some(step[begins(step)?..].split("   # ").next()?.to_owned())).collect()
+    let steps = report["primary"]["steps"].as_array().unwrap().iter();
+    steps.filter_map(|step| Some(step.get("command")?.as_str().unwrap().to_owned())).collect()
 }
 
 fn assert_refused(report: &Value) {

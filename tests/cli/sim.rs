@@ -148,8 +148,8 @@ fn health_and_lint_give_the_same_advice_about_a_pod_that_runs_twice_on_a_simulat
     let at = ["-r", "sim:stale-static-pod", "--host-root", root, "-o", "json"];
     let health = plegctl(&[&["health"], &at[..]].concat());
     let health: serde_json::Value = serde_json::from_str(&health.stdout).unwrap();
-    let next = health["primary"]["next"].as_array().unwrap();
-    let keep = next.iter().find_map(|step| step.as_str()?.strip_prefix("do not end ")).unwrap();
+    let steps = health["primary"]["steps"].as_array().unwrap();
+    let keep = steps.iter().find_map(|step| step["purpose"].as_str()?.strip_prefix("do not end ")).unwrap();
     let keep = keep.split_once(':').unwrap().0;
     for arguments in [&["static-pods", "lint"][..], &["static-pods", "lint", "/etc/kubernetes/manifests"]] {
         let lint = plegctl(&[arguments, &at[..]].concat());

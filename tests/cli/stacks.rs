@@ -457,7 +457,7 @@ fn health_reads_a_dump_if_a_list_hangs() {
             .is_some_and(|rest| rest.ends_with(" s for its shim (ST01)"))
     };
     assert!(finding["evidence"].as_array().unwrap().iter().any(is_chain), "{output}");
-    assert!(finding["next"].to_string().contains("examine the shim, not the lock"), "{output}");
+    assert!(finding["steps"].to_string().contains("examine the shim, not the lock"), "{output}");
 }
 
 #[test]
@@ -533,13 +533,12 @@ fn printed_commands_for_two_dumps_wait_only_between_them_and_never_for_ever() {
     for (node, dump) in [("sim:hung-container", curl), ("sim:hung-two-pods", "pkill -USR1 -x containerd")] {
         let arguments = ["health", "-r", node, "--patience", "6s", "-o", "json"];
         let report = json(&Invocation::new(&arguments).with_short_silences().run());
-        let keep: Vec<&str> =
-            report["keep"].as_array().unwrap().iter().map(|step| step.as_str().unwrap()).collect();
-        let step = keep.iter().find(|step| step.contains("sleep 60")).unwrap();
-        let command = step.strip_prefix("CRI-O's stacks: ").unwrap_or(step);
+        let mut commands =
+            report["keep"].as_array().unwrap().iter().filter_map(|step| step["command"].as_str());
+        let command = commands.find(|command| command.contains("sleep 60")).unwrap();
         // A shell has its own `kill`, which would signal a process of this machine.
-        assert!(command.contains(dump) && !command.split(' ').any(|word| word == "kill"), "{step}");
-        assert_eq!(started_by(command), [dump, "sleep 60", dump], "{step}");
+        assert!(command.contains(dump) && !command.split(' ').any(|word| word == "kill"), "{command}");
+        assert_eq!(started_by(command), [dump, "sleep 60", dump], "{command}");
     }
 }
 
@@ -551,7 +550,7 @@ fn advice_for_crio_does_not_name_containerd() {
     // The socket of a runtime that has ended: nothing listens.
     drop(UnixListener::bind(&socket).unwrap());
     let output = plegctl(&["health", "-r", &endpoint, "-o", "json"]);
-    let next = json(&output)["primary"]["next"].to_string();
+    let next = json(&output)["primary"]["steps"].to_string();
     assert!(next.contains("systemctl start crio") && !next.contains("containerd"), "{output}");
 
     fs::remove_file(&socket).unwrap();

@@ -45,7 +45,7 @@ pub(super) fn verdict() -> Value {
         "verdict": "unhealthy", "since": "2026-11-21T11:58:42Z",
         "summary": "ContainerStatus of shop/db-0/postgres does not answer",
         "primary": {"id": "D01", "title": "t", "severity": "critical", "confidence": "certain", "phase": "status",
-            "evidence": ["it has been silent for 2 m"], "next": ["look at the shim"]},
+            "evidence": ["it has been silent for 2 m"], "steps": [{"purpose": "look at the shim", "changesState": false}]},
         "culprits": [{"rpc": "ContainerStatus", "id": "c1", "pod": {"uid": "u", "namespace": "shop", "name": "db-0"},
             "waitedSeconds": 12.0, "outcome": "silent", "confidence": "certain"}],
         "diagnosisAgeSeconds": 90.0,

@@ -359,7 +359,7 @@ fn a_frozen_file_system_below_the_runtime_is_named(version: Containerd) {
     seen.assert_finding("D37", "possible", &[&words]);
     println!("{}", old.screen);
     old.assert_finding("D37", "certain", &[&words, "it has waited for 4"]);
-    let steps = old.finding("D37")["next"].to_string();
+    let steps = old.finding("D37")["steps"].to_string();
     assert!(steps.contains(&format!("timeout 10 fsfreeze -u {mount}")), "{:#}", old.finding("D37"));
 }
 

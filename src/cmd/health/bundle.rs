@@ -396,7 +396,7 @@ mod tests {
         let long = "x".repeat(MAX_BYTES + 1);
         evidence.input_files.push(InputFile::new("journal.txt", "", long.clone()));
         let mut report = judge(&evidence);
-        report.keep.push(long);
+        report.keep.push(crate::report::Step::look(long));
         let path = std::env::temp_dir().join(format!("plegctl-bundle-{}.tar.gz", std::process::id()));
         write(&path, &report, &evidence, &ManualClock::default()).await.unwrap();
         let packed = std::fs::read(&path).unwrap();

@@ -8,7 +8,7 @@ use super::watch::seconds_of_day;
 use super::words::{colored, cut, elapsed, wrapped};
 use crate::diagnosis::pod_holders::report::{PodHold, PodHolder, PodWhy};
 use crate::report::escape::escaped;
-use crate::report::plural;
+use crate::report::{Step, plural};
 
 /// The longest line.
 const COLUMNS: usize = 100;
@@ -45,7 +45,7 @@ fn short(report: &PodWhy) -> Vec<String> {
         lines.push(format!("WHY ({}, {})", first.kind, first.confidence));
         lines.extend(limited(texts(&first.evidence), EVIDENCE_LINES));
         lines.push("NEXT".to_owned());
-        lines.extend(limited(steps(&first.next), STEP_LINES));
+        lines.extend(limited(steps(&first.steps), STEP_LINES));
     }
     let mut end = Vec::new();
     let others: Vec<String> = report.holders.iter().skip(1).map(title).collect();
@@ -73,7 +73,7 @@ fn all(report: &PodWhy) -> Vec<String> {
         lines.extend(texts(&holder.evidence));
         lines.extend(holder.path.as_ref().map(|path| format!("  path: {}", escaped(path))));
         lines.push("  next:".to_owned());
-        lines.extend(steps(&holder.next));
+        lines.extend(steps(&holder.steps));
     }
     if !report.not_checked.is_empty() {
         lines.extend([String::new(), "not checked:".to_owned()]);
@@ -114,8 +114,8 @@ fn texts(evidence: &[String]) -> Vec<String> {
     evidence.iter().flat_map(|text| wrapped(&escaped(&format!("  {text}")), COLUMNS, "    ")).collect()
 }
 
-fn steps(next: &[String]) -> Vec<String> {
-    next.iter().flat_map(|step| step_lines(&escaped(step), COLUMNS)).collect()
+fn steps(steps: &[Step]) -> Vec<String> {
+    steps.iter().flat_map(|step| step_lines(step, COLUMNS)).collect()
 }
 
 fn limited(mut lines: Vec<String>, most: usize) -> Vec<String> {

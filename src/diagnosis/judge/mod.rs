@@ -11,17 +11,20 @@ use std::time::Duration;
 use self::not_ready::NotReady;
 use crate::cri::{Call, Error, Outcome};
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
-use crate::diagnosis::limits;
 use crate::diagnosis::report::{
     Confidence, EstimateReport, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport,
     RuleId, Severity, Verdict,
 };
-use crate::diagnosis::rules::{self, Case};
+use crate::diagnosis::rules::{self, Case, MakesUnhealthy, StacksHelp};
 use crate::diagnosis::words::seconds;
-use crate::report::RuntimeRef;
+use crate::diagnosis::{advice, limits};
+use crate::report::{Command, RuntimeRef, Step};
 
-/// The only step of a report about a moment of a capture.
-pub const STEP_OF_A_CAPTURE: &str = "it depends on the node as it is now: plegctl health   # on the node";
+/// Returns the first step of a report about a moment of a capture.
+pub fn step_of_a_capture() -> Step {
+    Step::look("what to do depends on the node as it is now; on the node")
+        .with(Command::new("plegctl health"))
+}
 
 /// Judges the evidence and returns the report.
 pub fn judge(evidence: &Evidence) -> HealthReport {
@@ -112,7 +115,7 @@ fn not_applied((rule, why): (RuleId, String)) -> NotChecked {
 /// Returns the key by which findings are sorted: findings that are only possible come last, then the more severe come
 /// first, then the causes come before their effects.
 fn order(finding: &HealthFinding) -> (bool, Reverse<Severity>, u8, Confidence) {
-    let rank = rules::row(finding.id).map_or(u8::MAX, |row| row.rank);
+    let rank = rules::row(finding.id).rank;
     (finding.confidence == Confidence::Possible, Reverse(finding.severity), rank, finding.confidence)
 }
 
@@ -124,13 +127,11 @@ fn verdict(case: &Case<'_>, findings: &[HealthFinding]) -> Verdict {
     }
     let runtime = &evidence.runtime;
     let counts = |finding: &&HealthFinding| finding.confidence != Confidence::Possible;
-    let makes_unhealthy = |finding: &HealthFinding| match finding.id {
-        RuleId::D31 => true,
-        // D07 counts only if the runtime is still stopped, D22 only if the kubelet itself reports an unhealthy PLEG, and D32
-        // only if no kubelet works. With D41 the node stays Ready, but no pod can start or end on it.
-        RuleId::D22 => case.evidence.kubelet_is_over(),
-        RuleId::D07 | RuleId::D32 | RuleId::D41 => finding.severity == Severity::Critical,
-        _ => false,
+    let makes_unhealthy = |finding: &HealthFinding| match rules::row(finding.id).makes_unhealthy {
+        MakesUnhealthy::No => false,
+        MakesUnhealthy::Yes => true,
+        MakesUnhealthy::IfCritical => finding.severity == Severity::Critical,
+        MakesUnhealthy::IfKubeletIsOver => evidence.kubelet_is_over(),
     };
     if case.estimate.would_trip || findings.iter().filter(counts).any(makes_unhealthy) {
         return Verdict::Unhealthy;
@@ -149,14 +150,14 @@ fn verdict(case: &Case<'_>, findings: &[HealthFinding]) -> Verdict {
     }
 }
 
-/// Removes the steps of a report about a moment of a capture. They are for a node in the state of that moment: a process may
-/// have ended since, and another one may have its id.
+/// Removes from a report about a moment of a capture the steps that change the state or name a process: the process may have
+/// ended since, and another one may have its id.
 fn replace_steps(verdict: Verdict, findings: &mut [HealthFinding]) {
     for finding in findings.iter_mut() {
-        finding.next.clear();
+        finding.steps.retain(|step| !step.changes_state && !step.names_process);
     }
     if let Some(primary) = findings.first_mut().filter(|_| verdict != Verdict::Healthy) {
-        primary.next.push(STEP_OF_A_CAPTURE.to_owned());
+        primary.steps.insert(0, step_of_a_capture());
     }
 }
 
@@ -301,7 +302,7 @@ fn kubelet(case: &Case<'_>) -> Option<KubeletReport> {
 
 /// Returns the commands that save evidence, to be run before anything is restarted. plegctl prints these commands and does
 /// not run them.
-fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<String> {
+fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<Step> {
     if verdict == Verdict::Healthy {
         return Vec::new();
     }
@@ -310,35 +311,33 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
     if findings.first().is_some_and(|primary| stacks_may_help(case, primary)) {
         keep.extend(evidence.save_stacks());
     }
-    if findings.first().is_some_and(|primary| matches!(primary.id, RuleId::D22 | RuleId::D41)) {
-        keep.push(format!(
-            "the kubelet's stacks: kubectl get --raw \
-             /api/v1/nodes/{}/proxy/debug/pprof/goroutine\\?debug=2 > kubelet.txt",
-            if evidence.node.is_empty() { "NODE" } else { &evidence.node }
-        ));
+    if findings.first().is_some_and(|primary| rules::row(primary.id).traits.kubelet_stacks_help) {
+        let get = "kubectl --request-timeout={}s get --raw \
+             /api/v1/nodes/{}/proxy/debug/pprof/goroutine\\?debug=2 > kubelet.txt";
+        let get = Command::limited(30, get).arg(evidence.node_or_placeholder());
+        keep.push(Step::look("the kubelet's stacks").with(get));
     }
     for (process, task) in case.blocked().into_iter().take(5) {
-        keep.push(format!("cat /proc/{}/task/{}/stack   # {} in D", process.pid, task.tid, process.comm));
+        keep.push(advice::task_stack(process, task));
     }
     keep.push(if evidence.has_systemd() {
-        let units = evidence.runtime_units();
-        format!("dmesg -T > dmesg.txt; journalctl -S -30min -u kubelet {units} > log.txt")
+        let units = evidence.runtime_units().iter().flat_map(|unit| ["-u", unit]);
+        let save = "dmesg -T > dmesg.txt; journalctl --no-pager -S -30min -u kubelet {} > log.txt";
+        Step::look("the logs").with(Command::new(save).args(units))
     } else {
-        "dmesg -T > dmesg.txt; and copy the logs of the kubelet and the runtime".to_owned()
+        Step::look("the kernel's log; copy those of the kubelet and the runtime too")
+            .with(Command::new("dmesg -T > dmesg.txt"))
     });
     keep
 }
 
-/// Returns whether the runtime's goroutine stacks may show the cause: not if nothing listens, if the kubelet is the cause, if
-/// there is simply too much to list, or if the runtime does not know the processes concerned.
+/// Returns whether the runtime's goroutine stacks may show the cause.
 fn stacks_may_help(case: &Case<'_>, primary: &HealthFinding) -> bool {
-    match primary.id {
-        RuleId::D03 | RuleId::D04 | RuleId::D06 | RuleId::D38 | RuleId::D42 => false,
-        // CRI-O gives no stacks before it has restored its containers.
-        RuleId::D21 => case.evidence.hung_state_process().is_none(),
-        RuleId::D22 | RuleId::D32 | RuleId::D41 => case.stuck(),
-        // Many quick calls wait for nothing.
-        RuleId::D05 => case.estimate.per_call.is_none_or(|took| took > limits::CALL_SLOW / 2),
-        _ => true,
+    match rules::row(primary.id).stacks {
+        StacksHelp::Yes => true,
+        StacksHelp::No => false,
+        StacksHelp::IfStuck => case.stuck(),
+        StacksHelp::UnlessRestoring => case.evidence.hung_state_process().is_none(),
+        StacksHelp::IfCallsAreSlow => case.estimate.per_call.is_none_or(|took| took > limits::CALL_SLOW / 2),
     }
 }

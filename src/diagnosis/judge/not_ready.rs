@@ -7,7 +7,7 @@ use crate::diagnosis::evidence::Evidence;
 #[cfg(feature = "cli")]
 use crate::diagnosis::report::HealthReport;
 use crate::diagnosis::report::{Confidence, EstimateReport, HealthFinding, RuleId, Verdict};
-use crate::diagnosis::rules::Case;
+use crate::diagnosis::rules::{Case, Impact, row};
 
 /// The age of the last good Status from which on the kubelet reports that the runtime is down (kubelet.go:
 /// `maxWaitForContainerRuntime`).
@@ -35,8 +35,8 @@ impl NotReady {
     pub(super) fn of(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Option<Self> {
         let is_known = case.estimate_is_known() || case.evidence.kubelet_is_over();
         let primary = findings.first().filter(|_| verdict == Verdict::Unhealthy && is_known)?;
-        // With D41 the node stays Ready, which is the trouble with it.
-        if primary.id == RuleId::D41 {
+        // The node stays Ready, which is the trouble with it.
+        if row(primary.id).impact == Impact::StaysReady {
             return None;
         }
         let since = since(case.evidence).map(Self::Since);
@@ -137,7 +137,7 @@ fn since(evidence: &Evidence) -> Option<Wall> {
 /// latest.
 fn latest(evidence: &Evidence, primary: RuleId, findings: &[HealthFinding]) -> Wall {
     let (runtime, settings) = (&evidence.runtime, &evidence.settings);
-    if primary == RuleId::D32 {
+    if row(primary).impact == Impact::NoKubelet {
         return evidence.taken_at.plus(KUBELET_GRACE);
     }
     let begun = begun(evidence);
@@ -150,8 +150,9 @@ fn latest(evidence: &Evidence, primary: RuleId, findings: &[HealthFinding]) -> W
     }
     let last = last_relist(evidence).unwrap_or(begun);
     let by_relist = last.plus(after_last_relist(settings.threshold.value, settings.status_period));
-    let is_status =
-        |found: &HealthFinding| found.id == RuleId::D31 && found.confidence != Confidence::Possible;
+    let is_status = |found: &HealthFinding| {
+        row(found.id).impact == Impact::NoRuntime && found.confidence != Confidence::Possible
+    };
     if runtime.is_reached() && !findings.iter().any(is_status) {
         return by_relist;
     }

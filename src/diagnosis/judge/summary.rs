@@ -4,8 +4,8 @@
 use super::not_ready::NotReady;
 use crate::cri::Rpc;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::report::{Confidence, HealthFinding, NotChecked, Phase, RuleId, Verdict};
-use crate::diagnosis::rules::Case;
+use crate::diagnosis::report::{Confidence, HealthFinding, NotChecked, Phase, Verdict};
+use crate::diagnosis::rules::{Case, row};
 
 /// Returns the summary.
 pub(super) fn sentence(
@@ -46,7 +46,7 @@ pub(super) fn sentence(
 
 /// Whether PLEG is all that the finding affects, and PLEG stays healthy.
 fn stays_ready(case: &Case<'_>, primary: &HealthFinding) -> bool {
-    let is_about_relists = matches!(primary.id, RuleId::D04 | RuleId::D05 | RuleId::D30);
+    let is_about_relists = row(primary.id).traits.is_about_relists;
     // Without a network the node is NotReady in any case.
     let status = case.evidence.runtime.status.as_ref().and_then(|call| call.result.as_ref().ok());
     let network = status.and_then(|status| status.condition("NetworkReady"));

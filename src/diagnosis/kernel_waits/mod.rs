@@ -13,15 +13,13 @@ use super::proc::waits::{self, DiskCounters, TaskLook, WaitLook};
 use super::proc::{Process, Role};
 use super::processes::paths;
 use super::report::KernelReason;
-use super::words::quoted;
 use super::{HealthRun, offload, overdue_processes};
 use crate::clock::Mono;
 use crate::host::proc::NodeMount;
+use crate::report::{Command, Step};
 use owner::OwnerSearch;
 pub use reason::KernelWaitReason;
-
-/// The beginning of the last step of KR04 in `reasons.txt`. If the mount is known, the step names it.
-const UMOUNT: &str = "otherwise umount -f";
+use reason::{ReasonStep, StepNeeds};
 
 /// The time limit for the search of owners, which reads the descriptors of all processes.
 const OWNER_TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -41,10 +39,12 @@ pub struct KernelWait {
     pub stack: Vec<String>,
     /// The name of the process, server, disk or control group that keeps the task waiting, if known.
     pub owner: Option<String>,
+    /// The process id of the owner, if the owner is a process.
+    pub owner_pid: Option<u32>,
     /// The facts that point to the owner.
     pub facts: Vec<String>,
     /// The command that ends the wait, if plegctl knows it with its path.
-    pub remedy: Option<String>,
+    pub remedy: Option<Command>,
     /// The mount of the file server or daemon that does not answer, if there is only one.
     pub mount: Option<NodeMount>,
     /// The number of programs on the node that have a task in uninterruptible sleep for the same reason.
@@ -81,36 +81,38 @@ impl KernelWait {
 
     /// Returns the steps against the wait. A file server is named, and steps for FUSE are left out if the wait is for
     /// another file system.
-    pub(super) fn steps(&self) -> impl Iterator<Item = String> {
-        let rule = self.reason.rule;
+    pub(super) fn steps(&self, node: &str) -> Vec<Step> {
         let owner = self.owner.as_deref().unwrap_or_default();
         let is_fuse = owner.is_empty() || owner.contains("(fuse") || self.function.starts_with("fuse_");
-        let server = owner.split_once(":/").map(|(server, _)| server);
-        let server = server.filter(|_| rule.id == "KR04" && !is_fuse);
-        let first = server.map(|server| {
-            format!("make the file server {server} answer again: the wait then ends by itself")
-        });
-        let others = rule.act.iter().skip(usize::from(server.is_some()));
-        let fits = move |step: &&&str| is_fuse || !step.starts_with("FUSE only");
-        let mount = self.mount.as_ref().and_then(|mount| quoted(&mount.target));
-        // A step of the catalogue with a placeholder is replaced by the command with the path.
-        let exact = move |step: &str| match (&mount, &self.remedy) {
-            (Some(mount), _) if step.starts_with(UMOUNT) => {
-                format!(
-                    "otherwise, if its unwritten data may be lost (changes state): for m in {mount}; do timeout 10 umount -f \"$m\" || umount -l \"$m\"; done"
-                )
+        let server = owner.split_once(":/").map(|(server, _)| server).filter(|_| !is_fuse);
+        let steps = self.reason.steps().filter(|step| is_fuse || step.needs != StepNeeds::Abort);
+        steps.flat_map(|step| self.exact(step, server, node)).chain([self.reason.explain()]).collect()
+    }
+
+    /// Returns a step of the catalogue with what is known of the node.
+    fn exact(&self, step: ReasonStep, server: Option<&str>, node: &str) -> Vec<Step> {
+        let exact = match step.needs {
+            StepNeeds::Nothing => None,
+            StepNeeds::Server => server.map(|server| {
+                Step::look(format!(
+                    "make the file server {server} answer again: the wait then ends by itself"
+                ))
+            }),
+            StepNeeds::Abort | StepNeeds::Thaw => self.remedy.clone().map(|remedy| step.with(remedy)),
+            StepNeeds::Umount => self.mount.as_ref().map(|mount| {
+                let umount = "for m in {}; do timeout 10 umount -f \"$m\" || umount -l \"$m\"; done";
+                step.with(Command::new(umount).arg(&mount.target))
+            }),
+            StepNeeds::Holder => {
+                self.owner_pid.map(|pid| step.with(Command::new("cat /proc/{}/stack").pid(pid)))
             }
-            (_, Some(remedy)) if ["/N/", "MOUNT", "/PATH/"].iter().any(|part| step.contains(part)) => {
-                let effect = if rule.id == "KR04" {
-                    "FUSE only: end all waits for it with an error"
-                } else {
-                    "then thaw it"
-                };
-                format!("{effect} (changes state): {remedy}")
+            StepNeeds::Drain => {
+                let drain = "kubectl drain {} --ignore-daemonsets --delete-emptydir-data --timeout=5m";
+                Some(step.with(Command::new(drain).arg(node)))
             }
-            _ => step.to_owned(),
+            StepNeeds::Agent => return self.owner_pid.map_or_else(|| vec![step.general()], about_agent),
         };
-        first.into_iter().chain(others.filter(fits).map(move |step| exact(step)))
+        vec![exact.unwrap_or_else(|| step.general())]
     }
 
     /// Whether the wait has lasted for so long that a person must end it, also if no call hangs. A short wait for a snapshot,
@@ -140,6 +142,7 @@ impl KernelWait {
             tid: pid,
             function,
             stack,
+            owner_pid: owner.as_deref().and_then(pid_in),
             owner,
             facts,
             remedy: None,
@@ -153,6 +156,23 @@ impl KernelWait {
     pub fn is_proven(&self) -> bool {
         !self.stack.is_empty() && self.owner.is_some()
     }
+}
+
+/// Returns the process id in a label such as `falcon-sensor[4711]`.
+fn pid_in(label: &str) -> Option<u32> {
+    label.rsplit_once('[')?.1.strip_suffix(']')?.parse().ok()
+}
+
+/// Returns the steps about a security agent: to find what it belongs to, to save what it waits for, to end it.
+fn about_agent(pid: u32) -> Vec<Step> {
+    vec![
+        Step::look("which service or pod the agent belongs to")
+            .with(Command::new("cat /proc/{}/cgroup").pid(pid)),
+        Step::look("what the agent waits for (as root)")
+            .with(Command::new("cat /proc/{}/task/*/stack > agent.txt").pid(pid)),
+        Step::change("then restart its service, or end it: the kernel then allows the accesses that wait")
+            .with(Command::new("kill {}").pid(pid)),
+    ]
 }
 
 /// The first look, and its time.

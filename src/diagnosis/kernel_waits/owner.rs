@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use super::KernelWait;
 use super::reason::KernelWaitReason;
 use crate::diagnosis::limits;
-use crate::diagnosis::words::quoted;
 use crate::host::kernel_text;
 use crate::host::proc::waits::{self, DiskCounters, TaskLook};
 use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process, Psi};
+use crate::report::Command;
 
 /// Programs that freeze file systems for backups and snapshots.
 const FREEZERS: [&str; 6] = ["fsfreeze", "xfs_freeze", "qemu-ga", "vmtoolsd", "lvcreate", "dmsetup"];
@@ -38,10 +38,12 @@ pub(super) fn fact_of_agent(agent: &str) -> String {
 struct FoundOwner {
     /// The owner's name, if exactly one owner is possible.
     name: Option<String>,
+    /// Its process id, if it is a process.
+    pid: Option<u32>,
     /// The facts that point to the owner or, without a name, to the possible owners.
     facts: Vec<String>,
     /// See [`KernelWait::remedy`].
-    remedy: Option<String>,
+    remedy: Option<Command>,
     /// See [`KernelWait::mount`].
     mount: Option<NodeMount>,
 }
@@ -72,7 +74,7 @@ impl OwnerSearch {
         let (reason, function, owner) = if let Some(freeze) = frozen {
             let facts = vec![format!("{} is frozen", freeze.path)];
             let remedy = Some(freeze.thaw());
-            let owner = FoundOwner { name: Some(freeze.path), facts, remedy, mount: None };
+            let owner = FoundOwner { name: Some(freeze.path), facts, remedy, ..FoundOwner::default() };
             (KernelWaitReason::of("KR08")?, task.wchan.as_str(), owner)
         } else {
             KernelWaitReason::all().iter().find_map(|row| {
@@ -87,6 +89,7 @@ impl OwnerSearch {
             function: function.to_owned(),
             stack: task.stack.iter().take(6).cloned().collect(),
             owner: owner.name,
+            owner_pid: owner.pid,
             facts: owner.facts,
             remedy: owner.remedy,
             mount: owner.mount,
@@ -135,8 +138,8 @@ impl OwnerSearch {
     fn agent(&self) -> FoundOwner {
         let agents = waits::permission_agents(&self.paths.proc);
         let facts = agents.iter().map(|pid| fact_of_agent(&self.label(*pid))).collect();
-        let name = if let [only] = agents.as_slice() { Some(self.label(*only)) } else { None };
-        FoundOwner { name, facts, ..FoundOwner::default() }
+        let pid = if let [only] = agents.as_slice() { Some(*only) } else { None };
+        FoundOwner { name: pid.map(|pid| self.label(pid)), pid, facts, ..FoundOwner::default() }
     }
 
     /// Finds the kernel thread that removes network namespaces, if it is blocked.
@@ -183,7 +186,12 @@ impl OwnerSearch {
         let source = format!("{} ({})", mount.source, mount.kind);
         let connection = waits::fuse_connection(&mount.device).filter(|_| is_fuse);
         let Some(connection) = connection else {
-            return FoundOwner { name: Some(source), facts, remedy: None, mount: Some(mount.clone()) };
+            return FoundOwner {
+                name: Some(source),
+                facts,
+                mount: Some(mount.clone()),
+                ..FoundOwner::default()
+            };
         };
         if let Some(count) = waiting(mount) {
             facts.push(format!("{count} requests wait in FUSE connection {connection}"));
@@ -192,6 +200,7 @@ impl OwnerSearch {
         let daemon = servers.first().map(|server| format!(" of {}", self.label(*server)));
         FoundOwner {
             name: Some(source + &daemon.unwrap_or_default()),
+            pid: servers.first().copied(),
             facts,
             remedy: Some(self.abort(connection)),
             mount: Some(mount.clone()),
@@ -200,12 +209,14 @@ impl OwnerSearch {
 
     /// Returns the command that aborts a FUSE connection. The kernel shows the connections in a file system of their own, which
     /// not every node has mounted.
-    fn abort(&self, connection: u64) -> String {
-        let abort = format!("echo 1 > /sys/fs/fuse/connections/{connection}/abort");
-        if self.connections.is_dir() && !self.connections.join(connection.to_string()).is_dir() {
-            return format!("mount -t fusectl fusectl /sys/fs/fuse/connections && {abort}");
-        }
-        abort
+    fn abort(&self, connection: u64) -> Command {
+        let is_mounted = !self.connections.is_dir() || self.connections.join(connection.to_string()).is_dir();
+        let abort = if is_mounted {
+            "echo 1 > /sys/fs/fuse/connections/{}/abort"
+        } else {
+            "mount -t fusectl fusectl /sys/fs/fuse/connections && echo 1 > /sys/fs/fuse/connections/{}/abort"
+        };
+        Command::new(abort).arg(connection)
     }
 
     /// Finds the file system to which the task writes. Without the descriptor of a file, only the commands have the file
@@ -236,9 +247,8 @@ impl OwnerSearch {
         FoundOwner {
             name: by_file.map(|mount| mount.target.clone()),
             facts,
-            remedy: mount
-                .and_then(|mount| Some(format!("timeout 10 fsfreeze -u {}", quoted(&mount.target)?))),
-            mount: None,
+            remedy: mount.map(|mount| Command::limited(10, "timeout {} fsfreeze -u {}").arg(&mount.target)),
+            ..FoundOwner::default()
         }
     }
 
@@ -282,6 +292,7 @@ impl OwnerSearch {
         FoundOwner {
             facts: vec![format!("{name} has locked {what}")],
             name: Some(name),
+            pid: Some(holder.pid),
             ..FoundOwner::default()
         }
     }

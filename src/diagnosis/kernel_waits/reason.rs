@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::host::proc::waits::TaskLook;
-use crate::report::Rule;
+use crate::report::{Command, Rule, Step};
 
 /// The rows of the table of reasons.
 const TABLE: &str = include_str!("../rules/reasons.txt");
@@ -22,24 +22,107 @@ pub struct KernelWaitReason {
     owner: &'static str,
     /// What the task waits for if the owner is not known.
     unknown: &'static str,
+    /// What to do, in order.
+    steps: Vec<ReasonStep>,
     /// How long a task of the runtime or the kubelet must wait until a person must end the wait; `None` if no time is enough.
     pub(super) overdue: Option<Duration>,
+}
+
+/// What a step of the table needs to know of the node. Without it, the step is a text with a placeholder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StepNeeds {
+    /// Nothing.
+    Nothing,
+    /// The name of the file server, which then replaces the text.
+    Server,
+    /// The number of the FUSE connection.
+    Abort,
+    /// The mount.
+    Umount,
+    /// The mount, or the cgroup.
+    Thaw,
+    /// The process id of the security agent.
+    Agent,
+    /// The process that holds the lock.
+    Holder,
+    /// The name of the node.
+    Drain,
+}
+
+/// One step of a row: a line `next: TEXT`, or `change: TEXT` if the step changes the state. Behind `next` or `change`, a dot
+/// and a word say what the step needs to know. Behind ` => ` is the command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReasonStep {
+    pub needs: StepNeeds,
+    changes_state: bool,
+    text: &'static str,
+    command: Option<&'static str>,
+}
+
+impl ReasonStep {
+    fn read(line: &'static str) -> Option<Self> {
+        let (key, rest) = line.split_once(": ")?;
+        let (key, needs) = key.split_once('.').unwrap_or((key, ""));
+        let changes_state = match key {
+            "next" => false,
+            "change" => true,
+            _ => return None,
+        };
+        let needs = match needs {
+            "" => StepNeeds::Nothing,
+            "server" => StepNeeds::Server,
+            "abort" => StepNeeds::Abort,
+            "umount" => StepNeeds::Umount,
+            "thaw" => StepNeeds::Thaw,
+            "agent" => StepNeeds::Agent,
+            "holder" => StepNeeds::Holder,
+            "drain" => StepNeeds::Drain,
+            _ => return None,
+        };
+        let (text, command) = match rest.split_once(" => ") {
+            Some((text, command)) => (text, Some(command)),
+            None => (rest, None),
+        };
+        Some(Self { needs, changes_state, text, command })
+    }
+
+    /// Returns the step with this command.
+    pub(super) fn with(self, command: Command) -> Step {
+        self.step(self.text.to_owned()).with(command)
+    }
+
+    /// Returns the step without what it needs to know: a command with a placeholder is then part of the text, because nobody
+    /// can run it.
+    pub(super) fn general(self) -> Step {
+        match (self.command, self.needs) {
+            (Some(command), StepNeeds::Nothing) => self.with(Command::new(command)),
+            (Some(command), _) => self.step(format!("{}: {command}", self.text)),
+            (None, _) => self.step(self.text.to_owned()),
+        }
+    }
+
+    fn step(self, text: String) -> Step {
+        if self.changes_state { Step::change(text) } else { Step::look(text) }
+    }
 }
 
 impl KernelWaitReason {
     /// Returns all rows.
     pub fn all() -> &'static [Self] {
         static ROWS: LazyLock<Vec<KernelWaitReason>> = LazyLock::new(|| {
-            let rules: &'static [Rule] = Rule::table(TABLE).leak();
-            let row = |rule: &'static Rule| {
+            let row = |rule: Rule| {
                 let block = TABLE.split("\n\n").find(|block| block.get(1..5) == Some(rule.id))?;
+                let steps: Vec<ReasonStep> = block.lines().filter_map(ReasonStep::read).collect();
+                let texts = steps.iter().map(|step| &*step.general().to_string().leak());
+                let act = texts.collect::<Vec<_>>().leak();
                 let value = |key: &str| {
                     let line = block.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
                     line.unwrap_or_default()
                 };
                 let words = |key: &str| value(key).split_ascii_whitespace().collect();
                 Some(KernelWaitReason {
-                    rule,
+                    rule: Box::leak(Box::new(Rule { act, ..rule })),
+                    steps,
                     functions: words("functions"),
                     with: words("with"),
                     owner: value("owner"),
@@ -47,7 +130,7 @@ impl KernelWaitReason {
                     overdue: value("overdue").parse().ok().map(Duration::from_secs),
                 })
             };
-            rules.iter().filter_map(row).collect()
+            Rule::table(TABLE).into_iter().filter_map(row).collect()
         });
         &ROWS
     }
@@ -55,6 +138,21 @@ impl KernelWaitReason {
     /// Returns the row with this id.
     pub fn of(id: &str) -> Option<&'static Self> {
         Self::all().iter().find(|row| row.rule.id == id)
+    }
+
+    /// Returns what to do, in order.
+    pub(super) fn steps(&self) -> impl Iterator<Item = ReasonStep> {
+        self.steps.iter().copied()
+    }
+
+    /// Returns what to do without anything that is known of the node.
+    pub fn general_steps(&self) -> impl Iterator<Item = Step> {
+        self.steps().map(ReasonStep::general).chain([self.explain()])
+    }
+
+    /// Returns the step that explains the reason.
+    pub(super) fn explain(&self) -> Step {
+        Step::look("more about this reason").with(Command::new("plegctl explain {}").arg(self.rule.id))
     }
 
     /// Returns the function in which a task waits, if this row recognises the wait.

@@ -13,17 +13,19 @@ use super::start::Direction;
 use super::{Deletion, PodFacts, PodStatus};
 use crate::clock::Wall;
 use crate::cri::{ContainerState, SandboxState};
+use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
-use crate::diagnosis::report::{CulpritOutcome, HealthFinding, HealthReport, Phase, RuleId, Severity};
+use crate::diagnosis::report::{CulpritOutcome, HealthFinding, HealthReport, Phase, Severity};
+use crate::diagnosis::rules::{EveryPod, OwnPod, row};
 use crate::diagnosis::words::seconds;
 use crate::host::proc::NodeMount;
 use crate::host::proc::usage::{OnTerm, PathUser, SignalSets};
 use crate::report::duration::elapsed;
-use crate::report::{Confidence, NotChecked, PodRef, plural};
+use crate::report::{Command, Confidence, NotChecked, PodRef, Step, plural};
 
 /// How long after the end of the grace period a pod may still end by itself: the kubelet stops the containers at the end,
 /// and then unmounts volumes and reports.
@@ -328,19 +330,17 @@ impl<'a> HolderCase<'a> {
             );
         }
         self.add_wait(&mut found, wait);
-        found.add_step(format!(
+        found.add_step(Step::look(format!(
             "do not delete the pod with --force: the umount and the process {} stay, and nobody looks for them",
             umount.pid
-        ));
+        )).about_process());
         Some(found)
     }
 
     /// Adds the reason for which a task waits, with its evidence and its steps.
     pub(super) fn add_wait(&self, found: &mut PodHolder, wait: Option<&KernelWait>) {
         let Some(wait) = wait else {
-            found
-                .next
-                .extend(found.pid.map(|pid| format!("where it waits: cat /proc/{pid}/stack   # as root")));
+            found.steps.extend(found.pid.map(|pid| advice::kernel_stack("where it waits", pid)));
             return;
         };
         let process = self.process(wait.pid);
@@ -356,8 +356,7 @@ impl<'a> HolderCase<'a> {
         };
         found.evidence.extend(wait.facts.iter().filter(|fact| !is_known(fact)).cloned());
         found.add_evidence(wait.stack_line());
-        found.next.extend(wait.steps());
-        found.add_step(format!("more about this reason: plegctl explain {}", wait.reason.rule.id));
+        found.steps.extend(wait.steps(self.evidence.node_or_placeholder()));
         found.kernel_reason = Some(wait.report(process));
     }
 
@@ -412,7 +411,9 @@ impl<'a> HolderCase<'a> {
         found.evidence.extend(volume.map(describe));
         self.add_wait(&mut found, Some(wait));
         if member.is_some() {
-            found.add_step("no signal ends a task that waits there, not even SIGKILL: end the wait first");
+            found.add_step(Step::look(
+                "no signal ends a task that waits there, not even SIGKILL: end the wait first",
+            ));
         }
         Some(found)
     }
@@ -456,7 +457,7 @@ impl<'a> HolderCase<'a> {
         });
         let mut holder = PodHolder::new(HolderKind::Runtime, Confidence::Possible, lines.next()?);
         holder.evidence.extend(lines.take(MAX_OF_KIND));
-        holder.add_step("what the whole node shows: plegctl health");
+        holder.add_step(Step::look("what the whole node shows").with(Command::new("plegctl health")));
         Some(holder)
     }
 
@@ -540,10 +541,11 @@ impl<'a> HolderCase<'a> {
                 "it was started in the container when the pod was deleted; its command line is another one"
                     .to_owned()
             });
-            holder.add_step(format!("what it waits for: cat /proc/{}/wchan", member.pid));
-            holder.add_step(
+            let wait = Command::new("cat /proc/{}/wchan").pid(member.pid);
+            holder.add_step(Step::look("what it waits for").with(wait));
+            holder.add_step(Step::look(
                 "wait: the kubelet waits for a hook only until the grace period ends, and then stops the container",
-            );
+            ));
             found.push(holder);
         }
         found.truncate(MAX_OF_KIND);
@@ -571,7 +573,7 @@ impl<'a> HolderCase<'a> {
                 "the runtime still runs it"
             };
             let mut holder = PodHolder::new(HolderKind::Container, self.of_running(), title);
-            holder.next = next_for_running(None);
+            holder.steps = next_for_running(None);
             found.push(holder);
         }
         found
@@ -614,11 +616,11 @@ impl<'a> HolderCase<'a> {
             member.state
         ));
         if self.is_over() {
-            found.next = next_for_running(member.container_id.as_deref());
+            found.steps = next_for_running(member.container_id.as_deref());
         } else {
-            found.add_step(
+            found.add_step(Step::look(
                 "wait for the end of the grace period; for the next time, let the program handle SIGTERM",
-            );
+            ));
         }
         Some(found)
     }
@@ -643,8 +645,9 @@ impl<'a> HolderCase<'a> {
                 ..PodHolder::new(HolderKind::Mount, Confidence::Likely, title)
             };
             holder.add_evidence(format!("a descriptor or the working directory of {label} is there"));
-            holder.add_step(format!("what it belongs to: cat /proc/{}/cgroup", user.pid));
-            holder.add_step("let that program close the file, or end it in its own way (changes state)");
+            let cgroup = Command::new("cat /proc/{}/cgroup").pid(user.pid);
+            holder.add_step(Step::look("what it belongs to").with(cgroup));
+            holder.add_step(Step::change("let that program close the file, or end it in its own way"));
             holder
         });
         let mut holders: Vec<PodHolder> = users.collect();
@@ -672,14 +675,11 @@ impl<'a> HolderCase<'a> {
             ..PodHolder::new(HolderKind::Mount, confidence, title.unwrap_or_default())
         };
         holder.evidence.extend(volumes.iter().take(5).map(describe));
-        holder.add_step(format!(
-            "why the kubelet does not unmount: journalctl -u kubelet --since -10min | grep {}",
-            self.uid()
-        ));
+        let log = Command::new("journalctl --no-pager -u kubelet -S -10min | grep -e {}").arg(self.uid());
+        holder.add_step(Step::look("why the kubelet does not unmount").with(log));
         let drivers = volumes.iter().filter_map(|volume| volume.driver.as_ref());
-        holder.next.extend(
-            drivers.take(1).map(|driver| format!("look at the log of the CSI driver {driver} on this node")),
-        );
+        let look = |driver| Step::look(format!("look at the log of the CSI driver {driver} on this node"));
+        holder.steps.extend(drivers.take(1).map(look));
         holders.push(holder);
         holders
     }
@@ -711,12 +711,13 @@ impl<'a> HolderCase<'a> {
             );
         }
         let PodRef { namespace, name, .. } = &self.facts.pod;
-        holder.add_step(
+        holder.add_step(Step::look(
             "look at the controller that owns the finalizer: does it run, and what does its log say?",
-        );
-        holder.add_step(format!(
-            "only if that controller is gone for good, remove the finalizer (changes state): kubectl -n {namespace} edit pod {name}"
         ));
+        let edit = Command::new("kubectl -n {} edit pod {}").arg(namespace).arg(name);
+        holder.add_step(
+            Step::change("only if that controller is gone for good, remove the finalizer").with(edit),
+        );
         Some(holder)
     }
 
@@ -750,46 +751,30 @@ impl<'a> HolderCase<'a> {
 
 /// Returns the kind of a finding about this pod; `None` if the look at this pod has found the same.
 fn kind_of_own(finding: &HealthFinding, found: &[PodHolder]) -> Option<HolderKind> {
+    let holds = row(finding.id).screen.holds;
     let same_task = |pid: u32| found.iter().any(|holder| holder.pid == Some(pid));
-    match finding.id {
-        RuleId::D37 if finding.kernel_reason.as_ref().is_some_and(|reason| same_task(reason.pid)) => None,
-        RuleId::D09 if any_of(found, &[HolderKind::Kernel, HolderKind::Umount]) => None,
-        RuleId::D09 | RuleId::D11 | RuleId::D37 => Some(HolderKind::Kernel),
-        RuleId::D16 => Some(HolderKind::Network),
-        RuleId::D22 | RuleId::D32 | RuleId::D41 => Some(HolderKind::Kubelet),
-        _ => Some(HolderKind::Runtime),
-    }
+    let is_found = finding.kernel_reason.as_ref().is_some_and(|reason| same_task(reason.pid))
+        || holds.own == OwnPod::UnlessWaitIsFound && any_of(found, &[HolderKind::Kernel, HolderKind::Umount]);
+    (!is_found).then_some(holds.kind)
 }
 
 /// Returns the kind of a finding that keeps every pod of the node from ending or from starting.
 fn kind_for_all(finding: &HealthFinding, direction: Direction) -> Option<HolderKind> {
+    let holds = row(finding.id).screen.holds;
     let starts = direction == Direction::Starts;
-    match finding.id {
-        RuleId::D22 | RuleId::D32 => Some(HolderKind::Kubelet),
-        // The runtime was stopped, and runs again.
-        RuleId::D07 if finding.phase == Phase::None => None,
-        RuleId::D02 | RuleId::D06 | RuleId::D07 | RuleId::D31 => Some(HolderKind::Runtime),
-        RuleId::D14 | RuleId::D34 if starts => Some(HolderKind::Runtime),
-        // The network of the node is not ready. Otherwise the finding is about a plugin of another pod.
-        RuleId::D16 if starts && finding.rpc.is_some() => Some(HolderKind::Network),
-        _ => None,
-    }
+    let applies = match holds.every {
+        EveryPod::No => false,
+        EveryPod::Yes => true,
+        EveryPod::WhileItLasts => finding.phase != Phase::None,
+        EveryPod::Starts => starts,
+        EveryPod::StartsIfCall => starts && finding.rpc.is_some(),
+    };
+    applies.then_some(holds.kind)
 }
 
 fn of_finding(kind: HolderKind, finding: &HealthFinding) -> PodHolder {
-    // These findings are about the pod, but no pod waits for what they found.
-    let keeps_nothing = matches!(
-        finding.id,
-        RuleId::D04
-            | RuleId::D05
-            | RuleId::D17
-            | RuleId::D27
-            | RuleId::D28
-            | RuleId::D33
-            | RuleId::D38
-            | RuleId::D39
-            | RuleId::D40
-    );
+    // The finding is about the pod, but no pod may wait for what it found.
+    let keeps_nothing = row(finding.id).screen.holds.own == OwnPod::No;
     let confidence = if keeps_nothing { Confidence::Possible } else { finding.confidence };
     let mut holder = PodHolder {
         kernel_reason: finding.kernel_reason.clone(),
@@ -799,8 +784,9 @@ fn of_finding(kind: HolderKind, finding: &HealthFinding) -> PodHolder {
     };
     holder.add_evidence(format!("finding {} of plegctl health", finding.id));
     holder.evidence.extend(finding.evidence.iter().cloned());
-    holder.next.clone_from(&finding.next);
-    holder.add_step(format!("more about it: plegctl explain {}", finding.id));
+    holder.steps.clone_from(&finding.steps);
+    let explain = Command::new("plegctl explain {}").arg(finding.id);
+    holder.add_step(Step::look("more about it").with(explain));
     holder
 }
 
@@ -836,15 +822,16 @@ fn owner(finalizer: &str) -> String {
 }
 
 /// Returns the steps for a container that runs on after its grace period.
-fn next_for_running(id: Option<&str>) -> Vec<String> {
-    let mut next = vec![
-        "is the kubelet well? It sends the stop, and SIGKILL after the grace period: plegctl health"
-            .to_owned(),
-        "what the kubelet says: journalctl -u kubelet --since -10min | grep -i -e killing -e 'syncpod'"
-            .to_owned(),
+fn next_for_running(id: Option<&str>) -> Vec<Step> {
+    let log = "journalctl --no-pager -u kubelet -S -10min | grep -i -e killing -e syncpod";
+    let mut steps = vec![
+        Step::look("is the kubelet well? It sends the stop, and SIGKILL after the grace period")
+            .with(Command::new("plegctl health")),
+        Step::look("what the kubelet says").with(Command::new(log)),
     ];
-    next.extend(id.map(|id| {
-        format!("let the runtime stop it (changes state; the program gets SIGKILL at once): crictl stop --timeout 0 {id}")
+    steps.extend(id.map(|id| {
+        let stop = Command::limited(20, "crictl --timeout {}s stop --timeout 0 {}").arg(id);
+        Step::change("let the runtime stop it; the program gets SIGKILL at once").with(stop)
     }));
-    next
+    steps
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::clock::Wall;
 use crate::diagnosis::report::KernelReason;
-use crate::report::{Confidence, NotChecked, PodRef, word_enum};
+use crate::report::{Confidence, NotChecked, PodRef, Step, word_enum};
 
 word_enum! {
     /// What kind of thing holds a pod. If several are equally sure, the first kind comes first.
@@ -79,7 +79,7 @@ pub struct PodHolder {
     /// The measured facts.
     pub evidence: Vec<String>,
     /// The suggested steps, in their order.
-    pub next: Vec<String>,
+    pub steps: Vec<Step>,
 }
 
 impl PodHolder {
@@ -94,7 +94,7 @@ impl PodHolder {
             kernel_reason: None,
             confidence,
             evidence: Vec::new(),
-            next: Vec::new(),
+            steps: Vec::new(),
         }
     }
 
@@ -104,8 +104,8 @@ impl PodHolder {
     }
 
     /// Adds a suggested step.
-    pub(super) fn add_step(&mut self, line: impl Into<String>) {
-        self.next.push(line.into());
+    pub(super) fn add_step(&mut self, step: Step) {
+        self.steps.push(step);
     }
 }
 

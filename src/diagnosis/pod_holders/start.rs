@@ -9,7 +9,7 @@ use super::report::{HolderKind, PodHold, PodHolder};
 use crate::cri::{ContainerState, SandboxState};
 use crate::kubelet::pod_status::WaitingContainer;
 use crate::report::duration::elapsed;
-use crate::report::{Confidence, plural};
+use crate::report::{Command, Confidence, Step, plural};
 
 /// The reasons of a container's status that name the cause, and not only that a call to the runtime failed.
 const CAUSES: [&str; 5] = [
@@ -156,7 +156,7 @@ impl HolderCase<'_> {
             let words = waiting.to_string();
             let mut holder = PodHolder::new(HolderKind::Status, confidence, shortened(&words));
             holder.add_evidence(format!("{by} says: {words}"));
-            holder.next.push(self.show_events());
+            holder.add_step(self.show_events());
             found.push(holder);
         }
         found.truncate(MAX_OF_KIND);
@@ -164,7 +164,8 @@ impl HolderCase<'_> {
             let title = "the kubelet does not know it, so it does not receive the API server's pods";
             let mut holder = PodHolder::new(HolderKind::Kubelet, Confidence::Likely, title);
             holder.add_evidence("the API server bound it to this node more than a minute ago");
-            holder.add_step("whether other pods miss too: plegctl pods");
+            let list = Command::new("plegctl pods");
+            holder.add_step(Step::look("whether other pods are missing too").with(list));
             found.push(holder);
         }
         let journal = self.evidence.journal.as_ref().map(|journal| &journal.pod_errors);
@@ -174,7 +175,7 @@ impl HolderCase<'_> {
         if let Some(error) = error.filter(|_| found.is_empty()) {
             let mut holder = PodHolder::new(HolderKind::Status, Confidence::Likely, shortened(error));
             holder.add_evidence(format!("the kubelet's last error about it: {error}"));
-            holder.next.push(self.show_log());
+            holder.add_step(self.show_log());
             found.push(holder);
         }
         found
@@ -207,25 +208,23 @@ impl HolderCase<'_> {
             let reason = status.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
             format!("{} says {}{reason}", status.by, status.phase)
         }));
-        holder.next.push(self.show_log());
-        holder.next.push(self.show_events());
+        holder.add_step(self.show_log());
+        holder.add_step(self.show_events());
         holder
     }
 
-    fn show_log(&self) -> String {
+    fn show_log(&self) -> Step {
         let pod = &self.facts.pod;
         let words = if pod.uid.is_empty() { &pod.name } else { &pod.uid };
-        format!(
-            "what the kubelet says: journalctl -u kubelet --since -15min --no-pager | grep -e {words} | tail -5"
-        )
+        let log = "journalctl --no-pager -u kubelet -S -15min | grep -e {} | tail -5";
+        Step::look("what the kubelet says").with(Command::new(log).arg(words))
     }
 
-    fn show_events(&self) -> String {
+    fn show_events(&self) -> Step {
         let pod = &self.facts.pod;
-        format!(
-            "its events: kubectl --request-timeout=10s -n {} get events --field-selector involvedObject.name={}",
-            pod.namespace, pod.name
-        )
+        let events = "kubectl --request-timeout={}s -n {} get events --field-selector involvedObject.name={}";
+        let events = Command::limited(10, events).arg(&pod.namespace).arg(&pod.name);
+        Step::look("its events").with(events)
     }
 }
 

@@ -1,5 +1,8 @@
-//! The catalogue of the rules of `health`: for each rule its function and its rank in the chain of causes. The texts, which
-//! `explain` and the documents show, are in `rules.txt`.
+//! The catalogue of the rules of `health`: one row for each, with everything in which rules differ. The texts, which `explain`
+//! and the documents show, are in `rules.txt`.
+//!
+//! A rule without a row does not compile, and neither does a row without one of the columns. No other code may decide by the
+//! id of a rule.
 
 #[cfg(feature = "cli")]
 use std::sync::LazyLock;
@@ -8,11 +11,13 @@ use super::{
     Case, certificates, clients, disk, growth, hang, journal, kernel, kubelet, load, node, pods, reach,
     shims, size, state, versions,
 };
+#[cfg(feature = "cli")]
+use crate::diagnosis::pod_holders::report::HolderKind;
 use crate::diagnosis::report::{HealthFinding, Phase, RuleId};
 #[cfg(feature = "cli")]
 use crate::report::Rule;
 
-/// One entry of the catalogue.
+/// One row of the catalogue.
 pub struct HealthRule {
     /// The rule's id.
     pub id: RuleId,
@@ -22,6 +27,139 @@ pub struct HealthRule {
     pub phase: Phase,
     /// The rule's function.
     pub function: RuleFunction,
+    /// Whether a finding of the rule makes the verdict *unhealthy*.
+    pub makes_unhealthy: MakesUnhealthy,
+    /// What the finding means for the pods of the node.
+    pub impact: Impact,
+    /// Whether the goroutine stacks of the runtime may show more.
+    pub stacks: StacksHelp,
+    /// Further properties.
+    pub traits: Traits,
+    /// What only the screens show.
+    #[cfg(feature = "cli")]
+    pub screen: ScreenColumns,
+}
+
+/// What only the screens show of a rule.
+#[cfg(feature = "cli")]
+#[derive(Clone, Copy)]
+pub struct ScreenColumns {
+    /// Two or three words for node-problem-detector, the same in every run.
+    pub words: &'static str,
+    /// What the confidence of a finding is about.
+    pub confidence_is_of: ConfidenceIsOf,
+    /// What a finding about a pod keeps from starting or ending.
+    pub holds: Holds,
+    /// Whether a process may hang that no call shows, so that a possible finding is always on the short screen.
+    pub may_hang: bool,
+}
+
+/// When a finding that is likely or certain makes the verdict *unhealthy*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MakesUnhealthy {
+    /// Never by itself: the estimate of the relist or the connection decides.
+    No,
+    /// Always: the kubelet reports the node as `NotReady` because of it.
+    Yes,
+    /// If the finding is critical.
+    IfCritical,
+    /// If the kubelet itself says that its PLEG is over the threshold.
+    IfKubeletIsOver,
+}
+
+/// What a finding means for the pods of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Impact {
+    /// The pods run on, and after the node is `NotReady`, none starts or ends.
+    OfRelist,
+    /// The kubelet does no work for any pod.
+    NoSync,
+    /// No kubelet runs.
+    NoKubelet,
+    /// The kubelet reports that the runtime is down.
+    NoRuntime,
+    /// The node stays Ready although no pod starts or ends.
+    StaysReady,
+}
+
+/// Whether the goroutine stacks of the runtime may show more about a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StacksHelp {
+    /// They may.
+    Yes,
+    /// Nothing listens, there is too much to list, or the runtime does not know the processes concerned.
+    No,
+    /// The kubelet is the cause, unless a call hangs.
+    IfStuck,
+    /// CRI-O gives no stacks before it has restored its containers.
+    UnlessRestoring,
+    /// Many quick calls wait for nothing.
+    IfCallsAreSlow,
+}
+
+/// What the confidence of a finding is about.
+#[cfg(feature = "cli")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfidenceIsOf {
+    /// The finding is neither a symptom nor a cause.
+    Nothing,
+    /// The symptom: its cause is not proven.
+    Symptom,
+    /// An estimate of a relist, unless the finding is certain.
+    Estimate,
+    /// The cause.
+    Cause,
+}
+
+/// What a finding keeps from starting or ending, for `pods --why`.
+#[cfg(feature = "cli")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holds {
+    /// By what a finding about a pod holds it.
+    pub kind: HolderKind,
+    /// Whether a finding about a pod holds it.
+    pub own: OwnPod,
+    /// Whether a finding that is not about the pod holds it.
+    pub every: EveryPod,
+}
+
+/// Whether a finding about a pod holds this pod.
+#[cfg(feature = "cli")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnPod {
+    /// It does not; it is only worth knowing.
+    No,
+    /// It does.
+    Yes,
+    /// It does, unless the look at the pod has found a wait in the kernel, of which the look knows more.
+    UnlessWaitIsFound,
+}
+
+/// Whether a finding holds every pod of the node.
+#[cfg(feature = "cli")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EveryPod {
+    /// No pod but its own.
+    No,
+    /// Every pod that starts or ends.
+    Yes,
+    /// Every pod, while the finding has a phase. Without one, the problem is over.
+    WhileItLasts,
+    /// Every pod that starts.
+    Starts,
+    /// Every pod that starts, if a call shows the problem. Otherwise the finding is about another pod.
+    StartsIfCall,
+}
+
+/// Properties that few rules have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traits {
+    /// A slow list needs no other explanation (D30).
+    pub explains_slow_list: bool,
+    /// The finding is about the duration of a relist, so a relist that is quick enough keeps the node Ready.
+    pub is_about_relists: bool,
+    /// The goroutine stacks of the kubelet may show more.
+    pub kubelet_stacks_help: bool,
 }
 
 #[cfg(feature = "cli")]
@@ -32,6 +170,23 @@ impl HealthRule {
         static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| Rule::table(TEXTS));
         let id = self.id.to_string();
         RULES.iter().find(|rule| rule.id == id).unwrap_or(Rule::MISSING)
+    }
+}
+
+impl Traits {
+    const NONE: Self =
+        Self { explains_slow_list: false, is_about_relists: false, kubelet_stacks_help: false };
+
+    const fn explains_slow_list(self) -> Self {
+        Self { explains_slow_list: true, ..self }
+    }
+
+    const fn is_about_relists(self) -> Self {
+        Self { is_about_relists: true, ..self }
+    }
+
+    const fn kubelet_stacks_help(self) -> Self {
+        Self { kubelet_stacks_help: true, ..self }
     }
 }
 
@@ -57,64 +212,96 @@ impl RuleFunction {
     }
 }
 
-/// Returns the entry of a rule.
-pub fn row(id: RuleId) -> Option<&'static HealthRule> {
-    CATALOGUE.iter().find(|row| row.id == id)
+/// Returns the row of a rule.
+pub const fn row(id: RuleId) -> HealthRule {
+    rows(id)
+}
+
+/// Returns all rows, by id.
+pub fn catalogue() -> impl Iterator<Item = HealthRule> {
+    RuleId::ALL.into_iter().map(row)
 }
 
 use RuleFunction::{AfterOthers, Many, One};
 
-/// Makes an entry.
-const fn entry(id: RuleId, rank: u8, phase: Phase, function: RuleFunction) -> HealthRule {
-    HealthRule { id, rank, phase, function }
+/// Makes the function that returns the row of each rule.
+macro_rules! rows {
+    ($($id:ident, $rank:literal, $phase:ident, $function:expr, $unhealthy:ident, $impact:ident, $stacks:ident,
+       $words:literal, $confidence:ident, $kind:ident, $own:ident, $every:ident, $may_hang:literal,
+       [$($trait:ident),*];)*) => {
+        const fn rows(id: RuleId) -> HealthRule {
+            match id {
+                $(RuleId::$id => HealthRule {
+                    id,
+                    rank: $rank,
+                    phase: Phase::$phase,
+                    function: $function,
+                    makes_unhealthy: MakesUnhealthy::$unhealthy,
+                    impact: Impact::$impact,
+                    stacks: StacksHelp::$stacks,
+                    traits: Traits::NONE$(.$trait())*,
+                    #[cfg(feature = "cli")]
+                    screen: ScreenColumns {
+                        words: $words,
+                        confidence_is_of: ConfidenceIsOf::$confidence,
+                        holds: Holds { kind: HolderKind::$kind, own: OwnPod::$own, every: EveryPod::$every },
+                        may_hang: $may_hang,
+                    },
+                },)*
+            }
+        }
+    };
 }
 
-/// All entries, by id.
-pub const CATALOGUE: &[HealthRule] = &[
-    entry(RuleId::D00, 36, Phase::None, AfterOthers),
-    entry(RuleId::D01, 19, Phase::Status, One(hang::status_hangs)),
-    entry(RuleId::D02, 16, Phase::List, One(hang::list_hangs)),
-    entry(RuleId::D03, 4, Phase::List, One(size::too_large)),
-    entry(RuleId::D04, 21, Phase::List, One(size::backlog)),
-    entry(RuleId::D05, 20, Phase::Status, One(size::slow_pass)),
-    entry(RuleId::D06, 1, Phase::Connect, One(reach::unreachable)),
-    entry(RuleId::D07, 3, Phase::Connect, One(reach::silent)),
-    entry(RuleId::D08, 8, Phase::None, One(node::storage)),
-    entry(RuleId::D09, 6, Phase::None, One(node::remote)),
-    entry(RuleId::D10, 15, Phase::None, Many(node::blocking_processes)),
-    entry(RuleId::D11, 7, Phase::None, Many(node::frozen)),
-    entry(RuleId::D12, 10, Phase::None, One(load::memory)),
-    entry(RuleId::D13, 13, Phase::None, One(load::cpu)),
-    entry(RuleId::D14, 11, Phase::None, One(load::exhausted)),
-    entry(RuleId::D15, 12, Phase::None, One(load::systemd)),
-    entry(RuleId::D16, 24, Phase::None, One(state::network)),
-    entry(RuleId::D17, 25, Phase::None, One(load::execs)),
-    entry(RuleId::D18, 23, Phase::None, One(journal::reserved)),
-    entry(RuleId::D19, 27, Phase::List, One(state::inconsistent)),
-    entry(RuleId::D20, 26, Phase::Status, One(state::failing_status)),
-    entry(RuleId::D21, 0, Phase::None, One(journal::recovering)),
-    entry(RuleId::D22, 28, Phase::Kubelet, One(kubelet::stale)),
-    entry(RuleId::D23, 32, Phase::Kubelet, One(kubelet::evented)),
-    entry(RuleId::D24, 30, Phase::Kubelet, One(journal::never_relisted)),
-    entry(RuleId::D25, 33, Phase::Kubelet, One(journal::flapping)),
-    entry(RuleId::D26, 34, Phase::Kubelet, One(journal::watchdog)),
-    entry(RuleId::D27, 35, Phase::None, Many(versions::known_bad)),
-    entry(RuleId::D28, 31, Phase::Status, One(hang::hidden_stall)),
-    entry(RuleId::D29, 17, Phase::List, One(reach::list_fails)),
-    entry(RuleId::D30, 22, Phase::List, AfterOthers),
-    entry(RuleId::D31, 18, Phase::None, One(state::not_ready)),
-    entry(RuleId::D32, 29, Phase::Kubelet, One(kubelet::absent)),
-    entry(RuleId::D33, 14, Phase::Status, One(state::lost_exit)),
-    entry(RuleId::D34, 9, Phase::None, One(disk::full)),
-    entry(RuleId::D35, 2, Phase::None, One(load::throttled)),
-    entry(RuleId::D36, 37, Phase::Kubelet, Many(certificates::invalid)),
-    entry(RuleId::D37, 5, Phase::None, Many(kernel::reasons)),
-    entry(RuleId::D38, 38, Phase::None, One(shims::left_over)),
-    entry(RuleId::D39, 39, Phase::None, One(clients::many)),
-    entry(RuleId::D40, 40, Phase::None, Many(growth::too_large)),
-    entry(RuleId::D41, 41, Phase::Kubelet, One(pods::ready_and_dead)),
-    entry(RuleId::D42, 42, Phase::None, Many(state::exited_but_alive)),
-];
+#[rustfmt::skip]
+rows! {
+    // Id, rank, phase, function; makes unhealthy, impact, whether stacks help; words, what the confidence is of; what holds a
+    // pod, whether it holds its own pod, and which others; whether a process may hang
+    // that no call shows; traits.
+    D00, 36, None, AfterOthers, No, OfRelist, Yes, "healthy", Nothing, Runtime, Yes, No, false, [];
+    D01, 19, Status, One(hang::status_hangs), No, OfRelist, Yes, "status hang", Symptom, Runtime, Yes, No, false, [];
+    D02, 16, List, One(hang::list_hangs), No, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [explains_slow_list];
+    D03, 4, List, One(size::too_large), No, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    D04, 21, List, One(size::backlog), No, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [explains_slow_list, is_about_relists];
+    D05, 20, Status, One(size::slow_pass), No, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [explains_slow_list, is_about_relists];
+    D06, 1, Connect, One(reach::unreachable), No, OfRelist, No, "runtime unreachable", Symptom, Runtime, Yes, Yes, false, [];
+    D07, 3, Connect, One(reach::silent), IfCritical, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [explains_slow_list];
+    D08, 8, None, One(node::storage), No, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    D09, 6, None, One(node::remote), No, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
+    D10, 15, None, Many(node::blocking_processes), No, OfRelist, Yes, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
+    D11, 7, None, Many(node::frozen), No, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
+    D12, 10, None, One(load::memory), No, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    D13, 13, None, One(load::cpu), No, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    D14, 11, None, One(load::exhausted), No, OfRelist, Yes, "limits exhausted", Cause, Runtime, Yes, Starts, false, [];
+    D15, 12, None, One(load::systemd), No, OfRelist, Yes, "systemd stuck", Cause, Runtime, Yes, No, false, [];
+    D16, 24, None, One(state::network), No, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
+    D17, 25, None, One(load::execs), No, OfRelist, Yes, "exec probe storm", Cause, Runtime, No, No, false, [];
+    D18, 23, None, One(journal::reserved), No, OfRelist, Yes, "name reserved", Cause, Runtime, Yes, No, false, [];
+    D19, 27, List, One(state::inconsistent), No, OfRelist, Yes, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
+    D20, 26, Status, One(state::failing_status), No, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
+    D21, 0, None, One(journal::recovering), No, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
+    D22, 28, Kubelet, One(kubelet::stale), IfKubeletIsOver, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [kubelet_stacks_help];
+    D23, 32, Kubelet, One(kubelet::evented), No, OfRelist, Yes, "evented pleg", Cause, Runtime, Yes, No, false, [];
+    D24, 30, Kubelet, One(journal::never_relisted), No, OfRelist, Yes, "never relisted", Symptom, Runtime, Yes, No, false, [];
+    D25, 33, Kubelet, One(journal::flapping), No, OfRelist, Yes, "pleg flaps", Symptom, Runtime, Yes, No, false, [];
+    D26, 34, Kubelet, One(journal::watchdog), No, OfRelist, Yes, "watchdog restarts", Symptom, Runtime, Yes, No, false, [];
+    D27, 35, None, Many(versions::known_bad), No, OfRelist, Yes, "known bad version", Nothing, Runtime, No, No, false, [];
+    D28, 31, Status, One(hang::hidden_stall), No, OfRelist, Yes, "hidden stall", Symptom, Runtime, No, No, false, [];
+    D29, 17, List, One(reach::list_fails), No, OfRelist, Yes, "list fails", Symptom, Runtime, Yes, No, false, [];
+    D30, 22, List, AfterOthers, No, OfRelist, Yes, "lists slow", Symptom, Runtime, Yes, No, false, [is_about_relists];
+    D31, 18, None, One(state::not_ready), Yes, NoRuntime, Yes, "runtime not ready", Symptom, Runtime, Yes, Yes, false, [];
+    D32, 29, Kubelet, One(kubelet::absent), IfCritical, NoKubelet, IfStuck, "kubelet down", Symptom, Kubelet, Yes, Yes, false, [];
+    D33, 14, Status, One(state::lost_exit), No, OfRelist, Yes, "exit lost", Symptom, Runtime, No, No, false, [];
+    D34, 9, None, One(disk::full), No, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
+    D35, 2, None, One(load::throttled), No, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    D36, 37, Kubelet, Many(certificates::invalid), No, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
+    D37, 5, None, Many(kernel::reasons), No, OfRelist, Yes, "kernel wait", Cause, Kernel, Yes, No, true, [];
+    D38, 38, None, One(shims::left_over), No, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
+    D39, 39, None, One(clients::many), No, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
+    D40, 40, None, Many(growth::too_large), No, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
+    D41, 41, Kubelet, One(pods::ready_and_dead), IfCritical, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [kubelet_stacks_help];
+    D42, 42, None, Many(state::exited_but_alive), No, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
+}
 
 #[cfg(test)]
 mod tests {
@@ -124,17 +311,17 @@ mod tests {
 
     #[test]
     fn every_id_has_one_row_and_every_rank_one_id() {
-        let names: Vec<String> = CATALOGUE.iter().map(|row| row.id.to_string()).collect();
-        let wanted: Vec<String> = (0..CATALOGUE.len()).map(|number| format!("D{number:02}")).collect();
+        let names: Vec<String> = catalogue().map(|row| row.id.to_string()).collect();
+        let wanted: Vec<String> = (0..names.len()).map(|number| format!("D{number:02}")).collect();
         assert_eq!(names, wanted);
-        assert!(CATALOGUE.iter().all(|row| row.rule().id == row.id.to_string()));
-        let ranks: BTreeSet<u8> = CATALOGUE.iter().map(|row| row.rank).collect();
-        assert_eq!(ranks.len(), CATALOGUE.len());
+        assert!(catalogue().all(|row| row.rule().id == row.id.to_string()));
+        let ranks: BTreeSet<u8> = catalogue().map(|row| row.rank).collect();
+        assert_eq!(ranks.len(), names.len());
     }
 
     #[test]
     fn every_rule_has_all_texts() {
-        for row in CATALOGUE {
+        for row in catalogue() {
             let rule = row.rule();
             let parts = [rule.confirm, rule.never, rule.act];
             assert!(parts.iter().all(|lines| !lines.is_empty()), "{}", rule.id);

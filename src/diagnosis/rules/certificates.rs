@@ -4,6 +4,7 @@ use super::{Case, finding};
 use crate::diagnosis::kubelet::InvalidCertificate;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::manifests::preflight::{CertificateUse, date};
+use crate::report::{Command, Step};
 
 /// Applies D36. The date in the file is certain. The effect on a running kubelet is only likely, because the kubelet may
 /// still use a certificate that it read earlier.
@@ -47,9 +48,9 @@ fn finding_of(certificate: &InvalidCertificate) -> HealthFinding {
             "there is a bootstrap kubeconfig: if its token is valid, the kubelet gets a new certificate at its next start",
         );
     }
-    found.add_step("date -u   # is the clock of this node right?");
-    let id = if certificate.is_expired { "KP060" } else { "KP061" };
-    found.add_step(format!("plegctl explain {id}"));
+    found.add_step(Step::look("is the clock of this node right?").with(Command::new("date -u")));
+    let explain = if certificate.is_expired { "plegctl explain KP060" } else { "plegctl explain KP061" };
+    found.add_step(Step::look("what this means").with(Command::new(explain)));
     found
 }
 
@@ -86,6 +87,6 @@ mod tests {
             early.title,
             "the kubelet's client certificate is valid only from 2026-11-23T15:00:00Z on"
         );
-        assert!(early.next.contains(&"plegctl explain KP061".to_owned()), "{early:?}");
+        assert_eq!(early.steps[1].command.as_deref(), Some("plegctl explain KP061"), "{early:?}");
     }
 }

@@ -5,7 +5,7 @@ use crate::diagnosis::limits;
 use crate::diagnosis::proc::clients::SocketClient;
 use crate::diagnosis::proc::{Ownership, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::plural;
+use crate::report::{Command, Step, plural};
 
 /// The most clients that the evidence names.
 const MAX_NAMED: usize = 8;
@@ -42,6 +42,7 @@ pub(super) fn many(case: &Case<'_>) -> Option<HealthFinding> {
         let connections = plural(client.connections, "connection");
         format!("{}[{}]: {connections}{unread}", client.comm, client.pid)
     }));
-    found.add_step("each of them may list all containers; find out how often: ss -xp | grep .sock");
+    let list = Command::new("ss -xp | grep .sock");
+    found.add_step(Step::look("each of them may list all containers; find out how often").with(list));
     Some(found)
 }

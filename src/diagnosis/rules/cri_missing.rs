@@ -1,10 +1,13 @@
 //! Adds the cause to a finding D06: why a running containerd does not serve CRI v1, or why no containerd runs.
 
+use std::fmt;
+
 use super::Case;
 use super::versions::numbers;
 use crate::cri::Error;
 use crate::diagnosis::report::HealthFinding;
 use crate::host::{ContainerdFault, InotifyUse};
+use crate::report::{Command, Step};
 
 /// The first containerd that serves CRI v1.
 const FIRST_WITH_CRI_V1: [u32; 3] = [1, 6, 0];
@@ -14,24 +17,27 @@ const FIRST_WITH_CRI_V1: [u32; 3] = [1, 6, 0];
 struct Explanation {
     title: Option<String>,
     evidence: Vec<String>,
-    next: Vec<String>,
+    steps: Vec<Step>,
+    /// Whether a step shows the state of the unit.
+    shows_units: bool,
 }
 
 /// Adds the cause to a finding D06, if the node shows a cause. An error of containerd in the journal is the best evidence,
-/// then a fault in its configuration, then used-up limits of the node.
-pub(super) fn explain(case: &Case<'_>, error: &Error, found: &mut HealthFinding) {
+/// then a fault in its configuration, then used-up limits of the node. Returns whether a step shows the state of the unit.
+pub(super) fn explain(case: &Case<'_>, error: &Error, found: &mut HealthFinding) -> bool {
     let explanation = match error {
         Error::Unimplemented { .. } => not_served(case),
         Error::Refused { .. } | Error::NoSuchSocket { .. } => not_started(case),
-        _ => return,
+        _ => return false,
     };
     if let Some(title) = explanation.title {
         found.title = title;
     }
     found.evidence.extend(explanation.evidence);
-    if !explanation.next.is_empty() {
-        found.next = explanation.next;
+    if !explanation.steps.is_empty() {
+        found.steps = explanation.steps;
     }
+    explanation.shows_units
 }
 
 /// Explains why containerd runs without its CRI plugin.
@@ -55,15 +61,13 @@ fn not_served(case: &Case<'_>) -> Explanation {
             "containerd serves no CRI v1: it did not load its CRI plugin".to_owned()
         });
         if is_inotify {
-            explanation.next.extend(more_instances());
+            explanation.steps.extend(more_instances());
         } else if let Some(place) =
             fault.filter(|fault| !fault.stops_the_daemon()).map(ContainerdFault::place)
         {
-            explanation.next.push(format!("correct {place}, then restart containerd (changes state)"));
+            explanation.steps.push(correct(&place));
         } else {
-            explanation
-                .next
-                .push("correct its configuration, then restart containerd (changes state)".to_owned());
+            explanation.steps.push(correct(&"its configuration"));
         }
     } else if let Some(fault) = fault_that_counts {
         let place = fault.place();
@@ -74,11 +78,11 @@ fn not_served(case: &Case<'_>) -> Explanation {
             _ => "containerd serves no CRI v1: its CRI plugin refuses its settings".to_owned(),
         });
         explanation.evidence.push(format!("likely: {place}: {}", fault.text()));
-        explanation.next.push(format!("correct {place}, then restart containerd (changes state)"));
+        explanation.steps.push(correct(&place));
     } else if let Some(inotify) = exhausted {
         explanation.title =
             Some("containerd serves no CRI v1: root's inotify instances are used up".to_owned());
-        explanation.next.extend(more_instances());
+        explanation.steps.extend(more_instances());
         explanation.evidence.push("likely: its CRI plugin needs an inotify instance at its start".to_owned());
         explanation.evidence.push(inotify_use(inotify));
     }
@@ -100,7 +104,7 @@ fn not_served(case: &Case<'_>) -> Explanation {
         explanation
             .evidence
             .push("containerd serves CRI v1 from 1.6 on; the kubelet uses no older CRI".to_owned());
-        explanation.next = vec!["upgrade containerd (changes state)".to_owned()];
+        explanation.steps = vec![Step::change("upgrade containerd")];
     }
     if explanation.title.is_none() {
         explanation.evidence.push(
@@ -108,11 +112,15 @@ fn not_served(case: &Case<'_>) -> Explanation {
              CRI, answer so"
                 .to_owned(),
         );
-        explanation.next.push(
-            "journalctl -u containerd | grep -e 'failed to load plugin' -e 'starting containerd'".to_owned(),
-        );
+        let find =
+            "journalctl --no-pager -u containerd | grep -e 'failed to load plugin' -e 'starting containerd'";
+        explanation.steps.push(Step::look("what containerd says about it").with(Command::new(find)));
     }
     explanation
+}
+
+fn correct(place: &impl fmt::Display) -> Step {
+    Step::change(format!("correct {place}, then restart containerd"))
 }
 
 /// Explains why nothing listens on the socket: containerd may not have started.
@@ -134,10 +142,11 @@ fn not_started(case: &Case<'_>) -> Explanation {
     Explanation {
         title: Some("nothing listens on the socket: containerd cannot read its configuration".to_owned()),
         evidence: words.into_iter().chain(place).collect(),
-        next: vec![
-            format!("correct {file}, then start containerd (changes state)"),
-            case.evidence.show_units("containerd"),
+        steps: vec![
+            Step::change(format!("correct {file}, then start containerd")),
+            case.evidence.show_units(&["containerd"]),
         ],
+        shows_units: true,
     }
 }
 
@@ -148,10 +157,11 @@ fn inotify_use(inotify: &InotifyUse) -> String {
 }
 
 /// Suggests how to get more inotify instances.
-fn more_instances() -> [String; 2] {
+fn more_instances() -> [Step; 2] {
+    let raise = Command::new("sysctl -w fs.inotify.max_user_instances=8192");
+    let find = Command::new("find /proc/*/fd -lname anon_inode:inotify | cut -d/ -f3 | sort | uniq -c");
     [
-        "raise the limit, then restart containerd (changes state): sysctl -w fs.inotify.max_user_instances=8192".to_owned(),
-        "find the processes that use them: find /proc/*/fd -lname anon_inode:inotify | cut -d/ -f3 | sort | uniq -c"
-            .to_owned(),
+        Step::change("raise the limit, then restart containerd").with(raise),
+        Step::look("find the processes that use them").with(find),
     ]
 }

@@ -5,6 +5,7 @@ use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId};
 use crate::host::disks::Disk;
+use crate::report::{Command, Step};
 
 /// Applies D34. That the disk is full is certain, but that this explains a hang is at most likely.
 pub(super) fn full(case: &Case<'_>) -> Option<HealthFinding> {
@@ -16,10 +17,11 @@ pub(super) fn full(case: &Case<'_>) -> Option<HealthFinding> {
     let title = "the runtime or the kubelet cannot write to its directories";
     let mut found = case.cause(RuleId::D34, case.severity_of_cause(), Confidence::Likely, title);
     found.evidence = signs;
-    found.add_step("df -h; df -i; crictl images; du -xsh /var/log/pods /var/log/journal");
-    found.add_step(
+    let show = "timeout 20 df -h; timeout 20 df -i; crictl --timeout 20s images; timeout 60 du -xsh /var/log/pods /var/log/journal";
+    found.add_step(Step::look("what is full, and with what").with(Command::new(show)));
+    found.add_step(Step::look(
         "if read-only: `dmesg -T` shows the error; free space or repair the disk before you restart anything",
-    );
+    ));
     Some(found)
 }
 

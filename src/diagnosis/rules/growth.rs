@@ -2,13 +2,14 @@
 
 use super::load::ExpectedLoad;
 use super::{Case, finding, versions};
+use crate::diagnosis::advice;
 use crate::diagnosis::evidence::HostEvidence;
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::shim_sizes::{self, ShimSizes};
 use crate::report::duration::elapsed;
-use crate::report::plural;
+use crate::report::{Command, Step, plural};
 
 /// What grows in a process that leaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +87,12 @@ fn grown(case: &Case<'_>, host: &HostEvidence, process: &Process) -> Option<Heal
         found.add_evidence("no release of this version is known to leak; a busy node can need as much");
     }
     let pid = process.pid;
-    found.add_step(format!(
-        "does it grow? grep -E 'VmRSS|Threads' /proc/{pid}/status; ls /proc/{pid}/fd | wc -l   # now and in an hour"
+    let read =
+        Command::new("grep -E 'VmRSS|Threads' /proc/{}/status; ls /proc/{}/fd | wc -l").pid(pid).pid(pid);
+    found.add_step(Step::look("does it grow? look now and in an hour").with(read));
+    found.add_step(Step::change(
+        "save its goroutine stacks, then restart it: a restart frees the memory and removes the evidence",
     ));
-    found.add_step(
-        "save its goroutine stacks before a restart: a restart (changes state) frees the memory and removes the evidence",
-    );
     Some(found)
 }
 
@@ -122,11 +123,8 @@ fn shims<'a>(case: &Case<'a>, host: &'a HostEvidence) -> impl Iterator<Item = He
         found.add_evidence(
             "goroutines that wait for ever make a shim so large; a stop or an exec of its pod may hang with them",
         );
-        found.add_step(format!(
-            "kill -USR1 {}   # this shim only: its goroutine stacks go to the runtime's log",
-            shim.pid
-        ));
-        found.add_step("delete the pod (changes state); if it stays Terminating, end the shim: kill PID");
+        found.add_step(advice::shim_stacks(shim.pid));
+        found.add_step(Step::change("delete the pod; if it stays Terminating, end the shim"));
         Some(found)
     })
 }

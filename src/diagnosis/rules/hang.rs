@@ -8,7 +8,7 @@ use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
-use crate::report::plural;
+use crate::report::{Command, Step, plural};
 
 /// Returns the ids that may be named as culprits. No single container is the cause, and no id is returned, if the runtime
 /// answers only Version, if very many calls are silent, or if a CPU limit or a signal stops the daemon.
@@ -67,26 +67,28 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     found.evidence.extend(other_calls(case.evidence));
     found.evidence.extend(id_search_lines(case, &hung));
     let chain = case.evidence.chain_of(rpc.name());
-    found.next.extend(chain.and_then(|chain| chain.next.first().cloned()));
+    found.steps.extend(chain.and_then(|chain| chain.next.first().cloned()).map(Step::look));
     if culprit.is_some() {
-        found.add_step(
+        found.add_step(Step::look(
             "look for a start, an exit or a resource update of this container that does not finish: the list \
              probably waits for it",
-        );
+        ));
         let culprits = case.culprits.iter().map(|culprit| (culprit.rpc, culprit.id.as_str()));
-        found.next.extend(advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>()));
+        found.steps.extend(advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>()));
     } else {
         let blamed = if id_search_is_complete(case, &hung) {
             "no single container is to blame"
         } else {
             "a container to blame is not known"
         };
-        found.next.extend(case.evidence.show_holder().filter(|_| chain.is_none()));
+        found.steps.extend(case.evidence.show_holder().filter(|_| chain.is_none()));
         // With a process table, such a process is a finding of its own.
         if case.evidence.node().is_none() {
-            found.next.extend(advice::OCI_PROCESSES.map(str::to_owned));
+            found.steps.extend(advice::oci_processes());
         }
-        found.add_step(format!("{}   # {blamed}", advice::NODE_PRESSURE));
+        found.add_step(advice::node_pressure(format!(
+            "look at storage, memory and CPU of the node: {blamed}"
+        )));
         found.add_step(case.evidence.restart_runtime());
     }
     Some(found)
@@ -239,7 +241,7 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Option<HealthFinding> {
     }));
     let likely = seconds(evidence.runtime.silence.likely);
     found.add_evidence(format!("too early to count as hung: a hang is likely after {likely}"));
-    found.add_step("run `plegctl health` again and let it finish");
+    found.add_step(Step::look("run it again and let it finish").with(Command::new("plegctl health")));
     Some(found)
 }
 
@@ -294,7 +296,7 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     found.add_evidence(consequence(case));
     if !case.culprits.is_empty() {
         let culprits = silent.iter().map(|record| (record.rpc, record.target.id.as_str()));
-        found.next.extend(advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>()));
+        found.steps.extend(advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>()));
     }
     Some(found)
 }
@@ -338,6 +340,6 @@ pub(super) fn hidden_stall(case: &Case<'_>) -> Option<HealthFinding> {
     found.rpc = Some(culprit.rpc.name().to_owned());
     found.add_evidence("one hung call costs one time-out, which is below the threshold");
     found.evidence.extend(age.map(|age| format!("the kubelet's last relist is {age:.0} s old")));
-    found.add_step("start with the hung call (D01)");
+    found.add_step(Step::look("start with the hung call (D01)"));
     Some(found)
 }

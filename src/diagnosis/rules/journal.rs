@@ -7,7 +7,7 @@ use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::seconds;
-use crate::report::plural;
+use crate::report::{Step, plural};
 
 /// Applies D18. The cause is not a conflict of two names: an earlier create call for the same name has not finished.
 pub(super) fn reserved(case: &Case<'_>) -> Option<HealthFinding> {
@@ -18,9 +18,9 @@ pub(super) fn reserved(case: &Case<'_>) -> Option<HealthFinding> {
     let id = line.split(|letter: char| !letter.is_ascii_hexdigit()).find(|word| word.len() == 64);
     let mut found = case.about(found, id);
     found.add_evidence(line);
-    found.add_step(
+    found.add_step(Step::look(
         "find what that create waits for: storage, the network plugin, a mount; do not delete the pod first",
-    );
+    ));
     Some(found)
 }
 
@@ -51,9 +51,9 @@ pub(super) fn recovering(case: &Case<'_>) -> Option<HealthFinding> {
     if journal.recovering {
         found.add_evidence("\"Start recovering state\" without a message about the end");
     }
-    found.add_step(
+    found.add_step(Step::look(
         "if the recovery has just begun, wait; the runtime's journal names the shim for which it waits",
-    );
+    ));
     Some(found)
 }
 
@@ -77,8 +77,8 @@ fn restoring(case: &Case<'_>, child: &Process, id: &str) -> HealthFinding {
             .iter()
             .map(|task| format!("its task {} waits uninterruptibly in {}", task.tid, task.wchan)),
     );
-    found.add_step(format!("cat /proc/{}/stack   # as root: what it waits for", child.pid));
-    found.next.extend(advice::if_state_ends(case.evidence, child));
+    found.add_step(advice::kernel_stack("what it waits for", child.pid));
+    found.steps.extend(advice::if_state_ends(case.evidence, child));
     found
 }
 
@@ -121,7 +121,7 @@ pub(super) fn flapping(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         found.add_evidence("the age only grew: a list call hung or failed");
     }
-    found.add_step("wait for the next time: plegctl watch --until-slow 2s");
+    found.add_step(advice::until_slow());
     Some(found)
 }
 
@@ -145,7 +145,7 @@ pub(super) fn watchdog(case: &Case<'_>) -> Option<HealthFinding> {
         finding(RuleId::D26, Severity::Warning, Confidence::Likely, "a watchdog restarts the kubelet");
     found.add_evidence(line);
     found.add_evidence("each restart hides the cause and resets the kubelet's metrics");
-    found.add_step("switch the watchdog off until the cause is found (changes state)");
+    found.add_step(Step::change("switch the watchdog off until the cause is found"));
     Some(found)
 }
 

@@ -139,16 +139,7 @@ fn finding_of(
         found.add_evidence(format!("{} wait for the same", plural(wait.programs, "program")));
     }
     found.add_evidence(wait.stack_line());
-    let rule = wait.reason.rule;
-    match wait.owner.as_deref().and_then(pid_in) {
-        Some(agent) if rule.id == "KR01" => found.next.extend(about_agent(agent, rule.act)),
-        _ if rule.id == "KR03" => {
-            found.add_step(drain(evidence));
-            found.next.extend(rule.act.iter().skip(1).map(|line| (*line).to_owned()));
-        }
-        _ => found.next.extend(wait.steps()),
-    }
-    found.add_step(format!("more about this reason: plegctl explain {}", rule.id));
+    found.steps.extend(wait.steps(evidence.node_or_placeholder()));
     found.kernel_reason = Some(wait.report(Some(process)));
     found
 }
@@ -179,34 +170,6 @@ fn sandbox_of(evidence: &Evidence, wait: &KernelWait) -> Option<String> {
     sandboxes.find(of_pod).map(|sandbox| sandbox.id.clone())
 }
 
-/// Returns the process id in a label such as `falcon-sensor[4711]`.
-fn pid_in(label: &str) -> Option<u32> {
-    label.rsplit_once('[')?.1.strip_suffix(']')?.parse().ok()
-}
-
-/// Returns the steps about a security agent: to find what it belongs to, to save what it waits for, to end it. `rest` has the
-/// steps of the catalogue, of which the first one ends the agent.
-fn about_agent(pid: u32, rest: &[&str]) -> Vec<String> {
-    let mut steps = vec![
-        format!("which service or pod the agent belongs to: cat /proc/{pid}/cgroup"),
-        format!("what the agent waits for (as root): cat /proc/{pid}/task/*/stack > agent.txt"),
-        format!(
-            "then restart its service, or end it (changes state): kill {pid}   # the kernel then allows the accesses that wait"
-        ),
-    ];
-    steps.extend(rest.iter().skip(1).map(|line| (*line).to_owned()));
-    steps
-}
-
-/// Returns the step that moves the pods to other nodes.
-fn drain(evidence: &Evidence) -> String {
-    let node = if evidence.node.is_empty() { "NODE" } else { &evidence.node };
-    format!(
-        "drain the node (changes state; the pod that waits stays, so this ends with its time-out): kubectl drain {node} \
-         --ignore-daemonsets --delete-emptydir-data --timeout=5m"
-    )
-}
-
 /// Returns the id that the process works on.
 fn id_of(case: &Case<'_>, process: &Process) -> Option<String> {
     let names = &case.evidence.names;
@@ -224,13 +187,12 @@ fn id_of(case: &Case<'_>, process: &Process) -> Option<String> {
 fn lockups(case: &Case<'_>) -> Option<HealthFinding> {
     let lines = &case.evidence.journal.as_ref()?.lockups;
     let last = lines.last()?;
-    let rule = KernelWaitReason::of("KR11")?.rule;
+    let reason = KernelWaitReason::of("KR11")?;
     let confidence = if case.stuck() { Confidence::Likely } else { Confidence::Possible };
     let title = "the kernel reports that a processor or the hardware is stuck";
     let mut found = finding(RuleId::D37, Severity::Warning, confidence, title);
     found.add_evidence(format!("{} in the last minutes; the last one:", plural(lines.len(), "message")));
     found.add_evidence(last.clone());
-    found.next.extend(rule.act.iter().map(|line| (*line).to_owned()));
-    found.add_step(format!("more about this reason: plegctl explain {}", rule.id));
+    found.steps.extend(reason.general_steps());
     Some(found)
 }

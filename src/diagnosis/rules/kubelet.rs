@@ -1,6 +1,7 @@
 //! D22, D23, D32: the kubelet itself. Also compares the kubelet's metrics with plegctl's measurements.
 
 use super::{Case, finding, state};
+use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::is_frozen_by;
 use crate::diagnosis::kubelet::{Healthz, KubeletEvidence, KubeletExit};
@@ -9,7 +10,7 @@ use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 use crate::kubelet::{doubt, kubelet_of};
 use crate::manifests::preflight::{StartCheck, refusal};
-use crate::report::plural;
+use crate::report::{Command, Step, plural};
 
 impl Evidence {
     /// Returns whether the kubelet uses Evented PLEG as it was up to 1.36: it relists only every 300 s, and its last-seen
@@ -100,8 +101,9 @@ pub(super) fn stale(case: &Case<'_>) -> Option<HealthFinding> {
     found.evidence.extend(blocked.take(3).map(|(process, task)| {
         format!("{}, task {} waits uninterruptibly in {}", process.label(), task.tid, task.wchan)
     }));
-    found.add_step("who waits for whom in the kubelet: plegctl stacks kubelet.txt");
-    found.add_step(format!("then {}", restart_kubelet(case.evidence)));
+    let show = Command::new("plegctl stacks kubelet.txt");
+    found.add_step(Step::look("who waits for whom in the kubelet (saved above)").with(show));
+    found.add_step(restart_kubelet(case.evidence, "then restart the kubelet"));
     Some(found)
 }
 
@@ -269,29 +271,32 @@ pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
             Some(line) => format!("see {file}, line {line}"),
             None => format!("see {file}"),
         }));
-        found.next.extend(error.fix.clone());
-        found.add_step("plegctl preflight   # all faults, with the kubelet's words");
+        found.steps.extend(error.fix.clone().map(Step::look));
+        found.add_step(preflight("all faults, with the kubelet's words"));
     } else {
         found.add_evidence("the runtime is not at fault for this");
     }
     found.add_step(if evidence.has_systemd() {
-        "why it ended: systemctl status kubelet; journalctl -u kubelet --since -15min"
+        let show =
+            "systemctl --no-pager status kubelet; journalctl --no-pager -u kubelet -S -15min | tail -50";
+        Step::look("why it ended").with(Command::new(show))
     } else {
-        "see the kubelet's log: why did it end, and what should start it?"
+        Step::look("see the kubelet's log: why did it end, and what should start it?")
     });
     if kubelet.pid.is_none() {
-        found.add_step(restart_kubelet(evidence));
+        found.add_step(restart_kubelet(evidence, "restart the kubelet"));
     }
     Some(found)
 }
 
-/// Returns how to restart the kubelet.
-pub(super) fn restart_kubelet(evidence: &Evidence) -> &'static str {
-    if evidence.has_systemd() {
-        "restart the kubelet (changes state): systemctl restart kubelet"
-    } else {
-        "restart the kubelet (changes state)"
-    }
+/// Returns the step that restarts the kubelet.
+pub(super) fn restart_kubelet(evidence: &Evidence, purpose: &str) -> Step {
+    let step = Step::change(purpose);
+    if evidence.has_systemd() { step.with(Command::new("systemctl restart kubelet")) } else { step }
+}
+
+fn preflight(purpose: &str) -> Step {
+    Step::look(purpose).with(Command::new("plegctl preflight"))
 }
 
 /// Returns why the last kubelet in the journal exited.
@@ -318,8 +323,9 @@ fn exited(case: &Case<'_>, exit: &KubeletExit<'_>, what: &str) -> HealthFinding 
     } else {
         "the runtime is not at fault for this"
     });
-    found.next.extend(check.map(|check| format!("plegctl explain {check}")));
-    found.add_step("plegctl preflight   # all faults; the kubelet names only its first");
+    let explain = |check: StartCheck| Command::new("plegctl explain {}").arg(check);
+    found.steps.extend(check.map(|check| Step::look("what this means").with(explain(check))));
+    found.add_step(preflight("all faults; the kubelet names only its first"));
     found
 }
 
@@ -341,14 +347,14 @@ fn stopped_kubelet(case: &Case<'_>) -> Option<HealthFinding> {
     let sample = host.latest();
     let process = kubelet_of(sample)?;
     let frozen = sample.frozen.iter().find(|freeze| is_frozen_by(process, freeze));
-    let (title, next) = match frozen {
+    let (title, step) = match frozen {
         _ if process.is_stopped() => (
             format!("the kubelet is stopped: {} is in state {}", process.label(), process.state),
-            format!("find out who stopped it; to continue it (changes state): kill -CONT {}", process.pid),
+            advice::continue_process(process.pid),
         ),
         Some(freeze) => (
             format!("the kubelet is frozen: {} is in {}", process.label(), freeze.path),
-            format!("find out who froze it; to thaw it (changes state): {}", freeze.thaw()),
+            Step::change("find out who froze it; to thaw it").with(freeze.thaw()),
         ),
         None => return None,
     };
@@ -357,6 +363,6 @@ fn stopped_kubelet(case: &Case<'_>) -> Option<HealthFinding> {
         found.add_evidence(format!("its /healthz did not answer within {}", seconds(*waited)));
     }
     found.add_evidence("while the kubelet is stopped, nothing relists; this is not the runtime's fault");
-    found.add_step(next);
+    found.add_step(step);
     Some(found)
 }

@@ -13,7 +13,7 @@ use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Ownership, ProcSample, Process, Psi, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
-use crate::report::plural;
+use crate::report::{Command, Step, plural};
 
 /// Returns how much a counter of `vmstat` grew between two samples, and the time between them.
 fn grown(host: &HostEvidence, name: &str) -> Option<(u64, Duration)> {
@@ -32,7 +32,7 @@ fn from_signs(
     id: RuleId,
     title: &str,
     signs: Vec<String>,
-    next: &[&str],
+    steps: impl IntoIterator<Item = Step>,
 ) -> Option<HealthFinding> {
     let mut found = match signs.len() {
         0 => return None,
@@ -40,7 +40,7 @@ fn from_signs(
         _ => case.cause(id, case.severity_of_cause(), Confidence::Likely, title),
     };
     found.evidence = signs;
-    found.next = next.iter().map(|line| (*line).to_owned()).collect();
+    found.steps = steps.into_iter().collect();
     Some(found)
 }
 
@@ -77,11 +77,12 @@ pub(super) fn memory(case: &Case<'_>) -> Option<HealthFinding> {
         ["kubelet", "containerd", "crio", "runc", "conmon"].iter().any(|name| line.contains(name))
     };
     signs.extend(logged.filter(names_a_daemon));
-    let next = [
-        "set system-reserved and kube-reserved; limit the largest consumers",
-        "ps -eo pid,rss,comm --sort -rss | head",
+    let largest = Command::new("ps -eo pid,rss,comm --sort -rss | head");
+    let steps = [
+        Step::look("set system-reserved and kube-reserved; limit the largest consumers"),
+        Step::look("which processes are the largest").with(largest),
     ];
-    from_signs(case, RuleId::D12, "the node is out of memory", signs, &next)
+    from_signs(case, RuleId::D12, "the node is out of memory", signs, steps)
 }
 
 /// Applies D13: the daemons wait for CPU time.
@@ -112,8 +113,8 @@ pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
     let throttled = host.throttled_percent().filter(|_| !case.evidence.daemon_is_throttled());
     let throttled = throttled.filter(|percent| *percent >= limits::THROTTLED_HINT);
     signs.extend(throttled.map(|percent| throttling_sign(case, host, percent)));
-    let next = ["give the node more CPU, or its daemons a reserve (system-reserved)"];
-    let mut found = from_signs(case, RuleId::D13, "the CPU is starved", signs, &next);
+    let steps = [Step::look("give the node more CPU, or its daemons a reserve (system-reserved)")];
+    let mut found = from_signs(case, RuleId::D13, "the CPU is starved", signs, steps);
     if let Some(found) = &mut found {
         match own_wait.filter(|_| daemon_waits) {
             Some(percent) => found.add_evidence(format!(
@@ -155,14 +156,14 @@ pub(super) fn throttled(case: &Case<'_>) -> Option<HealthFinding> {
     let is_v1 = host.first.daemon_cgroup.throttled.is_some_and(|throttled| throttled.is_v1);
     let (tree, file, none) = if is_v1 { ("cpu/", "cpu.cfs_quota_us", "-1") } else { ("", "cpu.max", "max") };
     let file = format!("/sys/fs/cgroup/{tree}{cgroup}/{file}");
-    found.add_step(format!("cat {file}   # who set it?"));
+    found.add_step(Step::look("the limit, and who set it").with(Command::new("cat {}").arg(&file)));
     let unit = cgroup.rsplit('/').next().filter(|unit| unit.ends_with(".service"));
-    found.add_step(match unit.filter(|_| case.evidence.has_systemd()) {
-        Some(unit) => {
-            format!("remove the limit (changes state): systemctl set-property --runtime {unit} CPUQuota=")
-        }
-        None => format!("remove the limit (changes state): echo {none} > {file}"),
-    });
+    found.add_step(Step::change("remove the limit").with(
+        match unit.filter(|_| case.evidence.has_systemd()) {
+            Some(unit) => Command::new("systemctl set-property --runtime {} CPUQuota=").arg(unit),
+            None => Command::new("echo {} > {}").arg(none).arg(file),
+        },
+    ));
     Some(found)
 }
 
@@ -209,7 +210,7 @@ pub(super) fn exhausted(case: &Case<'_>) -> Option<HealthFinding> {
     let title = "processes, threads or file descriptors run out";
     let mut found = case.cause(RuleId::D14, case.severity_of_cause(), confidence, title);
     found.evidence = signs;
-    found.add_step("end the process that uses most of them, or raise the limit (changes state)");
+    found.add_step(Step::change("end the process that uses most of them, or raise the limit"));
     Some(found)
 }
 
@@ -294,11 +295,13 @@ pub(super) fn systemd(case: &Case<'_>) -> Option<HealthFinding> {
     if sample.mounts.len() > limits::MANY_MOUNTS {
         signs.push(format!("{} mounts", sample.mounts.len()));
     }
-    let next = [
-        "what it does now: systemctl list-jobs",
-        "then (changes state): systemctl daemon-reexec   # newer systemd handles mounts better",
+    let jobs = Command::limited(10, "timeout {} systemctl --no-pager list-jobs");
+    let again = Command::limited(60, "timeout {} systemctl daemon-reexec");
+    let steps = [
+        Step::look("what it does now").with(jobs),
+        Step::change("then start it again (a newer systemd handles mounts better)").with(again),
     ];
-    from_signs(case, RuleId::D15, "systemd does not keep up", signs, &next)
+    from_signs(case, RuleId::D15, "systemd does not keep up", signs, steps)
 }
 
 /// The numbers on which the threads and file descriptors of a healthy runtime depend.
@@ -386,8 +389,8 @@ pub(super) fn execs(case: &Case<'_>) -> Option<HealthFinding> {
     if zombies > 50 {
         signs.push(format!("{zombies} zombies under shims"));
     }
-    let next = ["replace exec probes by httpGet, tcpSocket or grpc; raise their periodSeconds"];
-    let mut found = from_signs(case, RuleId::D17, "exec probes pile up", signs, &next);
+    let steps = [Step::look("replace exec probes by httpGet, tcpSocket or grpc; raise their periodSeconds")];
+    let mut found = from_signs(case, RuleId::D17, "exec probes pile up", signs, steps);
     if let Some(found) = &mut found {
         found.severity = Severity::Warning;
     }

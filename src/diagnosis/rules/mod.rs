@@ -1,6 +1,6 @@
 //! The rules D00 to D42. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
 //!
-//! [`CATALOGUE`] lists the rules with their texts; the files have the functions, grouped by the kind of evidence.
+//! [`catalogue()`] lists the rules with their texts; the files have the functions, grouped by the kind of evidence.
 
 mod catalogue;
 mod certificates;
@@ -26,10 +26,10 @@ mod versions;
 
 use std::time::Duration;
 
-#[cfg(feature = "cli")]
-pub use catalogue::HealthRule;
 use catalogue::RuleFunction;
-pub use catalogue::{CATALOGUE, row};
+#[cfg(feature = "cli")]
+pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod};
+pub use catalogue::{Impact, MakesUnhealthy, StacksHelp, catalogue, row};
 pub use kubelet::disagreements;
 #[cfg(feature = "cli")]
 pub use size::judge_size;
@@ -47,7 +47,7 @@ use crate::manifests::pod_instances::{PodInstance, PodSource, instances};
 use crate::manifests::pod_versions::PodVersions;
 use crate::panics::catch_panic;
 use crate::report::duration::elapsed;
-use crate::report::plural;
+use crate::report::{Command, Step, plural};
 use estimate::Estimate;
 
 /// The input of a rule.
@@ -178,15 +178,15 @@ impl HealthFinding {
     }
 
     /// Adds a suggested step.
-    fn add_step(&mut self, line: impl Into<String>) {
-        self.next.push(line.into());
+    fn add_step(&mut self, step: Step) {
+        self.steps.push(step);
     }
 }
 
 /// Applies all rules. A rule that panics counts as not applied and is returned with its message; the findings
 /// of the others stay.
 pub fn apply(case: &Case<'_>) -> (Vec<HealthFinding>, Vec<(RuleId, String)>) {
-    let functions = CATALOGUE.iter().map(|rule| (rule.id, rule.function));
+    let functions = catalogue().map(|rule| (rule.id, rule.function));
     let (mut findings, mut failed) = findings_of(functions, case);
     match catch_panic(|| hang::silent_so_far(case)) {
         Ok(silent) => findings.extend(silent),
@@ -248,11 +248,14 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     let mut finding = finding(RuleId::D00, Severity::Info, Confidence::Certain, title);
     if let Some(umount) = culprit.filter(is_umount) {
         finding.add_step(match &umount.pod {
-            Some(pod) => format!("why {pod} does not end: plegctl pods --why {pod}"),
-            None => "which pod it keeps from ending: plegctl pods --terminating".to_owned(),
+            Some(pod) => Step::look(format!("why {pod} does not end"))
+                .with(Command::new("plegctl pods --why {}").arg(pod)),
+            None => {
+                Step::look("which pod it keeps from ending").with(Command::new("plegctl pods --terminating"))
+            }
         });
     }
-    finding.next.extend(culprit.iter().flat_map(|culprit| culprit.next.clone()));
+    finding.steps.extend(culprit.iter().flat_map(|culprit| culprit.steps.clone()));
     finding.evidence.extend(culprit.iter().flat_map(|culprit| culprit.evidence.clone()));
     let others = population.containers.saturating_sub(population.running + population.exited);
     finding.add_evidence(format!(
@@ -277,21 +280,32 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
     ));
     if let Some(twice) = &twice {
         finding.evidence.insert(0, twice.evidence(case.evidence.taken_at));
-        finding.next.extend(twice.steps(case.evidence.taken_at));
+        finding.steps.extend(twice.steps(case.evidence.taken_at));
     }
-    finding.next.extend(most_restarted(case.evidence));
-    let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
-    finding.add_step(format!("if the node is NotReady: kubectl describe node {node}"));
+    finding.steps.extend(most_restarted(case.evidence));
+    let node = case.evidence.node_or_placeholder();
+    finding.add_step(
+        Step::look("if the node is NotReady").with(Command::new("kubectl describe node {}").arg(node)),
+    );
     if !unchecked.is_empty() {
-        finding.add_step(format!("to check the kubelet's PLEG too: plegctl health --node {node}"));
+        finding.add_step(
+            Step::look("to check the kubelet's PLEG too")
+                .with(Command::new("plegctl health --node {}").arg(node)),
+        );
     }
-    finding.add_step("if pods do not start or end: plegctl pods   # one: pods --why NS/POD");
-    finding.add_step("if pod states are late or wrong: plegctl watch --mode compare");
-    finding.add_step("if it comes and goes: plegctl watch --until-slow 2s   # waits, then says why");
-    finding.add_step("if a static pod is missing, old or still runs: plegctl static-pods lint");
+    let if_not = [
+        ("if pods do not start or end (one: pods --why NS/POD)", "plegctl pods"),
+        ("if pod states are late or wrong", "plegctl watch --mode compare"),
+        ("if it comes and goes (waits, then says why)", "plegctl watch --until-slow 2s"),
+        ("if a static pod is missing, old or still runs", "plegctl static-pods lint"),
+    ];
+    finding.steps.extend(if_not.map(|(purpose, command)| Step::look(purpose).with(Command::new(command))));
     if population.exited >= MANY_EXITED && population.exited * 3 >= population.containers {
         let exited = plural(population.exited, "container");
-        finding.add_step(format!("{exited} have exited, which ones: crictl ps -a --state exited"));
+        finding.add_step(
+            Step::look(format!("{exited} have exited, which ones"))
+                .with(Command::limited(20, "crictl --timeout {}s ps -a --state exited")),
+        );
     }
     finding
 }
@@ -338,19 +352,20 @@ impl SameName {
     }
 
     /// Returns the steps to find out which of the two is wanted, and what to do then.
-    fn steps(&self, now: Wall) -> Vec<String> {
+    fn steps(&self, now: Wall) -> Vec<Step> {
         let is_static = self.instances.iter().any(|one| one.source == Some(PodSource::File));
         let first = if is_static {
-            "which of the two its file wants, and what to do: plegctl static-pods lint".to_owned()
+            Step::look("which of the two its file wants, and what to do")
+                .with(Command::new("plegctl static-pods lint"))
         } else {
-            format!("why both run: plegctl pods --why {}", self.pod)
+            Step::look("why both run").with(Command::new("plegctl pods --why {}").arg(&self.pod))
         };
         std::iter::once(first).chain(self.versions(now).steps()).collect()
     }
 }
 
 /// Returns the step that shows why the container that was restarted most often ended.
-fn most_restarted(evidence: &Evidence) -> Option<String> {
+fn most_restarted(evidence: &Evidence) -> Option<Step> {
     let containers = evidence.runtime.containers.items().into_iter().flatten();
     let attempts = containers
         .filter_map(|container| Some((container.metadata.as_ref()?.attempt, &container.id, container)));
@@ -366,17 +381,19 @@ fn most_restarted(evidence: &Evidence) -> Option<String> {
         sandbox.metadata.as_ref().is_some_and(|other| other.namespace == *namespace && other.name == *name)
     });
     let (id, sandbox) = (short(id), short(&newest.sandbox_id));
-    Some(if same_name.count() > 1 {
-        format!(
-            "{namespace}/{name}/{container} in sandbox {sandbox} was restarted {attempt} times, last {last} ago; its log: crictl \
-             logs {id}"
+    let (place, log) = if same_name.count() > 1 {
+        (
+            format!(" in sandbox {sandbox}"),
+            Command::limited(20, "crictl --timeout {}s logs --tail 20 {}").arg(id),
         )
     } else {
-        format!(
-            "{namespace}/{name}/{container} was restarted {attempt} times, last {last} ago; its log: kubectl -n {namespace} logs \
-             {name} -c {container} -p"
-        )
-    })
+        let log = Command::limited(20, "kubectl --request-timeout={}s -n {} logs {} -c {} -p --tail 20");
+        (String::new(), log.arg(namespace).arg(name).arg(&container))
+    };
+    let restarted = format!(
+        "{namespace}/{name}/{container}{place} was restarted {attempt} times, last {last} ago; its log"
+    );
+    Some(Step::look(restarted).with(log))
 }
 
 /// Creates a finding with only its title.
@@ -391,13 +408,13 @@ fn finding(
         title: title.into(),
         severity,
         confidence,
-        phase: row(id).map_or(Phase::None, |row| row.phase),
+        phase: row(id).phase,
         rpc: None,
         pod: None,
         container: None,
         ids: Vec::new(),
         evidence: Vec::new(),
-        next: Vec::new(),
+        steps: Vec::new(),
         kernel_reason: None,
     }
 }

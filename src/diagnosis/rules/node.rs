@@ -15,7 +15,7 @@ use crate::diagnosis::proc::{Blocked, Freeze, ProcSample, Process, Psi, Role, is
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
 use crate::report::duration::elapsed;
-use crate::report::plural;
+use crate::report::{Command, Step, plural};
 
 /// Parts of the names of kernel functions that wait for a remote or FUSE file system.
 const REMOTE_WAITS: [&str; 12] = [
@@ -125,10 +125,9 @@ pub(super) fn storage(case: &Case<'_>) -> Option<HealthFinding> {
     });
     found.evidence.extend(local.iter().take(5).map(|(process, task)| line(process, task)));
     found.evidence.extend(logged.iter().rev().take(3).map(|line| (*line).clone()));
-    found.add_step("is the cloud disk throttled? are images pulled, or logs written, in bulk?");
-    found.add_step(
-        "iostat -x 1 5; this finding means that a task waits for storage, not that a disk is broken",
-    );
+    found.add_step(Step::look("is the cloud disk throttled? are images pulled, or logs written, in bulk?"));
+    let purpose = "which disk is busy (a task waits for storage; this does not mean that a disk is broken)";
+    found.add_step(Step::look(purpose).with(Command::new("iostat -x 1 5")));
     Some(found)
 }
 
@@ -172,10 +171,9 @@ pub(super) fn remote(case: &Case<'_>) -> Option<HealthFinding> {
     found.evidence.extend(mounts.iter().take(3).map(|mount| format!("mounted at {}", mount.target)));
     found.evidence.extend(named.next().map(|(wait, _)| format!("it {}", wait.words())));
     found.evidence.extend(logged);
-    found.add_step("make the file server available again");
-    found.add_step(
-        "otherwise umount -f, then umount -l (changes state); after -l the waiting tasks still wait",
-    );
+    found.add_step(Step::look("make the file server available again"));
+    found
+        .add_step(Step::change("otherwise umount -f, then umount -l; after -l the waiting tasks still wait"));
     Some(found)
 }
 
@@ -241,8 +239,8 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
         found.add_evidence(format!("{list} waits for it: no answer within {}", seconds(*waited)));
     }
     found.evidence.extend(describe(&parts));
-    found.add_step(format!("cat /proc/{pid}/stack   # as root"));
-    found.next.extend(last_resort(case.evidence, &parts));
+    found.add_step(advice::kernel_stack("where it waits", pid));
+    found.steps.extend(last_resort(case.evidence, &parts));
     Some(found)
 }
 
@@ -297,26 +295,26 @@ fn describe(parts: &ContainerParts<'_>) -> Vec<String> {
 }
 
 /// Suggests what to do with the parts of a container.
-fn last_resort(evidence: &Evidence, parts: &ContainerParts<'_>) -> Vec<String> {
-    let mut next = Vec::new();
+fn last_resort(evidence: &Evidence, parts: &ContainerParts<'_>) -> Vec<Step> {
+    let mut steps = Vec::new();
     if let Some(shim) = parts.shim {
-        next.push(if shim.is_stopped() {
-            format!("find out who stopped it; to continue it (changes state): kill -CONT {}", shim.pid)
+        steps.push(if shim.is_stopped() {
+            advice::continue_process(shim.pid)
         } else if is_conmon(&shim.comm) {
             // A signal that conmon does not handle would kill conmon, and the exit code of its container would be lost.
-            format!("cat /proc/{}/stack   # its conmon; do not signal it", shim.pid)
+            advice::kernel_stack("where its conmon waits; do not signal it", shim.pid)
         } else {
-            format!("kill -USR1 {}   # this shim only: its stacks go to the runtime's log", shim.pid)
+            advice::shim_stacks(shim.pid)
         });
     }
     if let Some(process) = parts.oci.first() {
         let end = || {
-            let (pid, comm) = (process.pid, &process.comm);
-            format!("in similar cases this unblocked the node (changes state): kill {pid}   # {comm}")
+            Step::change(format!("end {}; in similar cases this unblocked the node", process.comm))
+                .with(Command::new("kill {}").pid(process.pid))
         };
-        next.push(advice::if_state_ends(evidence, process).unwrap_or_else(end));
+        steps.push(advice::if_state_ends(evidence, process).unwrap_or_else(end));
     }
-    next
+    steps
 }
 
 /// Reports a shim that does not answer `ContainerStats`.
@@ -331,7 +329,7 @@ fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> HealthFinding {
         seconds(waited)
     ));
     found.evidence.extend(describe(&parts));
-    found.next.extend(last_resort(case.evidence, &parts));
+    found.steps.extend(last_resort(case.evidence, &parts));
     found
 }
 
@@ -367,8 +365,8 @@ fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
             found.add_evidence(effect.unwrap_or("no list and no status call waits for it now"));
             found.evidence.extend(case.evidence.chain_at(process.pid));
             found.evidence.extend(process.blocked.iter().map(|task| line(process, task)));
-            found.add_step(format!("cat /proc/{}/stack   # as root", process.pid));
-            found.next.extend(advice::if_state_ends(case.evidence, process));
+            found.add_step(advice::kernel_stack("where it waits", process.pid));
+            found.steps.extend(advice::if_state_ends(case.evidence, process));
             found
         })
         .collect()
@@ -438,12 +436,10 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
             };
             found.add_evidence(effect);
             if !is_conmon(&shim.comm) {
-                found.add_step("make sure: plegctl health --probe-shims   # asks each shim");
+                let ask = Command::new("plegctl health --probe-shims");
+                found.add_step(Step::look("make sure (asks each shim)").with(ask));
             }
-            found.add_step(format!(
-                "find out who stopped it; to continue it (changes state): kill -CONT {}",
-                shim.pid
-            ));
+            found.add_step(advice::continue_process(shim.pid));
             found
         })
         .collect()
@@ -517,15 +513,12 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
                     "kubelets from 1.37 on may freeze every container of a pod on purpose while CheckpointPod runs",
                 );
             }
-            found.add_step(format!(
-                "unless it was paused on purpose, thaw it (changes state): {}",
-                freeze.thaw()
-            ));
-            found.add_step(
+            found.add_step(Step::change("unless it was paused on purpose, thaw it").with(freeze.thaw()));
+            found.add_step(Step::look(
                 "find out who froze it: a pause, a checkpoint, a debugger, systemctl freeze, or an OCI runtime that was \
                  interrupted; the runtime's journal may show it",
-            );
-            found.add_step("runc before 1.1.0 leaves a cgroup frozen when `delete -f` is interrupted");
+            ));
+            found.add_step(Step::look("runc before 1.1.0 leaves a cgroup frozen when `delete -f` is interrupted"));
             found
         })
         .collect()

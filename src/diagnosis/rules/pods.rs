@@ -9,6 +9,7 @@ use crate::diagnosis::kubelet::StuckPod;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::report::duration::elapsed;
+use crate::report::{Command, Step};
 
 /// The most pods that the evidence names.
 const MAX_NAMED: usize = 2;
@@ -97,22 +98,18 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
         );
     }
     found.add_step(
-        "plegctl pods -o wide   # what is wanted, and what the kubelet, the runtime and the API server each say",
+        Step::look("what is wanted, and what the kubelet, the runtime and the API server each say")
+            .with(Command::new("plegctl pods -o wide")),
     );
     if let Some(pod) = ending.first() {
-        found.add_step(format!(
-            "crictl pods --id $(crictl pods -q --name '^{}$')   # the pod in the runtime",
-            pod.pod.name
-        ));
+        let show =
+            Command::limited(20, "crictl --timeout {}s pods --name {}").arg(format!("^{}$", pod.pod.name));
+        found.add_step(Step::look("the pod in the runtime").with(show));
     }
-    found.add_step(format!(
-        "the kubelet's log about this pod: journalctl -u kubelet -S -30min | grep -e {} -e 'Error syncing pod'",
-        first.pod.uid
-    ));
-    found.add_step(format!(
-        "if the same pods still wait after some minutes, {}",
-        super::kubelet::restart_kubelet(case.evidence)
-    ));
+    let log = Command::new("journalctl --no-pager -u kubelet -S -30min | grep -e {} -e 'Error syncing pod'");
+    found.add_step(Step::look("the kubelet's log about this pod").with(log.arg(&first.pod.uid)));
+    let purpose = "if the same pods still wait after some minutes, restart the kubelet";
+    found.add_step(super::kubelet::restart_kubelet(case.evidence, purpose));
     found.pod = Some(first.pod.clone());
     found.ids =
         ending.iter().chain(&waiting).take(limits::MAX_LISTED_IDS).map(|pod| pod.pod.uid.clone()).collect();

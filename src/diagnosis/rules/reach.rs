@@ -2,11 +2,12 @@
 
 use super::{Case, cri_missing, finding};
 use crate::cri::{Error, FileKind};
-use crate::diagnosis::advice::{self, DaemonFamily};
+use crate::diagnosis::advice;
 use crate::diagnosis::daemon_watch::{DaemonWatch, Stop};
 use crate::diagnosis::proc::{Ownership, Process};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{clock_time, seconds};
+use crate::report::{Command, Step};
 
 /// Applies D06. The finding says that plegctl cannot reach the endpoint, not that the runtime is down: the kubelet may use
 /// another endpoint, or plegctl may lack the permission.
@@ -53,23 +54,22 @@ pub(super) fn unreachable(case: &Case<'_>) -> Option<HealthFinding> {
     let others = evidence.other_sockets.iter();
     found.evidence.extend(others.map(|socket| format!("there is also {socket}")));
     // A socket without a listener has better steps, below.
-    found.next.extend(error.hint().filter(|_| !matches!(error, Error::Refused { .. })));
-    cri_missing::explain(case, error, &mut found);
+    found.steps.extend(error.hint().filter(|_| !matches!(error, Error::Refused { .. })).map(Step::look));
+    let shows_units = cri_missing::explain(case, error, &mut found);
     if matches!(error, Error::Refused { .. } | Error::NoSuchSocket { .. } | Error::ClosedMidCall { .. }) {
-        let units = match evidence.family() {
-            DaemonFamily::Containerd => "containerd",
-            DaemonFamily::Crio => "crio",
-            DaemonFamily::Other => "containerd crio",
-        };
-        if !found.next.iter().any(|line| line.contains("systemctl status")) {
+        let units = evidence.runtime_units();
+        if !shows_units {
             found.add_step(evidence.show_units(units));
         }
-        found.add_step(match units.split_once(' ') {
-            _ if !evidence.has_systemd() => "then start the runtime (changes state)".to_owned(),
-            None => format!("then start the runtime (changes state): systemctl start {units}"),
-            Some((first, second)) => {
-                format!("then start the runtime (changes state): systemctl start {first}   # or {second}")
+        let start = |unit: &str| Command::new("systemctl start {}").arg(unit);
+        found.add_step(match units {
+            _ if !evidence.has_systemd() => Step::change("then start the runtime"),
+            [only] => Step::change("then start the runtime").with(start(only)),
+            [first, others @ ..] => {
+                let others = others.join(" or ");
+                Step::change(format!("then start the runtime ({first}, or {others})")).with(start(first))
             }
+            [] => Step::change("then start the runtime"),
         });
     }
     Some(found)
@@ -82,7 +82,7 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
     let mut confidence = runtime.silence.confidence(first.min(second));
     let mut title = "the runtime accepts connections and does not answer".to_owned();
     let mut facts = Vec::new();
-    let mut next = Vec::new();
+    let mut steps = Vec::new();
     if let Some(host) = case.evidence.node()
         && let Ownership::OfRuntime { daemon: Some(pid) } = host.ownership
         && let Some(daemon) = host.latest().processes.get(&pid)
@@ -102,7 +102,7 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
         ));
         if daemon.is_stopped() {
             facts.push("somebody stopped it with a signal or a debugger".to_owned());
-            next.push(format!("find out who stopped it; to continue it (changes state): kill -CONT {pid}"));
+            steps.push(advice::continue_process(pid));
         }
         if let (Some(open), Some(limit), false) =
             (daemon.descriptors, daemon.descriptor_limit, daemon.is_stopped())
@@ -113,16 +113,14 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
                 "the runtime accepts no connection: {} has {open} of {limit} descriptors open",
                 daemon.label()
             );
-            next.push(format!(
-                "what it has most of: ls -l /proc/{pid}/fd | awk '{{print $NF}}' | tr -d 0-9 | sort | uniq -c | sort -rn | head"
-            ));
+            let list = "ls -l /proc/{}/fd | awk '{print $NF}' | tr -d 0-9 | sort | uniq -c | sort -rn | head";
+            steps.push(Step::look("what it has most of").with(Command::new(list).pid(pid)));
             let more = limit.saturating_mul(2);
             let hard = daemon.descriptor_hard_limit.filter(|hard| *hard < more).map(|_| more.to_string());
-            next.push(format!(
-                "let it answer until the cause is found (changes state): prlimit --pid {pid} --nofile={more}:{}",
-                hard.unwrap_or_default()
-            ));
-            next.push(case.evidence.restart_runtime());
+            let limits = format!("{more}:{}", hard.unwrap_or_default());
+            let raise = Command::new("prlimit --pid {} --nofile={}").pid(pid).arg(limits);
+            steps.push(Step::change("let it answer until the cause is found").with(raise));
+            steps.push(case.evidence.restart_runtime());
         }
         if let Some((apart, later)) = &host.second
             && let (Some(before), Some(after)) = (host.first.processes.get(&pid), later.processes.get(&pid))
@@ -144,13 +142,13 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
     {
         found.title = was_stopped(case, stop);
         found.confidence = Confidence::Certain;
-        next = vec![FIND_STOPPER.to_owned()];
+        steps = vec![Step::look(FIND_STOPPER)];
     }
-    if next.is_empty() {
-        next.push(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
-        next.push(case.evidence.restart_runtime());
+    if steps.is_empty() {
+        steps.push(advice::node_pressure("look at storage, memory and CPU of the node"));
+        steps.push(case.evidence.restart_runtime());
     }
-    found.next = next;
+    found.steps = steps;
     Some(found)
 }
 
@@ -182,13 +180,10 @@ fn stopped(case: &Case<'_>) -> Option<HealthFinding> {
         seconds(stop.length)
     ));
     if stop.lasts {
-        found.add_step(format!(
-            "find out who stopped it; to continue it (changes state): kill -CONT {}",
-            daemon.pid
-        ));
+        found.add_step(advice::continue_process(daemon.pid));
     } else {
         found.add_evidence("it runs again, so nothing has to be restarted or deleted");
-        found.add_step(FIND_STOPPER);
+        found.add_step(Step::look(FIND_STOPPER));
     }
     Some(found)
 }

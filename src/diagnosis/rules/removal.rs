@@ -9,7 +9,7 @@ use crate::diagnosis::evidence::RuntimeEvidence;
 use crate::diagnosis::report::PodRef;
 use crate::diagnosis::words::short;
 use crate::report::bytes::bytes;
-use crate::report::plural;
+use crate::report::{Command, Step, plural};
 
 /// The number of containers or sandboxes that one command removes.
 const AT_ONCE: usize = 10;
@@ -90,17 +90,18 @@ impl<'a> Removal<'a> {
     }
 
     /// Returns the commands that remove dead containers and sandboxes, some at a time.
-    pub(super) fn of_dead(&self) -> Vec<String> {
+    pub(super) fn of_dead(&self) -> Vec<Step> {
         let sandboxes = self.sandbox_ids(self.dead_sandboxes.iter().map(|sandbox| sandbox.id.as_str()));
         let commands = [
-            ("containers", "rm", self.container_ids(&self.dead_containers)),
-            ("sandboxes", "rmp", sandboxes),
+            ("containers", "crictl --timeout {}s rm {}", self.container_ids(&self.dead_containers)),
+            ("sandboxes", "crictl --timeout {}s rmp {}", sandboxes),
         ];
-        let step = |(kind, verb, ids): (&str, &str, Option<String>)| {
-            Some(format!(
-                "remove dead {kind}, then those that the next health names (changes state): crictl --timeout 60s {verb} {}",
-                ids?
-            ))
+        let step = |(kind, template, ids): (&str, &'static str, Option<Vec<&str>>)| {
+            let remove = Command::limited(60, template).args(ids?);
+            Some(
+                Step::change(format!("remove dead {kind}, then those that the next health names"))
+                    .with(remove),
+            )
         };
         commands.into_iter().filter_map(step).collect()
     }
@@ -111,53 +112,53 @@ impl<'a> Removal<'a> {
     }
 
     /// Returns the steps against the pod with the most bytes. `fails` says that the kubelet cannot list and thus ends no pod.
-    pub(super) fn of_living(&self, case: &Case<'_>, fails: bool) -> Vec<String> {
+    pub(super) fn of_living(&self, case: &Case<'_>, fails: bool) -> Vec<Step> {
         let node = Some(case.evidence.node.as_str()).filter(|node| is_plain(node)).unwrap_or("NODE");
-        let mut steps = vec![format!("let no new pod come (changes state): kubectl cordon {node}")];
+        let cordon = Command::limited(30, "kubectl --request-timeout={}s cordon {}").arg(node);
+        let mut steps = vec![Step::change("let no new pod come").with(cordon)];
         let named =
             self.pods.first().filter(|size| is_plain(&size.pod.namespace) && is_plain(&size.pod.name));
         if let Some(size) = named {
             let PodRef { namespace, name, .. } = &size.pod;
-            steps.push(format!(
-                "find what creates {namespace}/{name}; scale it down, or shorten its annotations and labels: kubectl -n \
-                 {namespace} get deploy,sts,ds,jobs"
-            ));
+            let find = "kubectl --request-timeout={}s -n {} get deploy,sts,ds,jobs";
+            steps.push(
+                Step::look(format!(
+                    "find what creates {namespace}/{name}; scale it down, or shorten its annotations and labels"
+                ))
+                .with(Command::limited(30, find).arg(namespace)),
+            );
             if fails {
-                steps.push(format!(
-                    "end this pod (changes state): kubectl -n {namespace} delete pod {name} --wait=false \
-                     --request-timeout=30s"
-                ));
+                let delete = "kubectl --request-timeout={}s -n {} delete pod {} --wait=false";
+                let delete = Command::limited(30, delete).arg(namespace).arg(name);
+                steps.push(Step::change("end this pod").with(delete));
                 steps.extend(self.end_here(size));
             }
         }
-        steps.push("then lower maxPods, or shorten annotations and labels".to_owned());
+        steps.push(Step::look("then lower maxPods, or shorten annotations and labels"));
         steps
     }
 
     /// Returns the commands that end a pod on the node. `crictl rmp` is none of them: it reads the status of the pod first,
     /// which may be too large too.
-    fn end_here(&self, size: &PodSize<'_>) -> Vec<String> {
+    fn end_here(&self, size: &PodSize<'_>) -> Vec<Step> {
         let sandbox = size.containers.first().map(|container| container.sandbox_id.as_str());
         let sandbox = self.sandbox_ids(sandbox.into_iter());
         let Some((sandbox, containers)) = sandbox.zip(self.container_ids(&size.containers)) else {
             return Vec::new();
         };
+        let stop = Command::limited(60, "crictl --timeout {}s stopp {}").args(sandbox);
+        let remove = Command::limited(60, "crictl --timeout {}s rm {}").args(containers);
         vec![
-            format!(
-                "the kubelet ends no pod while its list fails, so stop it here (changes state): crictl --timeout 60s stopp \
-                 {sandbox}"
-            ),
-            format!(
-                "then remove its containers, the largest first (changes state): crictl --timeout 60s rm {containers}"
-            ),
+            Step::change("the kubelet ends no pod while its list fails, so stop it here").with(stop),
+            Step::change("then remove its containers, the largest first").with(remove),
         ]
     }
 
-    fn sandbox_ids<'b>(&self, ids: impl Iterator<Item = &'b str>) -> Option<String> {
+    fn sandbox_ids<'b>(&self, ids: impl Iterator<Item = &'b str>) -> Option<Vec<&'b str>> {
         shell_ids(ids, |prefix| self.sandboxes.iter().filter(|one| one.id.starts_with(prefix)).count())
     }
 
-    fn container_ids(&self, containers: &[&Container]) -> Option<String> {
+    fn container_ids<'b>(&self, containers: &[&'b Container]) -> Option<Vec<&'b str>> {
         let ids = containers.iter().map(|container| container.id.as_str());
         shell_ids(ids, |prefix| self.containers.iter().filter(|one| one.id.starts_with(prefix)).count())
     }
@@ -165,10 +166,10 @@ impl<'a> Removal<'a> {
 
 /// Returns the first ids as words of a shell; `None` if there is none that needs no quotation marks. An id is cut as crictl
 /// cuts it if no other known id begins so.
-fn shell_ids<'a>(ids: impl Iterator<Item = &'a str>, known: impl Fn(&str) -> usize) -> Option<String> {
+fn shell_ids<'a>(ids: impl Iterator<Item = &'a str>, known: impl Fn(&str) -> usize) -> Option<Vec<&'a str>> {
     let words = ids.filter(|id| is_plain(id)).take(AT_ONCE);
     let words: Vec<&str> = words.map(|id| if known(short(id)) > 1 { id } else { short(id) }).collect();
-    (!words.is_empty()).then(|| words.join(" "))
+    (!words.is_empty()).then_some(words)
 }
 
 /// Whether a shell and crictl take the text as one word that is no flag.

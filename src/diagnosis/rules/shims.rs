@@ -7,7 +7,7 @@ use crate::diagnosis::proc::{ProcSample, Process, is_conmon};
 use crate::diagnosis::report::{Confidence, HealthFinding, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
 use crate::report::duration::elapsed;
-use crate::report::plural;
+use crate::report::{Command, Step, plural};
 
 /// The most shims that the evidence describes.
 const MAX_DESCRIBED: usize = 5;
@@ -61,18 +61,23 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
         None if first.is_simulated => "no list or status call waits for them".to_owned(),
         None => "seen once; a shim that is just ending looks the same".to_owned(),
     });
-    found.add_step(format!("pstree -p {}   # does anything below it still run?", process.pid));
+    let tree = Command::new("pstree -p {}").pid(process.pid);
+    found.add_step(Step::look("does anything below it still run?").with(tree));
     found.add_step(if is_conmon(&process.comm) {
-        format!("crictl ps -a | grep {}   # empty: CRI-O does not know it", short(&first.id))
+        let list = Command::limited(20, "crictl --timeout {}s ps -a | grep {}").arg(short(&first.id));
+        Step::look("empty: CRI-O does not know it").with(list)
     } else {
-        format!("ctr -n k8s.io tasks ls | grep {}   # does containerd itself know it?", short(&first.id))
+        let list =
+            Command::limited(20, "ctr --timeout {}s -n k8s.io tasks ls | grep {}").arg(short(&first.id));
+        Step::look("empty: containerd itself does not know it").with(list)
     });
     let others = if shims.len() > 1 { ", and so for each process id in -o wide" } else { "" };
-    found.add_step(format!(
-        "if nothing below it is needed, end those processes and then the shim{others} (changes state): kill {}",
-        process.pid
-    ));
-    found.add_step("releases of containerd that leave shims behind: plegctl explain D27");
+    found.add_step(
+        Step::change(format!("if nothing below it is needed, end those processes and then the shim{others}"))
+            .with(Command::new("kill {}").pid(process.pid)),
+    );
+    let explain = Command::new("plegctl explain D27");
+    found.add_step(Step::look("releases of containerd that leave shims behind").with(explain));
     found.pod = pod_of(case, sample, first, process);
     found.ids = shims.iter().take(limits::MAX_LISTED_IDS).map(|(shim, _)| shim.id.clone()).collect();
     Some(found)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::owners::{OwnedPods, largest, owners};
 use super::removal::{Removal, is_plain};
-use super::{Case, finding};
+use super::{Case, finding, row};
 use crate::cri::{Call, Error, Rpc};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Shards;
@@ -13,7 +13,7 @@ use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
 use crate::kubelet::timing;
 use crate::report::bytes::bytes;
-use crate::report::plural;
+use crate::report::{Command, Step, plural};
 
 /// The size of a list.
 struct ListSize {
@@ -165,12 +165,15 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String, excess: Excess)
     );
     if are_dead {
         found.evidence.extend(removal.evidence());
-        found.next = removal.of_dead();
-        found.next.extend(remove_many(case, &removal, &owners));
+        found.steps = removal.of_dead();
+        found.steps.extend(remove_many(case, &removal, &owners));
         if all == 0 {
-            found.add_step("what is dead: crictl --timeout 60s pods --state notready   # exited: crictl ps -a --state exited");
+            let pods = Command::limited(60, "crictl --timeout {}s pods --state notready");
+            found.add_step(Step::look("which sandboxes are dead").with(pods));
+            let exited = Command::limited(60, "crictl --timeout {}s ps -a --state exited");
+            found.add_step(Step::look("which containers have exited").with(exited));
         }
-        found.next.extend(limit_history(owners.first()));
+        found.steps.extend(limit_history(owners.first()));
     }
     let is_enough = match excess {
         Excess::None => are_dead,
@@ -178,23 +181,25 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String, excess: Excess)
         Excess::Unknown => all == 0 || population.dead() * 10 >= all,
     };
     if !is_enough {
-        found.next.extend(removal.of_living(case, excess != Excess::None));
+        found.steps.extend(removal.of_living(case, excess != Excess::None));
     }
     found
 }
 
 /// Returns the step that removes many dead sandboxes, one after the other, if crictl can list them.
-fn remove_many(case: &Case<'_>, removal: &Removal<'_>, owners: &[OwnedPods]) -> Option<String> {
+fn remove_many(case: &Case<'_>, removal: &Removal<'_>, owners: &[OwnedPods]) -> Option<Step> {
     let list = case.evidence.runtime.sandboxes.first.as_ref()?;
     let is_listed = list.result.is_ok() && list.response_bytes <= timing::RECEIVE_LIMIT;
     let owner = owners.first().filter(|_| is_listed && removal.further_sandboxes() > 0)?;
     let prefix = owner.name.rsplit('/').next()?.trim_end_matches('*');
     let (name, namespace) = (&owner.name, &owner.namespace);
     (is_plain(prefix) && is_plain(namespace)).then(|| {
-        format!(
-            "200 dead pods of {name}, one after the other (changes state): crictl --timeout 60s pods --state notready \
-             --namespace '^{namespace}$' --name '^{prefix}' -q | head -200 | xargs -r -n 1 crictl --timeout 60s rmp"
-        )
+        let remove = Command::new(
+            "crictl --timeout 60s pods --state notready --namespace {} --name {} -q | head -200 \
+             | xargs -r -n 1 crictl --timeout 60s rmp",
+        );
+        let remove = remove.arg(format!("^{namespace}$")).arg(format!("^{prefix}"));
+        Step::change(format!("200 dead pods of {name}, one after the other")).with(remove)
     })
 }
 
@@ -202,29 +207,28 @@ fn remove_many(case: &Case<'_>, removal: &Removal<'_>, owners: &[OwnedPods]) -> 
 const LIMIT_HISTORY: &str = "there set ttlSecondsAfterFinished, and the CronJob's history limits";
 
 /// Returns the steps that keep dead pods from coming again.
-fn limit_history(owner: Option<&OwnedPods>) -> Vec<String> {
+fn limit_history(owner: Option<&OwnedPods>) -> Vec<Step> {
     let Some(OwnedPods { name, namespace, .. }) = owner.filter(|owner| is_plain(&owner.namespace)) else {
         let text = "find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits";
-        return vec![text.to_owned()];
+        return vec![Step::look(text)];
     };
-    vec![
-        format!("find what creates {name}: kubectl -n {namespace} get cronjobs,jobs"),
-        LIMIT_HISTORY.to_owned(),
-    ]
+    let find = Command::limited(30, "kubectl --request-timeout={}s -n {} get cronjobs,jobs").arg(namespace);
+    vec![Step::look(format!("find what creates {name}")).with(find), Step::look(LIMIT_HISTORY)]
 }
 
 /// Returns the steps against dead pods: find what creates most of them, then delete those that are there.
-fn against_dead_pods(case: &Case<'_>) -> Vec<String> {
+fn against_dead_pods(case: &Case<'_>) -> Vec<Step> {
     let owners = owners(&case.evidence.runtime, true);
     let mut steps = limit_history(owners.first());
     let node = &case.evidence.node;
     steps.extend(owners.first().filter(|owner| is_plain(&owner.namespace)).map(|owner| {
         let namespace = &owner.namespace;
-        format!(
-            "delete all finished pods of {namespace} on this node (changes state): kubectl -n {namespace} delete pods \
-             --field-selector status.phase=Succeeded,spec.nodeName={}",
-            if is_plain(node) { node } else { "NODE" }
-        )
+        let node = if is_plain(node) { node } else { "NODE" };
+        let delete = Command::new(
+            "kubectl -n {} delete pods --field-selector status.phase=Succeeded,spec.nodeName={}",
+        );
+        Step::change(format!("delete all finished pods of {namespace} on this node"))
+            .with(delete.arg(namespace).arg(node))
     }));
     steps
 }
@@ -284,7 +288,7 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<HealthFinding> {
         found.add_evidence(format!("most dead pods by name: {}", largest(&owners)));
     }
     found.evidence.extend(stays_below(case));
-    found.next = against_dead_pods(case);
+    found.steps = against_dead_pods(case);
     Some(found)
 }
 
@@ -353,13 +357,12 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
          pods that changed",
     );
     if slow_calls {
-        let text = "find out why each call is slow (storage, memory, CPU)";
-        found.add_step(format!("{text}: {}", advice::NODE_PRESSURE));
-        found.add_step("nothing has to be restarted or deleted for this: the runtime answers");
+        found.add_step(advice::node_pressure("find out why each call is slow (storage, memory, CPU)"));
+        found.add_step(Step::look("nothing has to be restarted or deleted for this: the runtime answers"));
     } else if are_dead {
-        found.next = against_dead_pods(case);
+        found.steps = against_dead_pods(case);
     } else {
-        found.add_step("spread rollouts and Jobs; fewer pods on this node");
+        found.add_step(Step::look("spread rollouts and Jobs; fewer pods on this node"));
     }
     Some(found)
 }
@@ -429,13 +432,11 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
             ));
         }
     }
-    found.add_step("the runtime answers, so nothing has to be restarted or deleted");
-    found.add_step(format!(
-        "pgrep -af {}   # an OCI runtime that still works on it",
-        short(&slowest.target.id)
-    ));
-    found.add_step(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
-    found.add_step("wait for the next time: plegctl watch --until-slow 2s");
+    found.add_step(Step::look("the runtime answers, so nothing has to be restarted or deleted"));
+    let find = Command::new("pgrep -af {}").arg(short(&slowest.target.id));
+    found.add_step(Step::look("an OCI runtime that still works on it").with(find));
+    found.add_step(advice::node_pressure("look at storage, memory and CPU of the node"));
+    found.add_step(advice::until_slow());
     Some(found)
 }
 
@@ -448,21 +449,9 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Option<
     ];
     let slowest = took.into_iter().filter_map(|(rpc, took)| Some((took?, rpc))).max();
     let (took, rpc) = slowest.filter(|(took, _)| *took > limits::LIST_SLOW)?;
-    let explained = findings.iter().any(|found| {
-        found.confidence != Confidence::Possible
-            && matches!(
-                found.id,
-                RuleId::D02
-                    | RuleId::D03
-                    | RuleId::D04
-                    | RuleId::D05
-                    | RuleId::D07
-                    | RuleId::D08
-                    | RuleId::D12
-                    | RuleId::D13
-                    | RuleId::D35
-            )
-    });
+    let explained = findings
+        .iter()
+        .any(|found| found.confidence != Confidence::Possible && row(found.id).traits.explains_slow_list);
     if explained {
         return None;
     }
@@ -487,7 +476,7 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Option<
     found
         .evidence
         .extend(others.max().map(|longest| format!("no status call took longer than {}", seconds(longest))));
-    found.add_step(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
-    found.add_step("to be told when it comes again: plegctl watch --until-slow 2s   # waits, then says why");
+    found.add_step(advice::node_pressure("look at storage, memory and CPU of the node"));
+    found.add_step(advice::until_slow());
     Some(found)
 }

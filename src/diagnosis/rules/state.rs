@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Case, finding};
 use crate::cri::{Call, Error, Rpc, RuntimeCondition, RuntimeStatus};
-use crate::diagnosis::advice::DaemonFamily;
+use crate::diagnosis::advice::{self, DaemonFamily};
 use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
 use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
 use crate::diagnosis::limits;
@@ -16,8 +16,7 @@ use crate::diagnosis::report::{Confidence, HealthFinding, PodRef, RuleId, Severi
 use crate::diagnosis::words::{seconds, short};
 use crate::host::CNI_DIRECTORY;
 use crate::report::duration::elapsed;
-use crate::report::escape::shell_word;
-use crate::report::plural;
+use crate::report::{Command, Step, plural};
 
 /// The most findings of D42.
 const MAX_LIVING: usize = 5;
@@ -121,8 +120,9 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     }
     found.evidence = signs;
     found.add_evidence("pods cannot start or stop because of this; it does not block PLEG");
-    let directory = shell_word(evidence.cni_directory.as_deref().unwrap_or(CNI_DIRECTORY));
-    found.add_step(format!("check that the network plugin's DaemonSet runs on this node: ls {directory}"));
+    let directory = evidence.cni_directory.as_deref().unwrap_or(CNI_DIRECTORY);
+    let list = Command::new("ls {}").arg(directory);
+    found.add_step(Step::look("check that the network plugin's DaemonSet runs on this node").with(list));
     Some(found)
 }
 
@@ -220,20 +220,17 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
         "seen in one sample: the runtime may just be creating or removing it"
     });
     found.add_step(match awaited.first() {
-        Some(process) => {
-            format!("cat /proc/{}/stack   # as root: for what {} waits", process.pid, process.comm)
-        }
+        Some(process) => advice::kernel_stack(&format!("for what {} waits", process.comm), process.pid),
         None if worst.kind == OddKind::NoMonitor => {
-            "find out what ended it: dmesg -T | grep -iE 'conmon|oom'".to_owned()
+            Step::look("find out what ended it").with(Command::new("dmesg -T | grep -iE 'conmon|oom'"))
         }
-        None => "compare with the processes of its cgroup; was the runtime restarted recently?".to_owned(),
+        None => Step::look("compare with the processes of its cgroup; was the runtime restarted recently?"),
     });
     if worst.kind == OddKind::NoMonitor
         && let Some(PodRef { namespace, name, .. }) = &found.pod
     {
-        let step =
-            format!("let it be started anew (changes state): kubectl -n {namespace} delete pod {name}");
-        found.add_step(step);
+        let delete = Command::new("kubectl -n {} delete pod {}").arg(namespace).arg(name);
+        found.steps.push(Step::change("let it be started anew").with(delete));
     }
     Some(found)
 }
@@ -294,11 +291,12 @@ pub(super) fn exited_but_alive(case: &Case<'_>) -> Vec<HealthFinding> {
              this one runs",
         );
         found.add_evidence(lasts);
-        found.add_step(format!("ps -o pid,ppid,stat,etime,args -p {}   # what still runs", process.pid));
+        let show = Command::new("ps -o pid,ppid,stat,etime,args -p {}").pid(process.pid);
+        found.add_step(Step::look("what still runs").with(show));
         found.add_step(if is_crio {
-            format!("end this copy and its record (changes state): crictl --timeout 60s rm {}", short(id))
+            Step::change("end this copy and its record").with(remove(id))
         } else {
-            format!("end this copy (changes state): kill {}", process.pid)
+            Step::change("end this copy").with(Command::new("kill {}").pid(process.pid))
         });
         found
     };
@@ -341,8 +339,9 @@ pub(super) fn failing_status(case: &Case<'_>) -> Option<HealthFinding> {
     if failing.iter().any(busy) {
         found.add_evidence("its network namespace is also mounted in another place");
     }
-    found
-        .add_step("the pod's events wait until this call is answered; see the runtime's journal for this id");
+    found.add_step(Step::look(
+        "the pod's events wait until this call is answered; see the runtime's journal for this id",
+    ));
     Some(found)
 }
 
@@ -398,33 +397,31 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
                     conmon.label(),
                     conmon.state
                 ));
-                found.add_step(format!(
-                    "who stopped it? its calls are quick after (changes state): kill -CONT {}",
-                    conmon.pid
-                ));
+                let run_on = Command::new("kill -CONT {}").pid(conmon.pid);
+                found.add_step(Step::change("who stopped it? to make its calls quick again").with(run_on));
             }
             Some(conmon) => found.add_evidence(format!("{who}: its {} runs", conmon.label())),
             None if evidence.node().is_some_and(|host| host.latest().shims == Shims::Detailed) => {
                 found.add_evidence(format!("{who}: its conmon is gone, so the exit code is lost"));
-                found.add_step(remove(id));
+                found.add_step(Step::change("remove it").with(remove(id)));
             }
             None => found.add_evidence(format!("{who}: its conmon is stopped or gone")),
         }
     }
-    if found.next.is_empty() {
-        let id = short(&first.target.id);
-        found.add_step(format!(
-            "pgrep -af {id}   # its conmon; if it is in state T, continue it with kill -CONT"
-        ));
-        found.add_step(format!("if its conmon is gone: {}", remove(&first.target.id)));
+    if found.steps.is_empty() {
+        let conmon = Command::new("pgrep -af {}").arg(short(&first.target.id));
+        found.add_step(
+            Step::look("its conmon; if it is in state T, continue it with kill -CONT").with(conmon),
+        );
+        found.add_step(Step::change("if its conmon is gone, remove it").with(remove(&first.target.id)));
     }
     Some(found)
 }
 
 /// Returns the command that removes a container whose exit was lost. CRI-O waits for the exit here too, and crictl gives up
 /// after 2 s by default.
-fn remove(id: &str) -> String {
-    format!("remove it (changes state): crictl --timeout 60s rm {}", short(id))
+fn remove(id: &str) -> Command {
+    Command::limited(60, "crictl --timeout {}s rm {}").arg(short(id))
 }
 
 /// Returns the slow `PodSandboxStatus` calls of these containers' pods. If pod events are on, CRI-O fetches the status of

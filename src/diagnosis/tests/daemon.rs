@@ -124,7 +124,7 @@ async fn while_the_daemon_is_stopped_no_container_is_a_culprit() {
     let primary = report.primary.as_ref().unwrap();
     assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::D07), "{report:#?}");
     assert_eq!(primary.title, "the runtime is stopped: crio[200] is in state T");
-    assert!(primary.next[0].ends_with("(changes state): kill -CONT 200"), "{primary:#?}");
+    assert!(primary.steps[0].to_string().ends_with("(changes state): kill -CONT 200"), "{primary:#?}");
     assert!(report.culprits.is_empty(), "{report:#?}");
     assert!(report.findings.iter().all(|found| found.container.is_none()), "{report:#?}");
 }
@@ -194,9 +194,12 @@ async fn with_a_cpu_limit_of_its_own_hierarchy_the_daemon_is_the_cause_and_no_sl
     let primary = report.primary.as_ref().unwrap();
     assert_eq!((report.verdict, primary.id), (Verdict::Degraded, RuleId::D35), "{report:#?}");
     assert!(primary.evidence[0].contains("a CPU limit of 0.1 % of a processor"), "{primary:#?}");
-    assert_eq!(primary.next[0], "cat /sys/fs/cgroup/cpu/limited/cpu.cfs_quota_us   # who set it?");
+    assert_eq!(
+        primary.steps[0].to_string(),
+        "the limit, and who set it: cat /sys/fs/cgroup/cpu/limited/cpu.cfs_quota_us"
+    );
     let remove = "remove the limit (changes state): echo -1 > /sys/fs/cgroup/cpu/limited/cpu.cfs_quota_us";
-    assert_eq!(primary.next[1], remove);
+    assert_eq!(primary.steps[1].to_string(), remove);
     assert!(find(&report, RuleId::D05).is_none() && report.culprits.is_empty(), "{report:#?}");
 }
 
@@ -205,7 +208,7 @@ async fn a_silent_daemon_without_a_free_descriptor_is_reported_by_its_descriptor
     let node = crio("descriptors");
     let silent = || Scripted::with_pods(3).on(Rpc::Version, Behaviour::Hangs);
     let others = judge(&gather(&at_socket(&node, silent()), &|_| ()).await);
-    assert!(others.primary.unwrap().next[0].starts_with("look at storage, memory and CPU"));
+    assert!(others.primary.unwrap().steps[0].to_string().starts_with("look at storage, memory and CPU"));
     for descriptor in 0..1023 {
         fs::write(node.proc().join(format!("200/fd/x{descriptor}")), "").unwrap();
     }
@@ -216,15 +219,18 @@ async fn a_silent_daemon_without_a_free_descriptor_is_reported_by_its_descriptor
         primary.title,
         "the runtime accepts no connection: crio[200] has 1024 of 1024 descriptors open"
     );
-    assert!(primary.next[0].contains("ls -l /proc/200/fd"), "{primary:#?}");
-    assert!(primary.next[1].ends_with("prlimit --pid 200 --nofile=2048:"), "{primary:#?}");
-    assert!(!primary.next.iter().any(|line| line.contains("storage")), "{primary:#?}");
+    assert!(primary.steps[0].to_string().contains("ls -l /proc/200/fd"), "{primary:#?}");
+    assert!(primary.steps[1].to_string().ends_with("prlimit --pid 200 --nofile=2048:"), "{primary:#?}");
+    assert!(
+        !primary.steps.iter().map(ToString::to_string).any(|line| line.contains("storage")),
+        "{primary:#?}"
+    );
     node.file(
         "proc/200/limits",
         "Max open files            1024                 1024                 files\n",
     );
     let report = judge(&gather(&at_socket(&node, silent()), &|_| ()).await);
-    let step = &report.primary.as_ref().unwrap().next[1];
+    let step = &report.primary.as_ref().unwrap().steps[1].to_string();
     assert!(step.ends_with("prlimit --pid 200 --nofile=2048:2048"), "the hard limit is too low: {step}");
 }
 
@@ -259,7 +265,7 @@ async fn a_living_container_without_its_conmon_is_reported() {
     assert_eq!((report.verdict, found.confidence), (Verdict::Degraded, Confidence::Likely), "{report:#?}");
     assert!(found.title.ends_with("is RUNNING, and its conmon is gone"), "{found:#?}");
     assert_eq!(found.ids, [container_id(3)]);
-    assert!(found.next[1].ends_with("kubectl -n default delete pod web-3"), "{found:#?}");
+    assert!(found.steps[1].to_string().ends_with("kubectl -n default delete pod web-3"), "{found:#?}");
 
     // An exit that is lost is no running container.
     let lost = judge(&gather(&at_socket(&node, with_lost_exits(5, &[3])), &|_| ()).await);

@@ -272,8 +272,9 @@ async fn a_frozen_cgroup_around_a_shim_is_named_with_the_command_that_thaws_it()
         let report = node.diagnose(hung(3, 1)).await;
         let owner = Some(format!("/{unit}"));
         assert_eq!(reason(&report), Some(("KR08".to_owned(), owner, Confidence::Certain)), "{report:#?}");
-        let next = &find(&report, RuleId::D37).unwrap().next;
-        assert_eq!(next[1], format!("then thaw it (changes state): {thaw}"));
+        let next = &find(&report, RuleId::D37).unwrap().steps;
+        assert_eq!(next[1].command.as_ref(), Some(&thaw));
+        assert!(next[1].changes_state);
     }
 }
 
@@ -420,11 +421,6 @@ fn copy_mount(node: &FakeNode, at: &str) -> String {
     let own = mountinfo.lines().find(|line| line.contains(&format!(" {at} "))).unwrap();
     node.file("proc/self/mountinfo", own);
     own.to_owned()
-}
-
-/// Returns the command of a step, after the words about its purpose.
-fn command_in(step: &str) -> &str {
-    step.split_once("(changes state): ").unwrap_or_else(|| panic!("{step}")).1
 }
 
 /// Makes real processes the shim of pod 1 and others on the node.
@@ -575,9 +571,10 @@ async fn a_file_system_that_stays_frozen_is_named_with_its_mount_although_no_cal
     let found = find(&report, RuleId::D37).unwrap();
     assert!(found.evidence.contains(&format!("it writes to {at}/file")), "{found:#?}");
     assert!(found.evidence.iter().any(|line| line.starts_with("it has waited for 4")), "{found:#?}");
-    assert_eq!(command_in(&found.next[1]), format!("timeout 10 fsfreeze -u '{at}'"));
-    assert!(sh(command_in(&found.next[1])), "the printed command ends the wait");
-    assert!(!sh(command_in(&found.next[1])), "it is not frozen any more");
+    let thaw = found.steps[1].command.as_deref().unwrap();
+    assert_eq!(thaw, format!("timeout 10 fsfreeze -u '{at}'"));
+    assert!(sh(thaw), "the printed command ends the wait");
+    assert!(!sh(thaw), "it is not frozen any more");
 }
 
 #[tokio::test(start_paused = true)]
@@ -585,9 +582,9 @@ async fn without_a_descriptor_only_the_command_names_the_file_system_to_which_th
     let stack = "[<0>] percpu_rwsem_wait+0x15f/0x1d0\n[<0>] mnt_want_write+0x96/0xc0\n";
     let node = FakeNode::new("frozen-root").with_pods(3);
     blocked_shim(&node, "percpu_rwsem_wait", stack);
-    let last_step = |report: &HealthReport| find(report, RuleId::D37).unwrap().next[1].clone();
+    let last_step = |report: &HealthReport| find(report, RuleId::D37).unwrap().steps[1].to_string();
     let unknown = node.diagnose(Scripted::with_pods(3)).await;
-    assert_eq!(last_step(&unknown), "fsfreeze --unfreeze MOUNT (changes state)");
+    assert_eq!(last_step(&unknown), "then thaw it: timeout 10 fsfreeze -u MOUNT (changes state)");
     // The directories of the runtime and the kubelet are on the disk of this test.
     fs::create_dir_all(node.root.join("var/lib/containerd")).unwrap();
     let mounts = NodeMount::all(&fs::read_to_string("/proc/self/mountinfo").unwrap());
@@ -764,20 +761,20 @@ async fn a_kubelet_that_waits_interruptibly_for_a_dead_fuse_is_shown_with_the_po
     assert!(found.evidence.contains(&pods.to_owned()), "{found:#?}");
     let minor = mount.split(' ').nth(2).unwrap().strip_prefix("0:").unwrap();
     let abort = format!("echo 1 > /sys/fs/fuse/connections/{minor}/abort");
-    assert_eq!(command_in(&found.next[1]), abort);
+    assert_eq!(found.steps[1].command.as_ref(), Some(&abort));
     // The same command on the connections that are mounted for this test.
     let connections = node.root.join("fuse/connections");
     fs::create_dir_all(&connections).unwrap();
     let unmounted = node.diagnose(Scripted::with_pods(3)).await;
     let mount_first = format!("mount -t fusectl fusectl /sys/fs/fuse/connections && {abort}");
-    assert_eq!(command_in(&find(&unmounted, RuleId::D37).unwrap().next[1]), mount_first);
+    assert_eq!(find(&unmounted, RuleId::D37).unwrap().steps[1].command.as_ref(), Some(&mount_first));
     let place = connections.display().to_string();
     assert!(sh(&mount_first.split(" && ").next().unwrap().replace("/sys/fs/fuse/connections", &place)));
     clean_up.commands.insert(0, format!("umount {place}"));
     let mounted = node.diagnose(Scripted::with_pods(3)).await;
     let found = find(&mounted, RuleId::D37).unwrap();
     assert!(found.evidence.contains(&format!("1 requests wait in FUSE connection {minor}")), "{found:#?}");
-    assert!(sh(&command_in(&found.next[1]).replace("/sys/fs/fuse/connections", &place)));
+    assert!(sh(&found.steps[1].command.as_ref().unwrap().replace("/sys/fs/fuse/connections", &place)));
     assert!(!clean_up.processes[1].wait().unwrap().success(), "the wait ends with an error");
 }
 
@@ -927,7 +924,7 @@ async fn a_real_frozen_cgroup_is_named() {
     print_time("a frozen cgroup", began);
     let owner = Some(format!("/{name}"));
     assert_eq!(reason(&report), Some(("KR08".to_owned(), owner, Confidence::Certain)), "{report:#?}");
-    let next = &find(&report, RuleId::D37).unwrap().next[1];
+    let next = find(&report, RuleId::D37).unwrap().steps[1].to_string();
     assert!(next.contains(&format!("echo {thawed} > {at}/{file}")), "{next}");
 }
 

@@ -198,7 +198,11 @@ async fn if_an_id_had_not_enough_time_the_finding_does_not_rule_out_a_single_con
         assert_eq!((primary.id, primary.pod.is_none()), (RuleId::D02, true), "{primary:#?}");
         assert!(primary.evidence.iter().any(|line| line.contains(why)), "{primary:#?}");
         assert!(
-            primary.next.iter().any(|line| line.ends_with("a container to blame is not known")),
+            primary
+                .steps
+                .iter()
+                .map(ToString::to_string)
+                .any(|line| line.contains("a container to blame is not known")),
             "{primary:#?}"
         );
     };
@@ -213,7 +217,11 @@ async fn if_an_id_had_not_enough_time_the_finding_does_not_rule_out_a_single_con
     evidence.runtime.ids_left_out = 0;
     let primary = judge(&evidence).primary.unwrap();
     assert!(
-        primary.next.iter().any(|line| line.ends_with("no single container is to blame")),
+        primary
+            .steps
+            .iter()
+            .map(ToString::to_string)
+            .any(|line| line.contains("no single container is to blame")),
         "{primary:#?}"
     );
 }
@@ -656,8 +664,11 @@ async fn two_ready_sandboxes_of_one_pod_name_are_named_on_a_healthy_node() {
     let primary = report.primary.unwrap();
     assert!(primary.evidence[0].contains("UID another-uid"), "{:?}", primary.evidence);
     assert!(primary.evidence[0].contains("0 of 0 containers run; sandbox"), "{:?}", primary.evidence);
-    assert!(primary.next[1].ends_with("it is the version that works"), "{:?}", primary.next);
-    assert!(primary.next[2].contains("has no container: crictl"), "{:?}", primary.next);
-    let ends = |step: &String| step.contains("changes state");
-    assert!(!primary.next.iter().any(ends), "which of them is wanted is not known: {:?}", primary.next);
+    assert!(primary.steps[1].to_string().ends_with("it is the version that works"), "{:?}", primary.steps);
+    assert!(primary.steps[2].to_string().contains("has no container: crictl"), "{:?}", primary.steps);
+    assert!(
+        !primary.steps.iter().any(|step| step.changes_state),
+        "which of them is wanted is not known: {:?}",
+        primary.steps
+    );
 }

@@ -395,7 +395,12 @@ async fn a_stopped_conmon_is_reported_and_sigusr1_is_not_suggested() {
     assert!(text.contains("exit is not noticed") && !text.contains("hang"), "{found:#?}");
     // SIGUSR1 would kill conmon, and the exit code of its container would be lost.
     let hung = node.diagnose(crio().on_id(container_id(5), Behaviour::Hangs)).await;
-    assert!(hung.findings.iter().flat_map(|finding| &finding.next).all(|line| !line.contains("-USR1 1005")));
+    assert!(
+        hung.findings
+            .iter()
+            .flat_map(|finding| &finding.steps)
+            .all(|step| !step.to_string().contains("-USR1 1005"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -438,7 +443,11 @@ async fn a_wait_for_nfs_in_the_hung_container_is_the_primary_finding() {
     let primary = report.primary.as_ref().unwrap();
     assert!(primary.title.contains("srv:/export"), "{}", primary.title);
     assert!(primary.evidence.iter().any(|line| line.contains("nfs_wait_bit_killable")));
-    assert!(report.keep.iter().any(|line| line.contains("/proc/2002/task/2002/stack")), "{:?}", report.keep);
+    assert!(
+        report.keep.iter().map(ToString::to_string).any(|line| line.contains("/proc/2002/task/2002/stack")),
+        "{:?}",
+        report.keep
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -499,7 +508,7 @@ async fn a_frozen_cgroup_is_reported_with_its_pod() {
 
     let with_hang = node.diagnose(hung(5, 2)).await;
     assert_primary(&with_hang, RuleId::D11, Confidence::Certain, Phase::Status, Some("default/web-2"));
-    let thaw = |report: &HealthReport| report.primary.as_ref().unwrap().next[0].clone();
+    let thaw = |report: &HealthReport| report.primary.as_ref().unwrap().steps[0].to_string();
     assert!(thaw(&with_hang).contains("thaw it (changes state): echo 0 > /sys/fs/cgroup/"), "{with_hang:#?}");
     assert!(thaw(&with_hang).ends_with("/cgroup.freeze"), "{with_hang:#?}");
 
@@ -634,7 +643,11 @@ async fn a_stopped_daemon_is_named_as_stopped() {
     let report = judge(&gather(&inputs, &|_| ()).await);
     assert_primary(&report, RuleId::D07, Confidence::Certain, Phase::Connect, None);
     assert!(report.primary.unwrap().title.contains("containerd[200] is in state T"));
-    assert!(!report.keep.iter().any(|line| line.contains("USR1")), "it cannot answer: {:?}", report.keep);
+    assert!(
+        !report.keep.iter().map(ToString::to_string).any(|line| line.contains("USR1")),
+        "it cannot answer: {:?}",
+        report.keep
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -696,8 +709,12 @@ async fn a_stopped_kubelet_is_named_by_its_state() {
     assert_eq!(report.verdict, Verdict::Unhealthy);
     let summary = "the kubelet is stopped: kubelet[100] is in state T: NotReady at the latest at ";
     assert!(report.summary.starts_with(summary), "{}", report.summary);
-    assert!(!report.keep.iter().any(|line| line.contains("USR1")), "{:?}", report.keep);
-    assert!(report.primary.unwrap().next[0].contains("kill -CONT 100"));
+    assert!(
+        !report.keep.iter().map(ToString::to_string).any(|line| line.contains("USR1")),
+        "{:?}",
+        report.keep
+    );
+    assert!(report.primary.unwrap().steps[0].to_string().contains("kill -CONT 100"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -961,7 +978,7 @@ async fn lost_exits_are_d33_and_no_hang() {
     assert!(find(&report, RuleId::D01).is_none() && find(&report, RuleId::D05).is_none(), "{report:#?}");
     let primary = report.primary.unwrap();
     assert_eq!(primary.ids, [container_id(1), container_id(4), container_id(7)]);
-    let text = format!("{:?} {:?}", primary.evidence, primary.next);
+    let text = format!("{:?} {:?}", primary.evidence, primary.steps);
     assert!(text.contains("conmon[500] is stopped (state T)") && text.contains("kill -CONT 500"), "{text}");
     assert!(text.contains("its conmon is gone") && text.contains("crictl --timeout 60s rm "), "{text}");
     assert!(!text.contains("shim"), "{text}");
@@ -972,8 +989,8 @@ async fn lost_exits_are_d33_and_no_hang() {
     let primary = report.primary.as_ref().unwrap();
     assert_eq!((primary.id, primary.ids.as_slice()), (RuleId::D01, [container_id(9)].as_slice()));
     assert_eq!(find(&report, RuleId::D33).unwrap().ids.len(), 2);
-    let text = format!("{:?} {:?}", primary.next, report.keep);
-    assert!(text.contains("grep -E 'c00000000000'") && text.contains("/debug/goroutines"), "{text}");
+    let text = format!("{:?} {:?}", primary.steps, report.keep);
+    assert!(text.contains("grep -E c00000000000") && text.contains("/debug/goroutines"), "{text}");
     assert!(!text.contains("shim") && !text.contains("USR1"), "{text}");
 
     // The same duration and exit code with containerd are not a lost exit.
@@ -1005,7 +1022,7 @@ async fn a_runtime_that_restores_its_containers_names_the_one_it_waits_for() {
         primary.evidence[0].starts_with("runc[700] state for this container has not finished for 40"),
         "{primary:#?}"
     );
-    assert!(primary.next[0].contains("/proc/700/stack"), "{primary:#?}");
+    assert!(primary.steps[0].to_string().contains("/proc/700/stack"), "{primary:#?}");
 
     // A young `runc state` is normal at every start.
     node.process(&FakeProcess {

@@ -123,7 +123,7 @@ async fn an_umount_that_does_not_return_is_named_with_its_server_and_its_driver(
     let holder = &found.holders[0];
     assert_eq!((holder.pid, holder.path.as_deref()), (Some(2290), Some(path.as_str())));
     assert_eq!(holder.kernel_reason.as_ref().unwrap().id, "KR04");
-    assert!(holder.next.iter().any(|step| step.contains("--force")), "{holder:#?}");
+    assert!(holder.steps.iter().map(ToString::to_string).any(|step| step.contains("--force")), "{holder:#?}");
 
     // With a second task, the command line is not read, and the path is not proven.
     node.file("proc/2290/task/2291/stat", "2291 (umount) S 2231 0 0 0 -1 0 0 0 0 0 0 0\n");
@@ -189,7 +189,10 @@ async fn a_container_that_ignores_sigterm_is_named_and_a_healthy_one_in_its_grac
         over.summary,
         "default/web-1 terminates since 10m: app[2001] of container app ignores SIGTERM, and was not sent SIGKILL"
     );
-    assert!(over.holders[0].next.iter().all(|step| !step.contains("kill ")), "{over:#?}");
+    assert!(
+        over.holders[0].steps.iter().map(ToString::to_string).all(|step| !step.contains("kill ")),
+        "{over:#?}"
+    );
 
     let in_grace = why(&node, Scripted::with_pods(3), deleted(12)).await;
     assert_eq!(in_grace.state, PodHold::InGrace);

@@ -243,7 +243,7 @@ async fn without_a_reason_the_answer_is_how_far_the_pod_has_come() {
     let node = node_after_the_end("starts-stage");
     let title = |why: PodWhy| {
         assert_eq!(why.state, PodHold::NotStarting, "{why:#?}");
-        assert!(why.holders[0].next[0].contains("journalctl -u kubelet"), "{why:#?}");
+        assert!(why.holders[0].steps[0].to_string().contains("-u kubelet"), "{why:#?}");
         why.holders[0].title.clone()
     };
     let pending = || wanted(600, "Pending", waiting("ContainerCreating", ""));

@@ -33,7 +33,8 @@ fn assert_slow(report: &HealthReport, verdict: Verdict, primary: RuleId) {
     assert!(!report.estimate.as_ref().unwrap().would_trip);
     for finding in &report.findings {
         assert!(!matches!(finding.id, RuleId::D01 | RuleId::D02 | RuleId::D07 | RuleId::D28), "{finding:#?}");
-        for line in finding.evidence.iter().chain(&finding.next).chain([&finding.title]) {
+        let steps: Vec<String> = finding.steps.iter().map(ToString::to_string).collect();
+        for line in finding.evidence.iter().chain(&steps).chain([&finding.title]) {
             let is_about_a_hang = |word: &str| word.starts_with("hang") || word.starts_with("hung");
             assert!(!line.split(' ').any(is_about_a_hang) && !line.contains("delete this"), "{line}");
         }

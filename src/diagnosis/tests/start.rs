@@ -49,7 +49,8 @@ fn d06(report: &HealthReport) -> &HealthFinding {
 }
 
 fn has(found: &HealthFinding, part: &str) -> bool {
-    found.evidence.iter().chain(&found.next).any(|line| line.contains(part))
+    found.evidence.iter().any(|line| line.contains(part))
+        || found.steps.iter().any(|step| step.to_string().contains(part))
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +130,15 @@ async fn a_configuration_that_containerd_cannot_read_explains_why_nothing_listen
     let found = d06(&report);
     assert!(found.title.contains("containerd cannot read its configuration"), "{}", found.title);
     assert!(has(found, "likely: /etc/containerd/config.toml:2:"), "{found:#?}");
-    assert_eq!(found.next.iter().filter(|line| line.contains("systemctl status")).count(), 1);
+    assert_eq!(
+        found
+            .steps
+            .iter()
+            .map(ToString::to_string)
+            .filter(|line| line.contains(" status containerd"))
+            .count(),
+        1
+    );
 
     // With a correct file, the error that containerd logged counts.
     node.file(CONFIG, "version = 2\n");

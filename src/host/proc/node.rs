@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{Process, Role, cgroup};
 use crate::host::{kernel_record, kernel_text};
+use crate::report::Command;
 
 /// File system types whose server may be unreachable.
 const REMOTE: [&str; 12] =
@@ -204,10 +205,11 @@ pub struct Freeze {
 
 impl Freeze {
     /// Returns the command that thaws the cgroup on its node.
-    pub fn thaw(&self) -> String {
+    pub fn thaw(&self) -> Command {
         let (word, tree, file) =
             if self.is_v1 { ("THAWED", "/freezer", "freezer.state") } else { ("0", "", "cgroup.freeze") };
-        format!("echo {word} > /sys/fs/cgroup{tree}/{}/{file}", self.path.trim_start_matches('/'))
+        let file = format!("/sys/fs/cgroup{tree}/{}/{file}", self.path.trim_start_matches('/'));
+        Command::new("echo {} > {}").arg(word).arg(file)
     }
 }
 

@@ -22,9 +22,9 @@ use crate::cmd::render::words::{cut, elapsed, wrapped};
 use crate::diagnosis::report::{
     Confidence, HealthFinding, HealthReport, NotChecked, Phase, ReportSource, RuleId, SourceKind, Verdict,
 };
-use crate::diagnosis::rules;
+use crate::diagnosis::rules::{self, ConfidenceIsOf, Impact, row};
 use crate::report::escape::escaped;
-use crate::report::plural;
+use crate::report::{Command, Step, plural};
 
 /// The longest line, even on a wider terminal, so that the text can be pasted into a chat.
 const COLUMNS: usize = 100;
@@ -190,13 +190,20 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
 /// Says what an unhealthy node means for its pods.
 fn impact(report: &HealthReport) -> Option<&'static str> {
     let primary = report.primary.as_ref().filter(|_| report.verdict == Verdict::Unhealthy)?;
-    Some(match (primary.id, primary.phase) {
-        (RuleId::D41, _) => "impact: the node stays Ready and gets more pods; rollouts and drains wait here",
-        (RuleId::D32, _) => "impact: pods run on; nothing restarts or probes them; evicted 5m after NotReady",
-        (RuleId::D22, _) | (_, Phase::Connect) => {
+    Some(match (row(primary.id).impact, primary.phase) {
+        (Impact::StaysReady, _) => {
+            "impact: the node stays Ready and gets more pods; rollouts and drains wait here"
+        }
+        (Impact::NoKubelet, _) => {
+            "impact: pods run on; nothing restarts or probes them; evicted 5m after NotReady"
+        }
+        (Impact::NoSync, _) | (Impact::OfRelist | Impact::NoRuntime, Phase::Connect) => {
             "impact: pods run on; none starts or ends; evicted 5m after NotReady"
         }
-        _ => "impact: pods run on; once NotReady, none starts or ends; evicted 5m later",
+        (
+            Impact::OfRelist | Impact::NoRuntime,
+            Phase::None | Phase::List | Phase::Status | Phase::Kubelet,
+        ) => "impact: pods run on; once NotReady, none starts or ends; evicted 5m later",
     })
 }
 
@@ -251,15 +258,24 @@ impl Part {
         max_lines: usize,
         style: ScreenStyle,
     ) -> Self {
-        let texts: Vec<Vec<String>> =
-            texts.into_iter().map(|text| steps::lines(&escaped(&text), style.columns())).collect();
+        let lines = |text: String| wrapped(&escaped(&format!("  {text}")), style.columns(), "      ");
+        Self::of_lines(name.into(), texts.into_iter().map(lines).collect(), max_lines)
+    }
+
+    /// Creates a part of steps. The lines of a step that changes the state are coloured.
+    fn of_steps(name: impl Into<String>, steps: &[Step], max_lines: usize, style: ScreenStyle) -> Self {
+        let lines = steps.iter().map(|step| steps::painted(step, style.columns(), style)).collect();
+        Self::of_lines(name.into(), lines, max_lines)
+    }
+
+    fn of_lines(name: String, texts: Vec<Vec<String>>, max_lines: usize) -> Self {
         let mut lines = 0;
         let fit = texts.iter().take_while(|text| {
             lines += text.len();
             lines <= max_lines
         });
         let shown = fit.count().max(1).min(texts.len());
-        Self { name: name.into(), texts, shown, needed: shown, bonus: 0 }
+        Self { name, texts, shown, needed: shown, bonus: 0 }
     }
 
     /// Adds texts that are shown only if there is room.
@@ -309,10 +325,11 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
     let primary = report.primary.as_ref();
     let evidence = primary.map(|primary| primary.evidence.clone()).unwrap_or_default();
     let disagreements = report.kubelet.iter().flat_map(|kubelet| kubelet.disagreements.clone());
-    let mut next = primary.map(|primary| primary.next.clone()).unwrap_or_default();
+    let mut steps = primary.map(|primary| primary.steps.clone()).unwrap_or_default();
     if report.verdict == Verdict::Degraded && report.moment.is_none() {
         let node = if report.node.is_empty() { "NODE" } else { &report.node };
-        next.push(format!("if the node is NotReady all the same: kubectl describe node {node}"));
+        let describe = Command::new("kubectl describe node {}").arg(node);
+        steps.push(Step::look("if the node is NotReady all the same").with(describe));
     }
     // The first line of a healthy report may have the title of another finding.
     let is_new = |finding: &&HealthFinding| !report.summary.ends_with(&finding.title);
@@ -335,8 +352,8 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
             8,
             style,
         ),
-        Part::new(what_to_keep(report), report.keep.clone(), 6, style),
-        Part { bonus: 7, ..Part::new(what_to_do(report), next, 10, style) },
+        Part::of_steps(what_to_keep(report), &report.keep, 6, style),
+        Part { bonus: 7, ..Part::of_steps(what_to_do(report), &steps, 10, style) },
         also,
         Part::new("the kubelet was not queried", why_not_queried, 2, style),
     ];
@@ -401,8 +418,8 @@ fn not_looked_at(report: &HealthReport) -> Option<String> {
 
 /// Returns the heading of what to save. It is urgent only if a step may destroy it.
 fn what_to_keep(report: &HealthReport) -> &'static str {
-    let mut steps = report.primary.iter().flat_map(|primary| &primary.next);
-    if steps.any(|step| step.contains("(changes state") || step.contains("last resort")) {
+    let mut steps = report.primary.iter().flat_map(|primary| &primary.steps);
+    if steps.any(|step| step.changes_state && !step.only_signals) {
         "keep before any restart"
     } else {
         "keep for later"
@@ -424,46 +441,22 @@ fn what_to_do(report: &HealthReport) -> &'static str {
 
 /// Says whether the confidence of a finding is about a symptom or about a cause.
 fn of_what(finding: &HealthFinding) -> &'static str {
-    match (finding.id, finding.confidence) {
-        (
-            RuleId::D00 | RuleId::D04 | RuleId::D27 | RuleId::D36 | RuleId::D38 | RuleId::D39 | RuleId::D40,
-            _,
-        ) => "",
-        (RuleId::D05, Confidence::Likely | Confidence::Possible) => " (estimated from what was measured)",
-        (RuleId::D32, Confidence::Likely) if finding.title.starts_with("no kubelet runs") => {
-            " (seen: no kubelet; inferred: one should run here)"
+    match (row(finding.id).screen.confidence_is_of, finding.confidence) {
+        (ConfidenceIsOf::Nothing, _) => "",
+        (ConfidenceIsOf::Symptom, _) | (ConfidenceIsOf::Estimate, Confidence::Certain) => {
+            " (the symptom; its cause is not proven)"
         }
-        (
-            RuleId::D01
-            | RuleId::D02
-            | RuleId::D05
-            | RuleId::D06
-            | RuleId::D07
-            | RuleId::D16
-            | RuleId::D19
-            | RuleId::D20
-            | RuleId::D22
-            | RuleId::D24
-            | RuleId::D25
-            | RuleId::D26
-            | RuleId::D28
-            | RuleId::D29
-            | RuleId::D30
-            | RuleId::D31
-            | RuleId::D32
-            | RuleId::D33
-            | RuleId::D41
-            | RuleId::D42,
-            _,
-        ) => " (the symptom; its cause is not proven)",
-        (_, Confidence::Certain) => " (the cause)",
-        (_, Confidence::Likely | Confidence::Possible) => " (as the cause)",
+        (ConfidenceIsOf::Estimate, Confidence::Likely | Confidence::Possible) => {
+            " (estimated from what was measured)"
+        }
+        (ConfidenceIsOf::Cause, Confidence::Certain) => " (the cause)",
+        (ConfidenceIsOf::Cause, Confidence::Likely | Confidence::Possible) => " (as the cause)",
     }
 }
 
 /// Whether a possible finding is always on the short screen: a process that may hang shows in no call.
 fn may_hang(finding: &HealthFinding) -> bool {
-    matches!(finding.id, RuleId::D10 | RuleId::D16 | RuleId::D37)
+    row(finding.id).screen.may_hang
 }
 
 /// Formats possible findings, one line for each rule.

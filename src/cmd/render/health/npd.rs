@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, RuleId, Verdict};
+use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Verdict};
+use crate::diagnosis::rules::row;
 
 /// The longest line that node-problem-detector keeps.
 const NPD_BYTES: usize = 80;
@@ -12,7 +13,7 @@ const NPD_BYTES: usize = 80;
 pub fn npd(report: &HealthReport, hung_for: Option<Duration>) -> String {
     let line = match &report.primary {
         Some(primary) if report.verdict != Verdict::Healthy => {
-            let phrase = phrase(primary.id);
+            let phrase = row(primary.id).screen.words;
             let age = hung_for.map_or_else(String::new, still_after);
             let mut line = format!("{} {age}{}{phrase}", primary.id, confidence(primary));
             if let Some(pod) = &primary.pod {
@@ -46,71 +47,18 @@ fn still_after(age: Duration) -> String {
     }
 }
 
-/// Returns `likely ` for a hang that is only likely, because a short run cannot be certain of it.
+/// Returns `likely ` for a finding that is only likely. A short run cannot be certain of a hang.
 const fn confidence(primary: &HealthFinding) -> &'static str {
-    match (primary.id, primary.confidence) {
-        (RuleId::D01 | RuleId::D02 | RuleId::D07, Confidence::Likely) => "likely ",
-        _ => "",
-    }
-}
-
-/// Returns two or three words for the rule, the same in every run.
-const fn phrase(id: RuleId) -> &'static str {
-    match id {
-        RuleId::D00 => "healthy",
-        RuleId::D01 => "status hang",
-        RuleId::D02 => "list hang",
-        RuleId::D03 => "list too large",
-        RuleId::D04 => "dead containers",
-        RuleId::D05 => "slow status pass",
-        RuleId::D06 => "runtime unreachable",
-        RuleId::D07 => "runtime silent",
-        RuleId::D08 => "storage stall",
-        RuleId::D09 => "remote storage stall",
-        RuleId::D10 => "shim or runc hang",
-        RuleId::D11 => "frozen cgroup",
-        RuleId::D12 => "out of memory",
-        RuleId::D13 => "cpu starved",
-        RuleId::D14 => "limits exhausted",
-        RuleId::D15 => "systemd stuck",
-        RuleId::D16 => "network not ready",
-        RuleId::D17 => "exec probe storm",
-        RuleId::D18 => "name reserved",
-        RuleId::D19 => "state inconsistent",
-        RuleId::D20 => "status fails",
-        RuleId::D21 => "runtime recovering",
-        RuleId::D22 => "kubelet stale",
-        RuleId::D23 => "evented pleg",
-        RuleId::D24 => "never relisted",
-        RuleId::D25 => "pleg flaps",
-        RuleId::D26 => "watchdog restarts",
-        RuleId::D27 => "known bad version",
-        RuleId::D28 => "hidden stall",
-        RuleId::D29 => "list fails",
-        RuleId::D30 => "lists slow",
-        RuleId::D31 => "runtime not ready",
-        RuleId::D32 => "kubelet down",
-        RuleId::D33 => "exit lost",
-        RuleId::D34 => "disk full",
-        RuleId::D35 => "runtime throttled",
-        RuleId::D36 => "certificate invalid",
-        RuleId::D37 => "kernel wait",
-        RuleId::D38 => "left-over shims",
-        RuleId::D39 => "many clients",
-        RuleId::D40 => "a large daemon",
-        RuleId::D41 => "ready and dead",
-        RuleId::D42 => "exited but alive",
-    }
+    if matches!(primary.confidence, Confidence::Likely) { "likely " } else { "" }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::diagnosis::rules::CATALOGUE;
+    use crate::diagnosis::rules::catalogue;
 
     #[test]
     fn every_rule_has_a_short_ascii_phrase_of_its_own() {
-        let phrases: Vec<&str> = CATALOGUE.iter().map(|row| phrase(row.id)).collect();
+        let phrases: Vec<&str> = catalogue().map(|row| row.screen.words).collect();
         for (index, text) in phrases.iter().enumerate() {
             assert!(text.is_ascii() && !text.is_empty() && text.len() <= 24, "{text}");
             assert!(!phrases.iter().skip(index + 1).any(|other| other == text), "{text}");

@@ -1,90 +1,38 @@
-//! Formats a step: its text, its command and a comment. A command stays on one line, or continues after a backslash, so
-//! that it can be pasted into a shell.
+//! Formats a step: its purpose and its command. A command stays on one line, or continues after a backslash, so that it can be
+//! pasted into a shell.
 
+use super::{ScreenStyle, TextRole};
 use crate::cmd::render::words::{width, wrapped};
-
-/// The first words of commands. A step that begins with another word is a text.
-const PROGRAMS: [&str; 19] = [
-    "cat",
-    "crictl",
-    "curl",
-    "df",
-    "dmesg",
-    "echo",
-    "grep",
-    "iostat",
-    "ip",
-    "journalctl",
-    "kubectl",
-    "ls",
-    "pgrep",
-    "pkill",
-    "plegctl",
-    "ps",
-    "runc",
-    "sysctl",
-    "systemctl",
-];
-
-/// What separates a command from its comment.
-const COMMENT: &str = "   # ";
-
-/// A step such as `look at the disk: iostat -x 1 5   # as root`.
-struct Step<'a> {
-    text: &'a str,
-    command: &'a str,
-    comment: Option<&'a str>,
-}
-
-impl<'a> Step<'a> {
-    /// Splits a step; `None` if it has no command.
-    fn of(step: &'a str) -> Option<Self> {
-        let (rest, comment) = match step.split_once(COMMENT) {
-            Some((rest, comment)) => (rest, Some(comment)),
-            None => (step, None),
-        };
-        if is_command(rest) {
-            return Some(Self { text: "", command: rest, comment });
-        }
-        let mut ends = rest.match_indices(": ").map(|(at, separator)| (at, at + separator.len()));
-        let (end, begin) = ends.find(|(_, begin)| rest.get(*begin..).is_some_and(is_command))?;
-        Some(Self { text: rest.get(..end)?, command: rest.get(begin..)?, comment })
-    }
-}
-
-fn is_command(text: &str) -> bool {
-    let mut words = text.split(' ');
-    match (words.next(), words.next()) {
-        (Some("find"), Some(path)) => path.starts_with('/'),
-        (Some("for"), Some(_)) => text.contains("; do "),
-        // "kill its shim" is a text.
-        (Some("kill"), Some(pid)) => {
-            pid.starts_with(|first: char| "-$".contains(first) || first.is_ascii_digit())
-        }
-        (Some(first), Some(_)) => PROGRAMS.contains(&first),
-        _ => false,
-    }
-}
+use crate::report::Step;
+use crate::report::escape::escaped;
 
 /// Formats a step in lines of at most this many columns.
-pub(in crate::cmd::render) fn lines(step: &str, columns: usize) -> Vec<String> {
-    let whole = format!("  {step}");
-    let Some(step) = Step::of(step).filter(|_| width(&whole) > columns) else {
-        return wrapped(&whole, columns, "      ");
+pub(in crate::cmd::render) fn lines(step: &Step, columns: usize) -> Vec<String> {
+    parts(step, columns).into_iter().map(|(text, command)| text + &command).collect()
+}
+
+/// Formats a step as [`lines`] does. The text of a step that changes the state is coloured, and each command is bold.
+pub(super) fn painted(step: &Step, columns: usize, style: ScreenStyle) -> Vec<String> {
+    let paint = |(text, command): (String, String)| {
+        let text = if step.changes_state { style.paint(TextRole::Warning, &text) } else { text };
+        if command.is_empty() { text } else { text + &style.paint(TextRole::Heading, &command) }
     };
-    let commented = step.comment.map(|comment| format!("    {}{COMMENT}{comment}", step.command));
-    let commented = commented.filter(|line| width(line) <= columns);
-    let text = match (step.comment.filter(|_| commented.is_none()), step.text) {
-        (Some(comment), "") => format!("{comment}:"),
-        (Some(comment), text) => format!("{text} ({comment}):"),
-        (None, "") => String::new(),
-        (None, text) => format!("{text}:"),
+    parts(step, columns).into_iter().map(paint).collect()
+}
+
+/// Returns the text and the command of each line.
+fn parts(step: &Step, columns: usize) -> Vec<(String, String)> {
+    let purpose = escaped(&format!("  {}", step.text())).into_owned();
+    let as_text = |line: String| (line, String::new());
+    let Some(command) = &step.command else {
+        return wrapped(&purpose, columns, "      ").into_iter().map(as_text).collect();
     };
-    let mut lines =
-        if text.is_empty() { Vec::new() } else { wrapped(&format!("  {text}"), columns, "      ") };
-    let indent = if lines.is_empty() { 2 } else { 4 };
-    lines.extend(commented.map_or_else(|| continued(step.command, indent, columns), |line| vec![line]));
-    lines
+    let command = escaped(command);
+    if width(&purpose) + 1 + width(&command) <= columns {
+        return vec![(purpose + " ", command.into_owned())];
+    }
+    let text = wrapped(&purpose, columns, "      ").into_iter().map(as_text);
+    text.chain(continued(&command, 4, columns).into_iter().map(|line| (String::new(), line))).collect()
 }
 
 /// Breaks a command that is longer than a line. A shell joins the lines again.
@@ -145,36 +93,27 @@ fn shell_words(command: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Command;
 
     #[test]
     fn a_short_step_is_one_line() {
-        assert_eq!(
-            lines("look at it: iostat -x 1 5   # as root", 60),
-            ["  look at it: iostat -x 1 5   # as root"]
-        );
-        assert_eq!(
-            lines("find out: what it is, and where it is", 24),
-            ["  find out: what it is,", "      and where it is"]
-        );
+        let disk = Step::look("look at it").with(Command::new("iostat -x 1 5"));
+        assert_eq!(lines(&disk, 60), ["  look at it: iostat -x 1 5"]);
+        let text = Step::look("find out: what it is, and where it is");
+        assert_eq!(lines(&text, 24), ["  find out: what it is,", "      and where it is"]);
     }
 
     #[test]
-    fn a_command_is_on_its_own_line_without_its_text() {
-        let step = "look at storage, memory and CPU: iostat -x 1 5; grep . /proc/pressure/*   # of the node";
+    fn a_command_is_on_its_own_line_and_behind_the_mark_of_a_change() {
+        let command = Command::new("iostat -x 1 5; grep . /proc/pressure/*");
+        let step = Step::look("look at storage, memory and CPU of the node").with(command);
+        let shown =
+            ["  look at storage, memory and CPU of the node:", "    iostat -x 1 5; grep . /proc/pressure/*"];
+        assert_eq!(lines(&step, 60), shown);
+        let change = Step::change("remove the dead ones").with(Command::new("crictl rm 55f1fe6bb863"));
         assert_eq!(
-            lines(step, 60),
-            [
-                "  look at storage, memory and CPU:",
-                "    iostat -x 1 5; grep . /proc/pressure/*   # of the node"
-            ]
-        );
-        assert_eq!(
-            lines(step, 44),
-            [
-                "  look at storage, memory and CPU (of the",
-                "      node):",
-                "    iostat -x 1 5; grep . /proc/pressure/*"
-            ]
+            lines(&change, 42),
+            ["  remove the dead ones (changes state):", "    crictl rm 55f1fe6bb863"]
         );
     }
 

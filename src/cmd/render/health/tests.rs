@@ -68,12 +68,12 @@ async fn the_first_line_has_the_verdict_and_the_culprit() {
         .collect();
     assert!(places.is_sorted(), "{text}");
     // One step for both pods, and the mildest change before the last resort.
-    let steps = ["grep -E 'c000", "STAT T", "delete pod web-1 web-2\n", "last resort (changes state): "];
+    let steps = ["grep -E 'c000", "STAT T", "delete pod web-1 web-2\n", "last resort: "];
     let places: Vec<usize> =
         steps.iter().map(|step| text.find(step).unwrap_or_else(|| panic!("{step} in\n{text}"))).collect();
     assert!(places.is_sorted(), "{text}");
     let first = text.split("\nthen do\n").nth(1).unwrap();
-    assert!(first.starts_with("  ps -eo pid,stat,"), "{text}");
+    assert!(first.starts_with("  the processes of this container"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,8 +86,8 @@ async fn possible_findings_are_shown_under_also_if_there_is_room() {
     let text = shown(&report, ScreenStyle::default());
     assert!(text.contains("\nalso\n  D14 possible: the shim may be stopped (and 1 more)\n"), "{text}");
     report.primary.as_mut().unwrap().evidence = vec!["word".into(); 30];
-    report.primary.as_mut().unwrap().next = vec!["word".into(); 30];
-    report.keep = vec!["word".into(); 30];
+    report.primary.as_mut().unwrap().steps = vec![Step::look("word"); 30];
+    report.keep = vec![Step::look("word"); 30];
     let text = shown(&report, ScreenStyle { terminal: Some((18, 100)), ..ScreenStyle::default() });
     assert!(!text.contains("also\n") && text.contains("more lines of this"), "{text}");
 }
@@ -130,7 +130,8 @@ async fn the_verdict_is_repeated_at_the_end_if_the_text_is_longer_than_the_scree
 async fn a_step_is_shown_whole_or_not_at_all() {
     let mut report = report(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs)).await;
     let primary = report.primary.as_mut().unwrap();
-    primary.next = (0..20).map(|number| format!("step {number} {} ends", "word ".repeat(20))).collect();
+    let step = |number| Step::look(format!("step {number} {} ends", "word ".repeat(20)));
+    primary.steps = (0..20).map(step).collect();
     let text = shown(&report, ScreenStyle { terminal: Some((24, 80)), ..ScreenStyle::default() });
     let begun = text.matches("  step ").count();
     assert!(begun > 0 && begun < 20 && text.matches(" ends\n").count() == begun, "{text}");

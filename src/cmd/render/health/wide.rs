@@ -8,7 +8,7 @@ use crate::diagnosis::report::{
 };
 use crate::diagnosis::words::seconds;
 use crate::report::escape::escaped;
-use crate::report::plural;
+use crate::report::{Step, plural};
 
 /// Writes everything after the first two lines.
 pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
@@ -17,9 +17,9 @@ pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: Screen
         section(out, style, &super::why(report), &primary.evidence)?;
     }
     culprits(report, out, style)?;
-    section(out, style, "keep this evidence before you restart anything", &report.keep)?;
+    steps(out, style, "keep this evidence before you restart anything", &report.keep)?;
     if let Some(primary) = &report.primary {
-        section(out, style, super::what_to_do(report), &primary.next)?;
+        steps(out, style, super::what_to_do(report), &primary.steps)?;
     }
     others(report, out, style)?;
     if let Some(estimate) = &report.estimate {
@@ -89,6 +89,16 @@ fn section(out: &mut dyn Write, style: ScreenStyle, name: &str, lines: &[String]
     writeln!(out)?;
     writeln!(out, "{}", style.paint(TextRole::Heading, name))?;
     lines.iter().try_for_each(|line| writeln!(out, "  {}", escaped(line)))
+}
+
+fn steps(out: &mut dyn Write, style: ScreenStyle, name: &str, steps: &[Step]) -> io::Result<()> {
+    if steps.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    writeln!(out, "{}", style.paint(TextRole::Heading, name))?;
+    let lines = steps.iter().flat_map(|step| super::steps::painted(step, usize::MAX, style));
+    lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 fn others(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {

@@ -9,6 +9,7 @@ use crate::clock::Wall;
 use crate::manifests::pod_instances::PodSource;
 use crate::manifests::pod_versions::PodVersions;
 use crate::manifests::{Check, PodIdentity, Severity};
+use crate::report::Step;
 
 /// A pod with at least this many dead sandboxes is reported.
 const MANY_SANDBOXES: usize = 5;
@@ -56,7 +57,7 @@ pub fn check_ready_sandboxes(
         let described = versions.describe().join("; ");
         let message = format!("{} versions of this pod run at once: {described}", uids.len());
         RuntimeFinding::new(Check::TwoVersions, Severity::Error, pod, message)
-            .with_fix(versions.steps().join("; "))
+            .with_fix(versions.steps().iter().map(Step::to_string).collect::<Vec<_>>().join("; "))
             .with_ids(ids)
     } else {
         let message = format!("the pod has {} ready sandboxes: the kubelet will replace it", ids.len());
