@@ -30,8 +30,6 @@ pub struct LeftOverShim {
     pub pod: Option<PodRef>,
     /// What the working directory shows about the bundle.
     pub bundle: Bundle,
-    /// Whether a second look is not needed, because the processes are simulated.
-    pub is_simulated: bool,
 }
 
 /// What a shim's working directory, the bundle of its sandbox, shows.
@@ -102,7 +100,7 @@ pub(super) async fn find<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Vec<L
         .collect();
     let Some(proc) = run.inputs.proc.clone().filter(|_| run.inputs.simulated_processes.is_none()) else {
         for shim in &mut found {
-            (shim.is_simulated, shim.bundle) = (true, Bundle::Deleted);
+            shim.bundle = Bundle::Deleted;
         }
         return found;
     };

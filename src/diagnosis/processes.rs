@@ -79,8 +79,11 @@ pub(super) async fn second_sample<R>(
     evidence: &Evidence,
     first: Mono,
 ) -> Option<(Duration, ProcSample)> {
-    let paths = paths(run.inputs)?;
     let apart = run.inputs.clock.mono().since(first);
+    if let Some(simulated) = &run.inputs.simulated_processes {
+        return Some((apart, simulated.sample()));
+    }
+    let paths = paths(run.inputs)?;
     let mut second = sample_proc(run, paths.clone(), Shims::Detailed).await.ok()?;
     if second.socket_owner.is_none()
         && let Some(daemon) = evidence.daemon().cloned()

@@ -100,7 +100,8 @@ impl SimulatedProcesses {
             let mount = umount.mount();
             let facts = vec![format!("{owner} is mounted at {}", mount.target)];
             let function = stack.first().cloned().unwrap_or_default();
-            Some(KernelWait { function, stack, facts, mount: Some(mount), ..wait })
+            let lasted = Some(umount.age);
+            Some(KernelWait { function, stack, facts, mount: Some(mount), lasted, ..wait })
         };
         self.pods.iter().filter_map(wait).chain(self.hung_umounts.iter().filter_map(umount)).collect()
     }

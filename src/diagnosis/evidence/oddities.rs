@@ -40,6 +40,9 @@ pub enum OddKind {
     TwiceRunning,
     /// Two sandboxes of one pod are ready.
     TwiceReady,
+    /// Sandboxes of one pod name with different UIDs are ready, and have been for longer than a start takes. The kubelet starts
+    /// a pod only when an earlier pod of its name has ended, so one of them is left over.
+    TwoVersions,
     /// The sandbox of a container is not listed.
     NoSandbox,
     /// A running container has no process.
@@ -52,9 +55,11 @@ impl OddKind {
     /// Returns the confidence in the contradiction if two samples show it.
     pub const fn confidence(self) -> Confidence {
         match self {
-            Self::UnknownState | Self::NoCreationTime | Self::TwiceRunning | Self::TwiceReady => {
-                Confidence::Certain
-            }
+            Self::UnknownState
+            | Self::NoCreationTime
+            | Self::TwiceRunning
+            | Self::TwiceReady
+            | Self::TwoVersions => Confidence::Certain,
             Self::NoSandbox | Self::NoProcess | Self::NoMonitor => Confidence::Likely,
         }
     }
@@ -66,6 +71,7 @@ impl OddKind {
             Self::NoCreationTime => "has no creation time (other tools show an age of about 50 years)",
             Self::TwiceRunning => "runs twice with the same name in one pod",
             Self::TwiceReady => "has two READY sandboxes",
+            Self::TwoVersions => "runs twice, under two UIDs",
             Self::NoSandbox => "belongs to a sandbox that is not listed",
             Self::NoProcess => "is RUNNING and has no process",
             Self::NoMonitor => "is RUNNING, and its conmon is gone",
@@ -96,6 +102,8 @@ pub fn oddities<'a>(
         }
     };
     let mut ready: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    // The newest sandbox of each UID, by the name of the pod.
+    let mut versions: BTreeMap<(&str, &str), BTreeMap<&str, &Sandbox>> = BTreeMap::new();
     for sandbox in sandboxes.into_iter().flatten() {
         if sandbox.created_at <= 0 {
             odd(OddKind::NoCreationTime, &[&sandbox.id]);
@@ -105,10 +113,20 @@ pub fn oddities<'a>(
         }
         if let (SandboxState::Ready, Some(metadata)) = (sandbox.state, &sandbox.metadata) {
             ready.entry(&metadata.uid).or_default().push(&sandbox.id);
+            let version = versions.entry((&metadata.namespace, &metadata.name)).or_default();
+            let newest = version.entry(&metadata.uid).or_insert(sandbox);
+            *newest = if sandbox.created_at > newest.created_at { sandbox } else { newest };
         }
     }
     for ids in ready.values().filter(|ids| ids.len() > 1) {
         odd(OddKind::TwiceReady, ids);
+    }
+    for version in versions.values().filter(|version| version.len() > 1) {
+        let is_settled = |sandbox: &&Sandbox| has_existed(evidence, sandbox.created_at);
+        if version.values().copied().all(|sandbox| is_settled(&sandbox)) {
+            let ids: Vec<&str> = version.values().map(|sandbox| sandbox.id.as_str()).collect();
+            odd(OddKind::TwoVersions, &ids);
+        }
     }
     let known: Option<BTreeSet<&str>> =
         sandboxes.map(|sandboxes| sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect());
@@ -164,8 +182,12 @@ fn running(containers: Option<&[Container]>) -> impl Iterator<Item = &Container>
 
 /// Whether a container is older than a start takes.
 fn is_settled(evidence: &Evidence, container: &Container) -> bool {
-    Wall::known(container.created_at)
-        .is_some_and(|at| evidence.taken_at.duration_since(at) > limits::STARTING)
+    has_existed(evidence, container.created_at)
+}
+
+/// Whether something that was created at this time is older than a start takes.
+fn has_existed(evidence: &Evidence, created_at: i64) -> bool {
+    Wall::known(created_at).is_some_and(|at| evidence.taken_at.duration_since(at) > limits::STARTING)
 }
 
 /// Returns the running containers of CRI-O whose conmon is gone in both samples. If no container has a conmon, another program

@@ -277,7 +277,7 @@ rows! {
     D16, 24, None, One(state::network), No, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
     D17, 25, None, One(load::execs), No, OfRelist, Yes, "exec probe storm", Cause, Runtime, No, No, false, [];
     D18, 23, None, One(journal::reserved), No, OfRelist, Yes, "name reserved", Cause, Runtime, Yes, No, false, [];
-    D19, 27, List, One(state::inconsistent), No, OfRelist, Yes, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
+    D19, 27, List, One(state::inconsistent), No, OfRelist, IfStuck, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
     D20, 26, Status, One(state::failing_status), No, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
     D21, 0, None, One(journal::recovering), No, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
     D22, 28, Kubelet, One(kubelet::stale), IfKubeletIsOver, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [kubelet_stacks_help];

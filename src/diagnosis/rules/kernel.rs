@@ -144,12 +144,12 @@ fn finding_of(
     found
 }
 
-/// Whether a wait needs a person although no call hangs: the process belongs to the runtime or is the kubelet, and has waited
-/// for too long. A container may wait for a file system that its own backup has frozen.
+/// Whether a wait needs a person although no call hangs: the process belongs to the runtime, is the kubelet or unmounts a file
+/// system, and has waited for too long. A container may wait for a file system that its own backup has frozen.
 fn is_overdue(wait: &KernelWait, process: &Process) -> bool {
     // The owner of a file lock is often another thread of the same program.
     let is_known = wait.reason.rule.id != "KR09" || wait.owner.is_some();
-    process.role != Role::Other && is_known && wait.is_overdue()
+    (process.role != Role::Other || process.is_umount()) && is_known && wait.is_overdue()
 }
 
 /// Names the pods with a volume on the file system for which a task waits.

@@ -42,9 +42,7 @@ use super::proc::{Blocked, Process};
 use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use super::words::{seconds, short};
 use crate::clock::Wall;
-use crate::cri::{Rpc, SandboxState};
-use crate::manifests::pod_instances::{PodInstance, PodSource, instances};
-use crate::manifests::pod_versions::PodVersions;
+use crate::cri::Rpc;
 use crate::panics::catch_panic;
 use crate::report::duration::elapsed;
 use crate::report::{Command, Step, plural};
@@ -220,43 +218,16 @@ fn findings_of(
     (findings, failed)
 }
 
-/// The beginning of the title of D00 if a process may hang that PLEG does not need.
-pub const PLEG_WORKS_BUT: &str = "PLEG works, but ";
-/// The end of the title of D00 if plegctl could not ask the kubelet.
-pub const KUBELET_NOT_CHECKED: &str = "; kubelet not checked";
-
-/// Returns the finding D00: every call is answered. Its title names a process that may hang, because no call shows it, and
-/// says if the kubelet was not checked.
-pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFinding {
+/// Returns the finding D00: every call is answered, and nothing on the node needs a person, as far as plegctl has looked.
+pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
     let estimate = &case.estimate;
     let population = case.evidence.runtime.population();
     let pods = case.evidence.runtime.pod_uids().len();
-    let is_umount =
-        |finding: &&HealthFinding| finding.id == RuleId::D37 && finding.title.starts_with("umount");
-    let culprit = possible.iter().find(|finding| finding.id == RuleId::D10);
-    let culprit = culprit.or_else(|| possible.iter().find(is_umount));
     let kubelet = &case.evidence.kubelet;
-    let unchecked =
-        if kubelet.healthz.is_none() && kubelet.latest().is_none() { KUBELET_NOT_CHECKED } else { "" };
-    let twice = SameName::find(case.evidence);
-    let but = culprit.map(|culprit| culprit.title.clone());
-    let but = but.or_else(|| twice.as_ref().map(|twice| format!("{} runs twice, under two UIDs", twice.pod)));
-    let title = but.map_or_else(
-        || format!("all calls are answered; a relist takes {}{unchecked}", seconds(estimate.serial)),
-        |but| format!("{PLEG_WORKS_BUT}{but}"),
-    );
+    let is_unchecked = kubelet.healthz.is_none() && kubelet.latest().is_none();
+    let unchecked = if is_unchecked { "; kubelet not checked" } else { "" };
+    let title = format!("all calls are answered; a relist takes {}{unchecked}", seconds(estimate.serial));
     let mut finding = finding(RuleId::D00, Severity::Info, Confidence::Certain, title);
-    if let Some(umount) = culprit.filter(is_umount) {
-        finding.add_step(match &umount.pod {
-            Some(pod) => Step::look(format!("why {pod} does not end"))
-                .with(Command::new("plegctl pods --why {}").arg(pod)),
-            None => {
-                Step::look("which pod it keeps from ending").with(Command::new("plegctl pods --terminating"))
-            }
-        });
-    }
-    finding.steps.extend(culprit.iter().flat_map(|culprit| culprit.steps.clone()));
-    finding.evidence.extend(culprit.iter().flat_map(|culprit| culprit.evidence.clone()));
     let others = population.containers.saturating_sub(population.running + population.exited);
     finding.add_evidence(format!(
         "{}, {}, {} ({} running, {} exited{}): all answered",
@@ -278,16 +249,12 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
         "far below the {} without a relist that make PLEG unhealthy",
         seconds(case.evidence.settings.threshold.value)
     ));
-    if let Some(twice) = &twice {
-        finding.evidence.insert(0, twice.evidence(case.evidence.taken_at));
-        finding.steps.extend(twice.steps(case.evidence.taken_at));
-    }
     finding.steps.extend(most_restarted(case.evidence));
     let node = case.evidence.node_or_placeholder();
     finding.add_step(
         Step::look("if the node is NotReady").with(Command::new("kubectl describe node {}").arg(node)),
     );
-    if !unchecked.is_empty() {
+    if is_unchecked {
         finding.add_step(
             Step::look("to check the kubelet's PLEG too")
                 .with(Command::new("plegctl health --node {}").arg(node)),
@@ -308,60 +275,6 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
         );
     }
     finding
-}
-
-/// Two ready sandboxes of one pod name with different UIDs. The kubelet starts a pod only when an earlier pod of its name
-/// has ended, so one of them is left over.
-struct SameName {
-    /// `NAMESPACE/NAME`
-    pod: String,
-    /// The newer one first.
-    instances: Vec<PodInstance>,
-}
-
-impl SameName {
-    /// Finds the first such pair, in the order of the names.
-    fn find(evidence: &Evidence) -> Option<Self> {
-        let sandboxes = evidence.runtime.sandboxes.items()?.iter();
-        let mut ready: Vec<_> = sandboxes
-            .filter(|sandbox| sandbox.state == SandboxState::Ready)
-            .filter_map(|sandbox| Some((sandbox.metadata.as_ref()?, sandbox)))
-            .collect();
-        ready.sort_by_key(|(pod, sandbox)| (&pod.namespace, &pod.name, sandbox.created_at));
-        let pairs = ready.iter().zip(ready.iter().skip(1));
-        let found = pairs.into_iter().find(|((one, _), (other, _))| {
-            one.namespace == other.namespace && one.name == other.name && one.uid != other.uid
-        });
-        let ((pod, older), (_, newer)) = found?;
-        let containers = evidence.runtime.containers.items().into_iter().flatten();
-        let own = containers.filter(|one| one.sandbox_id == older.id || one.sandbox_id == newer.id);
-        let both = vec![(*newer).clone(), (*older).clone()];
-        Some(Self {
-            pod: format!("{}/{}", pod.namespace, pod.name),
-            instances: instances(both, own.cloned().collect()).collect(),
-        })
-    }
-
-    fn versions(&self, now: Wall) -> PodVersions<'_> {
-        PodVersions { instances: self.instances.iter().collect(), wanted: None, now }
-    }
-
-    /// Describes the two sandboxes.
-    fn evidence(&self, now: Wall) -> String {
-        format!("{} runs twice: {}", self.pod, self.versions(now).describe().join("; "))
-    }
-
-    /// Returns the steps to find out which of the two is wanted, and what to do then.
-    fn steps(&self, now: Wall) -> Vec<Step> {
-        let is_static = self.instances.iter().any(|one| one.source == Some(PodSource::File));
-        let first = if is_static {
-            Step::look("which of the two its file wants, and what to do")
-                .with(Command::new("plegctl static-pods lint"))
-        } else {
-            Step::look("why both run").with(Command::new("plegctl pods --why {}").arg(&self.pod))
-        };
-        std::iter::once(first).chain(self.versions(now).steps()).collect()
-    }
 }
 
 /// Returns the step that shows why the container that was restarted most often ended.
@@ -427,7 +340,7 @@ mod tests {
     fn a_rule_that_panics_does_not_affect_other_rules() {
         let evidence = Evidence::default();
         let case = Case::new(&evidence);
-        let works = RuleFunction::One(|case| Some(nothing_found(case, &[])));
+        let works = RuleFunction::One(|case| Some(nothing_found(case)));
         let fails = RuleFunction::Many(|_| panic!("a bug in the rule"));
         let rules = [(RuleId::D01, works), (RuleId::D02, fails), (RuleId::D03, works)];
         let (found, failed) = findings_of(rules.into_iter(), &case);

@@ -24,8 +24,7 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
     // The oldest come first, because the oldest one shows when the problem began.
     shims.sort_by(|one, other| (other.1.age, one.1.pid).cmp(&(one.1.age, other.1.pid)));
     let (first, process) = shims.first()?;
-    let is_likely =
-        |shim: &LeftOverShim| (host.second.is_some() || shim.is_simulated) && shim.bundle != Bundle::Unknown;
+    let is_likely = |shim: &LeftOverShim| host.second.is_some() && shim.bundle != Bundle::Unknown;
     let likely = shims.iter().filter(|(shim, _)| is_likely(shim)).count();
     let confidence = if likely > 0 { Confidence::Likely } else { Confidence::Possible };
     let is_many = likely >= limits::LEFT_OVER_SHIMS;
@@ -58,7 +57,6 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
         Some((apart, _)) => {
             format!("all of them still ran {} after the lists were answered", seconds(*apart))
         }
-        None if first.is_simulated => "no list or status call waits for them".to_owned(),
         None => "seen once; a shim that is just ending looks the same".to_owned(),
     });
     let tree = Command::new("pstree -p {}").pid(process.pid);

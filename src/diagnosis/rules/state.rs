@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Case, finding};
-use crate::cri::{Call, Error, Rpc, RuntimeCondition, RuntimeStatus};
+use crate::cri::{Call, Error, Rpc, RuntimeCondition, RuntimeStatus, Sandbox};
 use crate::diagnosis::advice::{self, DaemonFamily};
 use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
 use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
@@ -12,9 +12,11 @@ use crate::diagnosis::limits;
 use crate::diagnosis::living_exits::LivingExit;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids, sub_command};
-use crate::diagnosis::report::{Confidence, HealthFinding, PodRef, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
 use crate::host::CNI_DIRECTORY;
+use crate::manifests::pod_instances::{PodInstance, PodSource, instances};
+use crate::manifests::pod_versions::PodVersions;
 use crate::report::duration::elapsed;
 use crate::report::{Command, Step, plural};
 
@@ -168,7 +170,7 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     let confidence = if again { worst.kind.confidence() } else { Confidence::Possible };
     let id = worst.id;
     let who = match worst.kind {
-        OddKind::TwiceReady => {
+        OddKind::TwiceReady | OddKind::TwoVersions => {
             case.evidence.names.pod(id).map_or_else(|| id.to_owned(), |pod| pod.to_string())
         }
         _ => case.evidence.names.describe(id),
@@ -178,6 +180,10 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     let mut found = case.about(found, Some(id));
     let ids = lasting.iter().flat_map(Oddity::ids).take(limits::MAX_LISTED_IDS);
     found.ids = ids.map(str::to_owned).collect();
+    if worst.kind == OddKind::TwoVersions {
+        add_versions(&mut found, case.evidence, worst);
+        return Some(found);
+    }
     found.evidence.extend(lasting.iter().take(10).map(|oddity| {
         let who: Vec<String> = oddity.ids().take(10).map(|id| case.evidence.names.describe(id)).collect();
         format!("{}: {}", who.join(", "), oddity.kind.text())
@@ -233,6 +239,32 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
         found.steps.push(Step::change("let it be started anew").with(delete));
     }
     Some(found)
+}
+
+/// Adds what the versions of a pod are, which of them is wanted, and what to do then.
+fn add_versions(found: &mut HealthFinding, evidence: &Evidence, oddity: &Oddity<'_>) {
+    let sandboxes = evidence.runtime.sandboxes.items().into_iter().flatten();
+    let mut sandboxes: Vec<Sandbox> =
+        sandboxes.filter(|sandbox| oddity.ids().any(|id| id == sandbox.id)).cloned().collect();
+    sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at));
+    let containers = evidence.runtime.containers.items().into_iter().flatten();
+    let own = containers.filter(|container| oddity.ids().any(|id| id == container.sandbox_id));
+    let instances: Vec<PodInstance> = instances(sandboxes, own.cloned().collect()).collect();
+    let versions =
+        PodVersions { instances: instances.iter().collect(), wanted: None, now: evidence.taken_at };
+    found.evidence.extend(versions.describe());
+    found.phase = Phase::None;
+    let is_static = instances.iter().any(|one| one.source == Some(PodSource::File));
+    found.steps.extend(if is_static {
+        Some(
+            Step::look("which of the two its file wants, and what to do")
+                .with(Command::new("plegctl static-pods lint")),
+        )
+    } else {
+        let pod = found.pod.as_ref();
+        pod.map(|pod| Step::look("why both run").with(Command::new("plegctl pods --why {}").arg(pod)))
+    });
+    found.steps.extend(versions.steps());
 }
 
 /// Returns the command of the OCI runtime on a container for which the runtime waits before it records the container's exit.

@@ -652,18 +652,23 @@ async fn the_estimate_for_many_new_pods_hardly_depends_on_which_calls_are_late()
 
 /// A static pod whose file was edited, and whose earlier pod did not end.
 #[tokio::test(start_paused = true)]
-async fn two_ready_sandboxes_of_one_pod_name_are_named_on_a_healthy_node() {
-    let mut script = Scripted::with_pods(5);
-    let mut twin = sandbox(2, SandboxState::Ready, script.now);
-    twin.id = id(999, 'a');
-    twin.metadata.as_mut().unwrap().uid = "another-uid".to_owned();
-    script.sandboxes.push(twin);
-    let report = report(script).await;
-    assert_row(&report, Verdict::Healthy, Phase::None, RuleId::D00);
-    assert_eq!(report.summary, "PLEG works, but default/web-2 runs twice, under two UIDs");
+async fn a_pod_that_runs_twice_under_two_uids_needs_a_person_as_soon_as_it_cannot_be_a_start() {
+    let with_twin = |seconds: i64| {
+        let mut script = Scripted::with_pods(5);
+        let mut twin = sandbox(2, SandboxState::Ready, script.now - seconds * 1_000_000_000);
+        twin.id = id(999, 'a');
+        twin.metadata.as_mut().unwrap().uid = "another-uid".to_owned();
+        script.sandboxes.push(twin);
+        script
+    };
+    assert_row(&report(with_twin(5)).await, Verdict::Healthy, Phase::None, RuleId::D00);
+    let report = report(with_twin(90)).await;
+    assert_row(&report, Verdict::Degraded, Phase::None, RuleId::D19);
+    assert_eq!(report.summary, "default/web-2 runs twice, under two UIDs");
     let primary = report.primary.unwrap();
+    assert_eq!(primary.confidence, Confidence::Certain);
     assert!(primary.evidence[0].contains("UID another-uid"), "{:?}", primary.evidence);
-    assert!(primary.evidence[0].contains("0 of 0 containers run; sandbox"), "{:?}", primary.evidence);
+    assert!(primary.evidence[0].contains("0 of 0 containers run"), "{:?}", primary.evidence);
     assert!(primary.steps[1].to_string().ends_with("it is the version that works"), "{:?}", primary.steps);
     assert!(primary.steps[2].to_string().contains("has no container: crictl"), "{:?}", primary.steps);
     assert!(

@@ -125,6 +125,11 @@ impl Process {
         format!("{}[{}]", self.comm, self.pid)
     }
 
+    /// Whether the process unmounts a file system.
+    pub fn is_umount(&self) -> bool {
+        self.comm.starts_with("umount")
+    }
+
     /// Whether the process is stopped by a signal or a tracer.
     pub const fn is_stopped(&self) -> bool {
         is_stopped(self.state)

@@ -20,9 +20,10 @@ pub(super) use self::steps::lines as step_lines;
 use crate::cmd::render::capture::brief;
 use crate::cmd::render::words::{cut, elapsed, wrapped};
 use crate::diagnosis::report::{
-    Confidence, HealthFinding, HealthReport, NotChecked, Phase, ReportSource, RuleId, SourceKind, Verdict,
+    Confidence, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ReportSource, RuleId,
+    SourceKind, Verdict,
 };
-use crate::diagnosis::rules::{self, ConfidenceIsOf, Impact, row};
+use crate::diagnosis::rules::{ConfidenceIsOf, Impact, row};
 use crate::report::escape::escaped;
 use crate::report::{Command, Step, plural};
 
@@ -331,11 +332,8 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
         let describe = Command::new("kubectl describe node {}").arg(node);
         steps.push(Step::look("if the node is NotReady all the same").with(describe));
     }
-    // The first line of a healthy report may have the title of another finding.
-    let is_new = |finding: &&HealthFinding| !report.summary.ends_with(&finding.title);
-    let rest: Vec<&HealthFinding> = report.findings.iter().skip(1).filter(is_new).collect();
     let (possible, likely_or_certain): (Vec<&HealthFinding>, Vec<_>) =
-        rest.into_iter().partition(|finding| finding.confidence == Confidence::Possible);
+        report.findings.iter().skip(1).partition(|finding| finding.confidence == Confidence::Possible);
     let (hangs, if_room) = possible.into_iter().partition(|finding| may_hang(finding));
     let also = likely_or_certain
         .iter()
@@ -429,14 +427,17 @@ fn what_to_keep(report: &HealthReport) -> &'static str {
 /// Returns the heading of the steps.
 fn what_to_do(report: &HealthReport) -> &'static str {
     match report.verdict {
-        Verdict::Healthy if report.summary.starts_with(rules::PLEG_WORKS_BUT) => "what to do",
-        Verdict::Healthy if report.summary.ends_with(rules::KUBELET_NOT_CHECKED) => {
-            "the runtime is not the problem; what to do"
-        }
-        Verdict::Healthy => "PLEG is not the problem; what to do",
+        Verdict::Healthy if kubelet_is_known(report) => "PLEG is not the problem; what to do",
+        Verdict::Healthy => "the runtime is not the problem; what to do",
         _ if report.keep.is_empty() => "what to do",
         _ => "then do",
     }
+}
+
+/// Whether the kubelet has said how it is.
+fn kubelet_is_known(report: &HealthReport) -> bool {
+    let knows = |kubelet: &KubeletReport| kubelet.healthz.is_some() || kubelet.pleg_age_seconds.is_some();
+    report.kubelet.as_ref().is_some_and(knows)
 }
 
 /// Says whether the confidence of a finding is about a symptom or about a cause.
