@@ -4,7 +4,7 @@
 //! Ids and UIDs, states, attempts, numbers and times stay, because PLEG depends on them. Closed lists in [`super::phrases`]
 //! define which keys, words and phrases stay.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use prost::bytes::Bytes;
@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::entry::{Body, CaptureEntry};
 use super::message_cache::MessageCache;
+use super::name_filter::NameFilter;
 use super::phrases::{self, KEYS, NameReplacer, anonymise_phrase, length_of_text};
 use crate::cri::Rpc;
 use crate::cri::rename::{self, NameKind};
@@ -30,16 +31,26 @@ mod prefix {
     pub const PATH: &str = "/path";
     pub const ID: &str = "id";
     pub const RUNTIME: &str = "runtime";
+    /// For the beginnings of generated ids, which stay as they are and have no pseudonym.
+    pub const GENERATED_ID: &str = "generated id";
 }
 
-/// The pseudonyms of all names. A recorder makes exports too and must stay small, so only hashes of the names are kept.
+/// The number of names whose pseudonyms are numbers. The pseudonym of any further name is its hash, so that the memory does
+/// not grow with the number of pods.
+const MAX_NUMBERED: usize = 50_000;
+
+/// The pseudonyms of all names. A recorder makes exports too and must stay small, so no names are kept, and hashes only of
+/// the first ones.
 #[derive(Debug, Default)]
 pub struct Pseudonyms {
-    /// The number of each pseudonym, by prefix and hash of the name.
-    known: HashMap<&'static str, HashMap<NameHash, u32>>,
-    /// The beginnings of the ids, which stay as they are.
-    ids: HashSet<NameHash>,
-    /// Creates the hashes. It has a random seed, so nobody can construct two names with the same hash.
+    /// The numbers of the first names, by the hash of prefix and name.
+    numbers: HashMap<NameHash, u32>,
+    /// The further names.
+    further: NameFilter,
+    /// The number of names by prefix.
+    counts: HashMap<&'static str, u32>,
+    /// Creates the hashes. It has a random seed, so nobody can construct two names with the same hash, or find a name by its
+    /// hash.
     hashes: RandomState,
     /// The anonymised answers; `None` for an answer that cannot be read.
     renamed: MessageCache<Rpc, Option<Bytes>>,
@@ -59,33 +70,61 @@ fn is_id(text: &str) -> bool {
 impl Pseudonyms {
     /// Returns the number of names that have a pseudonym.
     pub fn count(&self) -> usize {
-        self.known.values().map(HashMap::len).sum()
+        let of_names = self.counts.iter().filter(|(prefix, _)| **prefix != prefix::GENERATED_ID);
+        of_names.map(|(_, count)| usize::try_from(*count).unwrap_or(usize::MAX)).sum()
     }
 
-    /// Returns the pseudonym for `name`, and registers a new one if necessary.
+    /// Returns the pseudonym for `name`, and registers the name if necessary.
     fn pseudonym(&mut self, prefix: &'static str, name: &str) -> String {
         if name.is_empty() {
             return String::new();
         }
-        let hash = self.hash(name);
-        let known = self.known.entry(prefix).or_default();
-        let next = u32::try_from(known.len()).unwrap_or(u32::MAX).saturating_add(1);
-        pseudonym_with(prefix, *known.entry(hash).or_insert(next))
+        let hash = self.hash(prefix, name);
+        self.register(prefix, hash);
+        self.pseudonym_of(prefix, hash)
+    }
+
+    /// Registers a name by its hash.
+    fn register(&mut self, prefix: &'static str, hash: NameHash) {
+        if self.numbers.contains_key(&hash) {
+            return;
+        }
+        let count = self.counts.entry(prefix).or_default();
+        let next = count.saturating_add(1);
+        if self.numbers.len() < MAX_NUMBERED {
+            self.numbers.insert(hash, next);
+            *count = next;
+        } else if self.further.add(hash) {
+            *count = next;
+        }
+    }
+
+    /// Returns the pseudonym of the registered name with this hash.
+    fn pseudonym_of(&self, prefix: &'static str, hash: NameHash) -> String {
+        match self.numbers.get(&hash) {
+            Some(number) => format!("{prefix}-{number}"),
+            None => format!("{prefix}-{hash:016x}"),
+        }
     }
 
     /// Returns the pseudonym of a name that is already registered.
     fn known(&self, prefix: &'static str, name: &str) -> Option<String> {
-        let number = self.known.get(prefix)?.get(&self.hash(name))?;
-        Some(pseudonym_with(prefix, *number))
+        let hash = self.hash(prefix, name);
+        self.is_registered(hash).then(|| self.pseudonym_of(prefix, hash))
     }
 
-    fn hash(&self, name: &str) -> NameHash {
-        self.hashes.hash_one(name)
+    fn is_registered(&self, hash: NameHash) -> bool {
+        self.numbers.contains_key(&hash) || self.further.has(hash)
+    }
+
+    /// Equal names with different prefixes have different hashes, so that nobody sees in an export that they are equal.
+    fn hash(&self, prefix: &'static str, name: &str) -> NameHash {
+        self.hashes.hash_one((prefix, name))
     }
 
     /// Returns the hash of the beginning of an id.
     fn hash_of_id(&self, id: &str) -> NameHash {
-        self.hash(id.get(..MIN_ID_LENGTH).unwrap_or(id))
+        self.hash(prefix::GENERATED_ID, id.get(..MIN_ID_LENGTH).unwrap_or(id))
     }
 
     /// Limits the memory for anonymised answers that may be needed again.
@@ -96,7 +135,7 @@ impl Pseudonyms {
     /// Returns a generated id unchanged, and a pseudonym for any other id.
     fn keep_generated_id(&mut self, id: &str) -> String {
         if is_id(id) {
-            self.ids.insert(self.hash_of_id(id));
+            self.register(prefix::GENERATED_ID, self.hash_of_id(id));
             return id.to_owned();
         }
         self.pseudonym(prefix::ID, id)
@@ -253,11 +292,6 @@ impl Pseudonyms {
     }
 }
 
-/// Returns the pseudonym with this number.
-fn pseudonym_with(prefix: &str, number: u32) -> String {
-    format!("{prefix}-{number}")
-}
-
 impl NameReplacer for Pseudonyms {
     fn pod(&self, text: &str) -> Option<String> {
         let mut parts = text.split('/');
@@ -283,7 +317,7 @@ impl NameReplacer for Pseudonyms {
     }
 
     fn id(&self, text: &str) -> Option<String> {
-        let is_known = || is_id(text) && self.ids.contains(&self.hash_of_id(text));
+        let is_known = || is_id(text) && self.is_registered(self.hash_of_id(text));
         self.known(prefix::ID, text).or_else(|| is_known().then(|| text.to_owned()))
     }
 
@@ -448,6 +482,33 @@ mod tests {
         let event = json!({"kind": "Event", "name": "app", "pod": {"name": "db-0", "namespace": "shop"}});
         let renamed = json!({"kind": "Event", "name": "container-1", "pod": {"name": "pod-1", "namespace": "namespace-1"}});
         assert_eq!(names.replace_value("", "", event), renamed);
+    }
+
+    #[test]
+    fn further_names_get_their_hashes_as_pseudonyms_and_are_found_in_texts() {
+        let mut names = Pseudonyms::default();
+        let last = 2 * MAX_NUMBERED;
+        let id = |number: usize| format!("{number:012x}");
+        let mut pseudonyms = std::collections::HashSet::new();
+        for number in 1..=last {
+            pseudonyms.insert(names.pseudonym(prefix::POD, &number.to_string()));
+            names.keep_generated_id(&id(number));
+        }
+        assert_eq!((names.numbers.len(), pseudonyms.len(), names.count()), (MAX_NUMBERED, last, last));
+        names.pseudonym(prefix::NAMESPACE, "1");
+        for (pod, is_numbered) in [("1", true), ("99999", false)] {
+            let pseudonym = names.pseudonym(prefix::POD, pod);
+            assert_eq!(pseudonym.len() < "pod-0123456789abcdef".len(), is_numbered, "{pseudonym}");
+            assert!(pseudonyms.contains(&pseudonym), "{pseudonym} stays the same");
+            let namespace = names.pseudonym(prefix::NAMESPACE, "1");
+            let text = format!("ContainerStatus of 1/{pod} took 3s");
+            let expected = format!("ContainerStatus of {namespace}/{pseudonym} took 3s");
+            assert_eq!(anonymise_phrase(&text, &names), expected);
+        }
+        let hash = |prefix| names.known(prefix, "1").map(|name| name.replace(prefix, ""));
+        assert_ne!(hash(prefix::NAMESPACE), hash(prefix::POD));
+        assert_eq!(names.known(prefix::POD, "anna"), None);
+        assert_eq!((names.id(&id(last)), names.id(&id(last + 1))), (Some(id(last)), None));
     }
 
     #[test]

@@ -19,6 +19,10 @@ const MAX_CHAIN: u32 = 64;
 /// A difference is stored only if it is this many times smaller than the answer.
 const MIN_SAVING_FACTOR: usize = 2;
 
+/// The maximum number of messages that the encoder remembers. A segment has far fewer, but an export may have more. If there
+/// are more, the encoder forgets them all, and stores a repeated message again.
+const MAX_KNOWN: usize = 50_000;
+
 /// Identifies a list: the RPC and a hash of its request.
 pub type ListKey = (u32, u64);
 
@@ -89,6 +93,9 @@ impl AnswerEncoder {
         let key = (self.hashes.0.hash_one(&bytes), self.hashes.1.hash_one(&bytes));
         if let Some(number) = self.known.get(&key) {
             return StoredMessage { number: *number, ..StoredMessage::default() };
+        }
+        if self.known.len() >= MAX_KNOWN {
+            self.known.clear();
         }
         let number = self.next_number();
         self.known.insert(key, number);

@@ -5,7 +5,7 @@
 //! that a replay of the file finds the same answers as a replay of the whole capture.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::time::Duration;
@@ -56,45 +56,14 @@ pub struct Exported {
 }
 
 /// Writes the part of `capture` in `range` to `out`. With `names`, replaces all names by pseudonyms. Reads one segment at a
-/// time, so that the memory does not grow with the capture.
+/// time, so that the memory does not grow with the capture, if the capture was opened without an index.
 pub fn export(
     capture: &Capture,
     range: Range,
     names: Option<Pseudonyms>,
     out: &mut dyn Write,
 ) -> io::Result<Exported> {
-    let limit = capture.cache_limit();
-    let mut names = names.map(|names| names.with_cache_limit(limit));
-    if let Some(names) = &mut names {
-        register_names(capture, names)?;
-    }
-    let selection = Selection::of(capture, range)?;
-    let (encoder, stored_numbers) = (AnswerEncoder::new(), MessageCache::with_limit(limit));
-    let mut writer = ExportWriter { out, encoder, stored_numbers, open_calls: HashMap::new(), session: 0 };
-    writer.out.write_all(&segment::header())?;
-    let mut exported = Exported::default();
-    capture.for_each_entry(|segment, mut entry| {
-        if !writer.selects(&entry, &selection) {
-            return Ok(());
-        }
-        let lost_end = selection.lost_end_of(&entry, writer.session);
-        selection.adapt(&mut entry, writer.session);
-        let refusals = capture.refusals();
-        let has_content = unpack(capture, segment, &mut entry);
-        exported.left_out += u64::from(capture.refusals() > refusals);
-        if !has_content {
-            return Ok(());
-        }
-        if let Some(names) = &mut names {
-            let answered_rpc = writer.rpc_of(&entry);
-            names.entry(&mut entry, answered_rpc);
-        }
-        writer.write(entry)?;
-        exported.entries += 1;
-        lost_end.map_or(Ok(()), |lost_end| writer.write(lost_end))
-    })?;
-    exported.names = names.map_or(0, |names| names.count());
-    Ok(exported)
+    Selection::of(capture, range)?.write(capture, names, out)
 }
 
 /// Replaces the content of an entry by the full content. A segment stores only the number of an answer, and answers and
@@ -162,20 +131,86 @@ struct LastCalls {
     ended: Option<SessionNumber>,
 }
 
+/// Relists as runs of successive numbers, because a range may contain very many relists: the last number of each run, by the
+/// session and the first number.
+#[derive(Debug, Default)]
+struct RelistRuns(BTreeMap<SessionNumber, u64>);
+
+impl RelistRuns {
+    /// Adds a relist. A recorder numbers its relists in the order in which they end.
+    fn add(&mut self, relist @ (session, number): SessionNumber) {
+        let before = self.0.range_mut(..=relist).next_back().filter(|((of, _), _)| *of == session);
+        match before {
+            Some((_, last)) if number <= last.saturating_add(1) => *last = number.max(*last),
+            _ => {
+                self.0.insert(relist, number);
+            }
+        }
+    }
+
+    fn has(&self, relist @ (session, number): SessionNumber) -> bool {
+        let before = self.0.range(..=relist).next_back();
+        before.is_some_and(|((of, _), last)| *of == session && number <= *last)
+    }
+}
+
 /// What an export contains, besides the entries whose time is in its range.
-struct Selection {
+pub(crate) struct Selection {
     range: Range,
     /// The last call of each request before the range, and the last one that had been answered by then.
     calls_before: HashSet<SessionNumber>,
     /// The relists of which a part is in the range.
-    relists: HashSet<SessionNumber>,
+    relists: RelistRuns,
     /// The calls whose end the capture may have lost, with the time since which nobody knows whether they had ended. The
     /// entries that show this may be outside the range.
     lost_ends: HashMap<SessionNumber, u64>,
 }
 
 impl Selection {
-    fn of(capture: &Capture, range: Range) -> io::Result<Self> {
+    /// Writes these entries to `out`. Writes the same bytes each time, if no segment has been deleted in between.
+    pub(crate) fn write(
+        &self,
+        capture: &Capture,
+        names: Option<Pseudonyms>,
+        out: &mut dyn Write,
+    ) -> io::Result<Exported> {
+        capture.clear_cache();
+        let limit = capture.cache_limit();
+        let mut names = names.map(|names| names.with_cache_limit(limit));
+        if let Some(names) = &mut names {
+            register_names(capture, names)?;
+        }
+        let (encoder, stored_numbers) = (AnswerEncoder::new(), MessageCache::with_limit(limit));
+        let mut writer =
+            ExportWriter { out, encoder, stored_numbers, open_calls: HashMap::new(), session: 0 };
+        writer.out.write_all(&segment::header())?;
+        let mut exported = Exported::default();
+        capture.for_each_entry(|segment, mut entry| {
+            if !writer.selects(&entry, self) {
+                return Ok(());
+            }
+            let lost_end = self.lost_end_of(&entry, writer.session);
+            self.adapt(&mut entry, writer.session);
+            let refusals = capture.refusals();
+            let has_content = unpack(capture, segment, &mut entry);
+            exported.left_out += u64::from(capture.refusals() > refusals);
+            if !has_content {
+                return Ok(());
+            }
+            if let Some(names) = &mut names {
+                let answered_rpc = writer.rpc_of(&entry);
+                names.entry(&mut entry, answered_rpc);
+            }
+            writer.write(entry)?;
+            exported.entries += 1;
+            lost_end.map_or(Ok(()), |lost_end| writer.write(lost_end))
+        })?;
+        exported.names = names.map_or(0, |names| names.count());
+        Ok(exported)
+    }
+
+    /// Selects the entries of the part of `capture` in `range`.
+    pub(crate) fn of(capture: &Capture, range: Range) -> io::Result<Self> {
         let id = |at: CaptureMoment| capture.sessions.get(at.session).map(|run| run.session.id);
         let lost_ends =
             capture.calls.iter().filter_map(|call| Some(((id(call.sent)?, call.number), call.lost?.mono)));
@@ -186,9 +221,10 @@ impl Selection {
         let mut selection = Self {
             range,
             calls_before: HashSet::new(),
-            relists: unfinished.collect(),
+            relists: RelistRuns::default(),
             lost_ends: lost_ends.collect(),
         };
+        unfinished.for_each(|relist| selection.relists.add(relist));
         let (mut session, mut open) = (0, HashMap::new());
         let requests = RandomState::new();
         let mut last: HashMap<(u32, u64), LastCalls> = HashMap::new();
@@ -215,7 +251,7 @@ impl Selection {
                 Some(Body::Relist(relist)) => {
                     let took = Duration::from_nanos(entry.mono.saturating_sub(relist.began));
                     if range.overlaps(wall.minus(took), Some(wall)) {
-                        selection.relists.insert((session, relist.number));
+                        selection.relists.add((session, relist.number));
                     }
                 }
                 _ => {}
@@ -248,7 +284,7 @@ impl Selection {
                 lost.since = if lost.since == 0 { entry.mono.max(1) } else { lost.since };
             }
             // Without the end of its relist, the call would look like a part of a relist that never ended.
-            Some(Body::CallStarted(started)) if !self.relists.contains(&(session, started.relist)) => {
+            Some(Body::CallStarted(started)) if !self.relists.has((session, started.relist)) => {
                 started.relist = 0;
             }
             _ => {}
@@ -295,7 +331,7 @@ impl ExportWriter<'_> {
             Some(Body::Incident(incident)) => {
                 range.overlaps(Wall::from_nanos(incident.from), Wall::known(incident.to))
             }
-            Some(Body::Relist(relist)) => selection.relists.contains(&(self.session, relist.number)),
+            Some(Body::Relist(relist)) => selection.relists.has((self.session, relist.number)),
             Some(Body::Lost(lost)) if lost.since > 0 => {
                 let since = Duration::from_nanos(entry.mono.saturating_sub(lost.since));
                 range.overlaps(wall.minus(since), Some(wall))
@@ -340,5 +376,34 @@ impl ExportWriter<'_> {
             _ => {}
         }
         self.out.write_all(&framed(&entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relists_of_a_long_range_are_one_run_for_each_session() {
+        let mut runs = RelistRuns::default();
+        for relist in (5..=100_000).chain(7..9) {
+            runs.add((1, relist));
+            runs.add((2, relist));
+        }
+        runs.add((2, 200_000));
+        assert_eq!(runs.0.len(), 3);
+        for (relist, is_known) in [
+            ((1, 4), false),
+            ((1, 5), true),
+            ((1, 100_000), true),
+            ((1, 100_001), false),
+            ((2, 99_999), true),
+            ((2, 150_000), false),
+            ((2, 200_000), true),
+            ((3, 5), false),
+            ((0, u64::MAX), false),
+        ] {
+            assert_eq!(runs.has(relist), is_known, "{relist:?}");
+        }
     }
 }

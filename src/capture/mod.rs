@@ -35,6 +35,7 @@ mod incident;
 pub(crate) mod list;
 mod message_cache;
 mod moment;
+mod name_filter;
 pub(crate) mod node;
 mod order;
 mod pace;

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::Error;
+use super::entry::Body;
 use super::read::{Capture, CaptureMoment};
 use crate::clock::Wall;
 
@@ -43,15 +44,62 @@ impl Capture {
             let unclear = |_| Error::Moment { time: text.to_owned() };
             return self.after(humantime::parse_duration(distance).map_err(unclear)?, text);
         }
-        if let Some(number) = text.strip_prefix("incident:") {
-            let number = number.parse().map_err(|_| Error::Moment { time: text.to_owned() })?;
-            let incident = self.incidents.get(&number);
-            let known = || self.incidents.keys().copied().collect();
-            let incident = incident.ok_or_else(|| Error::NoIncident { number, known: known() })?;
-            return self.at(Wall::from_nanos(incident.peak), text);
+        self.at(self.named_time(text, (from, to))?, text)
+    }
+
+    /// Returns the wall clock's time that `text` names, for the beginning or the end of a part. The capture needs no index.
+    pub fn time(&self, text: &str) -> Result<Wall, Error> {
+        let (from, to) = self.span().ok_or_else(|| Error::Empty { path: self.path.clone() })?;
+        let wall = match text.strip_prefix('+').map(humantime::parse_duration) {
+            Some(Ok(distance)) => self.time_after(distance)?,
+            Some(Err(_)) => return Err(Error::Moment { time: text.to_owned() }),
+            None => self.named_time(text, (from, to))?,
+        };
+        if wall < from || wall > to.plus(GRACE) {
+            return Err(Error::Outside { time: text.to_owned(), from, to });
         }
-        let wall = wall_of(text, from, to).ok_or_else(|| Error::Moment { time: text.to_owned() })?;
-        self.at(wall, text)
+        Ok(wall)
+    }
+
+    /// Returns the time of an incident's worst moment, of RFC 3339, or of a time of day.
+    fn named_time(&self, text: &str, (from, to): (Wall, Wall)) -> Result<Wall, Error> {
+        let unclear = || Error::Moment { time: text.to_owned() };
+        let Some(number) = text.strip_prefix("incident:") else {
+            return wall_of(text, from, to).ok_or_else(unclear);
+        };
+        let number = number.parse().map_err(|_| unclear())?;
+        let known = || self.incidents.keys().copied().collect();
+        let incident = self.incidents.get(&number);
+        incident
+            .map(|incident| Wall::from_nanos(incident.peak))
+            .ok_or_else(|| Error::NoIncident { number, known: known() })
+    }
+
+    /// Returns the wall clock's time that [`Self::after`] returns, from the entries instead of the index.
+    fn time_after(&self, distance: Duration) -> Result<Wall, Error> {
+        let first = self.sessions.first();
+        let (id, last) = first.map(|run| (run.session.id, run.to)).unwrap_or_default();
+        let (mut session, mut start, mut before) = (0, None, None);
+        let read = self.for_each_entry(|_, entry| {
+            match entry.body {
+                Some(Body::Session(next)) => session = next.id,
+                Some(Body::CallStarted(_) | Body::Relist(_) | Body::Document(_)) if session == id => {
+                    let mark = (CaptureMoment { session: 0, mono: entry.mono }, Wall::from_nanos(entry.wall));
+                    let first = *start.get_or_insert(mark);
+                    start = Some(mark.min(first));
+                    before = before.max(Some(mark).filter(|(at, _)| *at <= first.0.plus(distance)));
+                }
+                _ => {}
+            }
+            Ok(())
+        });
+        read.map_err(|source| Error::Read { path: self.path.clone(), source })?;
+        let (start, wall) = start.ok_or_else(|| Error::Empty { path: self.path.clone() })?;
+        let then = start.plus(distance);
+        Ok(match before.filter(|_| then <= last) {
+            Some((mark, at_mark)) => at_mark.plus(then.since(mark)),
+            None => wall.plus(distance),
+        })
     }
 
     /// Returns the number of the incident whose worst moment `time` names; `None` if it names another moment.

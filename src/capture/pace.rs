@@ -39,11 +39,6 @@ impl Pace {
         Self { clock: Some(clock), rested }
     }
 
-    /// Whether the thread pauses at all.
-    pub const fn is_slow(&self) -> bool {
-        self.clock.is_some()
-    }
-
     /// Pauses if the thread has worked long enough.
     pub fn rest(&self) {
         let Some(clock) = &self.clock else { return };
@@ -71,7 +66,6 @@ mod tests {
         clock.advance(Duration::from_millis(2));
         pace.rest();
         assert_eq!(*locked(&pace.rested), clock.mono());
-        assert!(pace.is_slow() && !Pace::default().is_slow());
         Pace::default().rest();
     }
 }

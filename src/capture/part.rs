@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::export::Range;
 use super::pace::Pace;
-use super::read::Capture;
+use super::read::{Capture, Opening};
 use super::segment::{self, Entries};
 use super::{Error, store};
 use crate::clock::{Clock, Wall};
@@ -29,7 +29,8 @@ pub fn open_part(path: &Path, period: Range, clock: Arc<dyn Clock>) -> Result<Ca
         store::segments_in(path)?.into_iter().map(|(_, path)| SegmentFile::of(path)).collect();
     let chosen = chosen(&files, period)?;
     let files = files.into_iter().skip(chosen.start).take(chosen.len()).map(|file| file.path).collect();
-    Capture::open_files(path, files, Some(Pace::slow(clock)))
+    let how = Opening { is_directory: true, is_indexed: false, pace: Pace::slow(clock) };
+    Capture::open_files(path, files, how)
 }
 
 /// A segment, its size, and the time of its first entry, if that can be read.

@@ -39,8 +39,8 @@ const MAX_CACHED_MESSAGES: usize = 256;
 /// The maximum size of all cached messages.
 const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
 
-/// The maximum size of all cached messages while the recorder itself reads its capture.
-const MAX_CACHED_BYTES_IN_RECORDER: usize = 2 * 1024 * 1024;
+/// The maximum size of all cached messages of a capture without an index.
+const MAX_CACHED_BYTES_WITHOUT_INDEX: usize = 2 * 1024 * 1024;
 
 /// The size of the largest document that is read. The diagnosis of the largest node has several hundred KiB.
 const MAX_DOCUMENT_SIZE: u64 = 8 << 20;
@@ -198,7 +198,7 @@ pub struct SegmentState {
     pub entries: u64,
     /// The times of the earliest and the latest entry, by the wall clock.
     pub span: Option<(Wall, Wall)>,
-    /// Empty in a recorder that reads its own capture.
+    /// Empty if the capture has no index.
     messages: MessagePlaces,
 }
 
@@ -206,8 +206,18 @@ pub struct SegmentState {
 /// entry.
 type MessagePlaces = HashMap<u32, (usize, usize)>;
 
-/// A capture that was opened for reading. A recorder that reads its own capture must stay small: it keeps only the calls and
-/// relists without an end, and no documents and events, which is all that an export needs.
+/// How a capture is opened.
+pub(super) struct Opening {
+    /// Whether the files are the segments of a directory, and not an exported file.
+    pub is_directory: bool,
+    /// Whether all entries are in the index. Otherwise only the calls and relists without an end are, and no documents and
+    /// events, which is all that an export needs.
+    pub is_indexed: bool,
+    /// How much of a processor the thread uses.
+    pub pace: Pace,
+}
+
+/// A capture that was opened for reading.
 #[derive(Debug, Default)]
 pub struct Capture {
     /// The path of the directory or file.
@@ -239,6 +249,7 @@ pub struct Capture {
     cache: Mutex<ReadCache>,
     budget: ReadBudget,
     pace: Pace,
+    is_indexed: bool,
     /// The file of a capture that is in memory.
     _kept: Option<fs::File>,
 }
@@ -253,7 +264,7 @@ struct ReadCache {
     oldest: VecDeque<MessageId>,
     bytes: usize,
     decoded: Option<DecodedEntry>,
-    /// In a recorder, the messages of the segment that was read last.
+    /// Without an index, the messages of the segment that was read last.
     places: Option<(usize, Arc<MessagePlaces>)>,
 }
 
@@ -306,12 +317,51 @@ struct IndexBuilder {
     last_segment: HashMap<usize, usize>,
     /// The number of the last finished relist of each session.
     finished: HashMap<usize, u64>,
+    /// The first call of each session's relist that is not finished, unless entries were lost after the call.
+    begun: BTreeMap<usize, BegunRelist>,
+    /// The time of the last loss of entries in each session.
+    last_loss: HashMap<usize, u64>,
     /// The calls whose last entry was lost, with the time at which they ended: the entry about the loss contains both.
     lost_ends: HashMap<(usize, u64), u64>,
     gaps: Vec<LossGap>,
 }
 
+/// A relist that has begun: its number, and when its first call was sent.
+struct BegunRelist {
+    number: u64,
+    sent: CaptureMoment,
+    wall: Wall,
+}
+
 impl IndexBuilder {
+    /// Notes that a relist has made a call.
+    fn begin_relist(&mut self, relist: BegunRelist) {
+        let session = relist.sent.session;
+        if self.is_unfinished(&relist)
+            && !self.begun.get(&session).is_some_and(|begun| self.is_unfinished(begun))
+        {
+            self.begun.insert(session, relist);
+        }
+    }
+
+    /// Whether the relist has no end. If entries were lost after its first call, its end may be among them.
+    fn is_unfinished(&self, relist: &BegunRelist) -> bool {
+        let session = relist.sent.session;
+        let is_finished = relist.number <= self.finished.get(&session).copied().unwrap_or_default();
+        let is_lost = self.last_loss.get(&session).is_some_and(|loss| *loss > relist.sent.mono);
+        !is_finished && !is_lost
+    }
+
+    fn add_gap(&mut self, gap: LossGap) {
+        self.note_loss(gap.session, gap.from);
+        self.gaps.push(gap);
+    }
+
+    fn note_loss(&mut self, session: usize, mono: u64) {
+        let last = self.last_loss.entry(session).or_default();
+        *last = mono.max(*last);
+    }
+
     /// Adds a loss of entries; `before` is the time of the last entry before the loss.
     fn add_loss(&mut self, lost: &Lost, at: CaptureMoment, before: u64, segment: usize) {
         let session = at.session;
@@ -322,7 +372,7 @@ impl IndexBuilder {
         // in this period may have ended.
         if lost.since == 0 || lost.more_ends {
             let from = if lost.since == 0 { before } else { lost.since };
-            self.gaps.push(LossGap { session, from, to: at.mono, segment });
+            self.add_gap(LossGap { session, from, to: at.mono, segment });
         }
     }
 
@@ -333,7 +383,7 @@ impl IndexBuilder {
         if let Some((_, mono)) = before.filter(|(last, _)| *last > 0 && number > last + 1) {
             // The gap is before this segment, so it does not concern the calls that this segment repeats as open.
             let segment = segment.saturating_sub(1);
-            self.gaps.push(LossGap { session, from: mono, to: u64::MAX, segment });
+            self.add_gap(LossGap { session, from: mono, to: u64::MAX, segment });
         }
         self.last.insert(session, (number, before.map_or(0, |(_, mono)| mono)));
     }
@@ -352,26 +402,37 @@ struct LossGap {
 impl Capture {
     /// Opens the directory or the exported file at `path`.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let fail = |source| Error::Read { path: path.to_path_buf(), source };
-        let directory = fs::metadata(path).map_err(fail)?.is_dir();
-        if !directory {
-            return Self::open_files(path, vec![path.to_path_buf()], None);
-        }
-        let segments = store::segments_in(path).map_err(|why| match why {
-            Error::Directory { path, source } => Error::Read { path, source },
-            other => other,
-        });
-        Self::open_files(path, segments?.into_iter().map(|(_, path)| path).collect(), Some(Pace::default()))
+        Self::open_whole(path, true)
     }
 
-    /// Opens these files of the capture at `path`. `pace` is `None` if `path` is an exported file.
-    pub(super) fn open_files(path: &Path, files: Vec<PathBuf>, pace: Option<Pace>) -> Result<Self, Error> {
+    /// Opens the directory or the exported file at `path` for [`export`](super::export()) only: the capture has no index, so
+    /// that the memory does not grow with the capture.
+    pub fn open_for_export(path: &Path) -> Result<Self, Error> {
+        Self::open_whole(path, false)
+    }
+
+    fn open_whole(path: &Path, is_indexed: bool) -> Result<Self, Error> {
+        let fail = |source| Error::Read { path: path.to_path_buf(), source };
+        let is_directory = fs::metadata(path).map_err(fail)?.is_dir();
+        let files = if is_directory {
+            let segments = store::segments_in(path).map_err(|why| match why {
+                Error::Directory { path, source } => Error::Read { path, source },
+                other => other,
+            });
+            segments?.into_iter().map(|(_, path)| path).collect()
+        } else {
+            vec![path.to_path_buf()]
+        };
+        Self::open_files(path, files, Opening { is_directory, is_indexed, pace: Pace::default() })
+    }
+
+    /// Opens these files of the capture at `path`.
+    pub(super) fn open_files(path: &Path, files: Vec<PathBuf>, how: Opening) -> Result<Self, Error> {
         if files.is_empty() {
             return Err(Error::NotACapture { path: path.to_path_buf(), why: "it has no segments".into() });
         }
-        let directory = pace.is_some();
-        let pace = pace.unwrap_or_default();
-        let mut capture = Self { path: path.to_path_buf(), pace, ..Self::default() };
+        let Opening { is_directory: directory, is_indexed, pace } = how;
+        let mut capture = Self { path: path.to_path_buf(), pace, is_indexed, ..Self::default() };
         let mut builder = IndexBuilder::default();
         let last = files.len() - 1;
         for (index, file) in files.into_iter().enumerate() {
@@ -391,7 +452,7 @@ impl Capture {
         capture.budget = ReadBudget::of(capture.segments.iter().map(|segment| segment.bytes).sum());
         capture.is_being_recorded = directory && store::is_being_recorded(path);
         capture.mark_lost_ends(&builder);
-        if capture.pace.is_slow() {
+        if !is_indexed {
             // Removing calls has changed their order.
             capture.calls.sort_by_key(|call| call.sent);
         }
@@ -408,39 +469,20 @@ impl Capture {
         Self { _kept: Some(file), ..self }
     }
 
-    /// Adds the relists that were running when the recorder ended, because they are often the relists that hung. There may
-    /// be very many sessions, so relists and calls are iterated only once.
+    /// Adds the relists that were running when the recorder ended, because they are often the relists that hung.
     fn add_unfinished_relists(&mut self, builder: &IndexBuilder) {
-        let mut last_loss = vec![0; self.sessions.len()];
-        let losses = self.losses.iter().map(|(at, _, lost)| (at.session, lost.since));
-        for (session, mono) in losses.chain(builder.gaps.iter().map(|gap| (gap.session, gap.from))) {
-            if let Some(last) = last_loss.get_mut(session) {
-                *last = mono.max(*last);
-            }
-        }
-        let mut begun = vec![false; self.sessions.len()];
-        for call in &self.calls {
-            let session = call.sent.session;
-            let (Some(run), Some(begun)) = (self.sessions.get(session), begun.get_mut(session)) else {
-                continue;
-            };
-            // If entries were lost after the call was sent, the end of its relist may be among them.
-            let is_lost = last_loss.get(session).is_some_and(|loss| *loss > call.sent.mono);
-            let is_finished = call.relist <= builder.finished.get(&session).copied().unwrap_or_default();
-            if *begun || is_finished || is_lost {
-                continue;
-            }
-            *begun = true;
+        for begun in builder.begun.values().filter(|begun| builder.is_unfinished(begun)) {
+            let Some(run) = self.sessions.get(begun.sent.session) else { continue };
             self.relists.push(RecordedRelist {
                 done: RelistDone {
-                    number: call.relist,
-                    began: call.sent.mono,
+                    number: begun.number,
+                    began: begun.sent.mono,
                     error: UNFINISHED.to_owned(),
                     ..RelistDone::default()
                 },
-                began: call.sent,
+                began: begun.sent,
                 ended: run.to,
-                wall: call.wall.plus(run.to.since(call.sent)),
+                wall: begun.wall.plus(run.to.since(begun.sent)),
             });
         }
         // The sort is stable, so an added relist comes after the relists that ended at the same moment.
@@ -556,7 +598,7 @@ impl Capture {
             state.entries += 1;
             if let (true, Some(session)) = (entries.damaged > damaged, builder.current) {
                 let from = builder.last.get(&session).map_or(0, |(_, mono)| *mono);
-                builder.gaps.push(LossGap { session, from, to: entry.mono, segment: number });
+                builder.add_gap(LossGap { session, from, to: entry.mono, segment: number });
             }
             damaged = entries.damaged;
             // Each segment begins with a session entry, which only repeats the session. So the span ignores its time.
@@ -572,7 +614,7 @@ impl Capture {
             && entries.damaged + entries.cut > damaged
         {
             let from = builder.last.get(&session).map_or(0, |(_, mono)| *mono);
-            builder.gaps.push(LossGap { session, from, to: u64::MAX, segment: number });
+            builder.add_gap(LossGap { session, from, to: u64::MAX, segment: number });
         }
         if !unfinished {
             (state.damaged, state.cut, state.fault) = (entries.damaged, entries.cut, entries.fault);
@@ -624,7 +666,9 @@ impl Capture {
             Body::CallStarted(started) => {
                 let Some(rpc) = rpc(started.rpc) else { return };
                 // A repeated open call is already in the index.
-                let index = *builder.open.entry((session, started.call)).or_insert_with(|| {
+                let index = *builder.open.entry((session, started.call)).or_insert(self.calls.len());
+                if index == self.calls.len() {
+                    builder.begin_relist(BegunRelist { number: started.relist, sent: at, wall });
                     self.calls.push(RecordedCall {
                         number: started.call,
                         rpc,
@@ -635,13 +679,12 @@ impl Capture {
                         end: None,
                         lost: None,
                     });
-                    self.calls.len() - 1
-                });
+                }
                 builder.last_segment.insert(index, segment);
             }
             Body::CallFinished(ended) => {
                 let call = builder.open.remove(&(session, ended.call));
-                if !self.pace.is_slow() {
+                if self.is_indexed {
                     add_places(messages, offset, &ended.answers);
                     self.end_call(call, &ended, (session, segment));
                 } else if let Some(call) = call {
@@ -649,7 +692,7 @@ impl Capture {
                 }
             }
             Body::StreamMessage(streamed) => {
-                if self.pace.is_slow() {
+                if !self.is_indexed {
                     return;
                 }
                 add_places(messages, offset, std::slice::from_ref(&streamed.answer));
@@ -661,13 +704,13 @@ impl Capture {
             Body::Relist(done) => {
                 let finished = builder.finished.entry(session).or_default();
                 *finished = done.number.max(*finished);
-                if self.pace.is_slow() {
+                if !self.is_indexed {
                     return;
                 }
                 let began = CaptureMoment { session, mono: done.began };
                 self.relists.push(RecordedRelist { done, began, ended: at, wall });
             }
-            Body::Document(_) if self.pace.is_slow() => {}
+            Body::Document(_) if !self.is_indexed => {}
             Body::Document(document) => {
                 self.documents.push(DocumentEntry { kind: document.kind, at, wall, segment, offset });
             }
@@ -680,6 +723,7 @@ impl Capture {
                 builder.add_loss(&lost, at, before, segment);
                 // An export has an entry without a loss for each call whose end the original may have lost.
                 if lost.entries > 0 {
+                    builder.note_loss(session, lost.since);
                     self.losses.push((at, wall, lost));
                 }
             }
@@ -745,7 +789,7 @@ impl Capture {
         let mut cache = self.cache();
         let cached = cache.segments.iter().position(|(cached, _)| *cached == segment);
         let cached = cached.map(|index| cache.segments.remove(index));
-        let max_segments = if self.pace.is_slow() { 1 } else { MAX_CACHED_SEGMENTS };
+        let max_segments = if self.is_indexed { MAX_CACHED_SEGMENTS } else { 1 };
         while cache.segments.len() >= max_segments {
             cache.segments.remove(0);
         }
@@ -757,16 +801,18 @@ impl Capture {
         Some(bytes)
     }
 
-    /// Calls `handle` with the index of the segment and the entry, for each readable entry in order.
+    /// Calls `handle` with the index of the segment and the entry, for each readable entry in order. Entries that a recorder
+    /// added after the capture was opened do not count, so that each pass handles the same entries.
     pub(super) fn for_each_entry(
         &self,
         mut handle: impl FnMut(usize, CaptureEntry) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        for segment in 0..self.segments.len() {
+        for (segment, state) in self.segments.iter().enumerate() {
             let Some(bytes) = self.bytes_of(segment).filter(|bytes| segment::check(bytes).is_ok()) else {
                 continue;
             };
-            for (_, entry) in Entries::of(&bytes) {
+            let count = usize::try_from(state.entries).unwrap_or(usize::MAX);
+            for (_, entry) in Entries::of(&bytes).take(count) {
                 self.pace.rest();
                 handle(segment, entry)?;
             }
@@ -776,12 +822,12 @@ impl Capture {
 
     /// Returns the maximum size of all cached messages.
     pub(super) const fn cache_limit(&self) -> usize {
-        if self.pace.is_slow() { MAX_CACHED_BYTES_IN_RECORDER } else { MAX_CACHED_BYTES }
+        if self.is_indexed { MAX_CACHED_BYTES } else { MAX_CACHED_BYTES_WITHOUT_INDEX }
     }
 
     /// Returns the place of a message in its segment.
     fn place(&self, (segment, number): MessageId) -> Option<(usize, usize)> {
-        if !self.pace.is_slow() {
+        if self.is_indexed {
             return self.segments.get(segment)?.messages.get(&number).copied();
         }
         let cached = self.cache().places.clone().filter(|(cached, _)| *cached == segment);
@@ -803,6 +849,11 @@ impl Capture {
         let place = places.get(&number).copied();
         self.cache().places = Some((segment, Arc::new(places)));
         place
+    }
+
+    /// Forgets what was read, so that the next pass over the entries does the same as the first.
+    pub(super) fn clear_cache(&self) {
+        *self.cache() = ReadCache::default();
     }
 
     fn cache(&self) -> std::sync::MutexGuard<'_, ReadCache> {

@@ -124,12 +124,12 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
                     context.remark(&text::fetched(&bytes, &pod, &node.name));
                 }
                 (None, [capture, file]) => {
-                    let capture = open(Some(capture))?;
+                    let capture = Capture::open_for_export(capture)?;
                     let range = match incident {
                         Some(number) => pinned_range(&capture, *number)?,
                         None => Range {
-                            from: moment_of(&capture, from.as_deref())?,
-                            to: moment_of(&capture, to.as_deref())?,
+                            from: from.as_deref().map(|time| capture.time(time)).transpose()?,
+                            to: to.as_deref().map(|time| capture.time(time)).transpose()?,
                         },
                     };
                     let pseudonyms = anonymise.then(Pseudonyms::default);
@@ -217,16 +217,10 @@ async fn capture_of_incident(
 /// Returns the time range that is pinned for an incident.
 fn pinned_range(capture: &Capture, number: u64) -> Result<Range, Error> {
     // For an unknown number, this call fails with an error that lists the known incidents.
-    capture.moment(Some(&format!("incident:{number}")))?;
+    capture.time(&format!("incident:{number}"))?;
     let incident = capture.incidents.get(&number).cloned().unwrap_or_default();
     let to = (incident.to > 0).then(|| Wall::from_nanos(incident.pinned_to));
     Ok(Range { from: Some(Wall::from_nanos(incident.pinned_from)), to })
-}
-
-/// Converts the text of `--from` or `--to` to a time of the capture.
-fn moment_of(capture: &Capture, time: Option<&str>) -> Result<Option<Wall>, Error> {
-    let moment = time.map(|time| capture.moment(Some(time))).transpose()?;
-    Ok(moment.map(|(_, at)| at))
 }
 
 fn open(path: Option<&Path>) -> Result<Capture, Error> {

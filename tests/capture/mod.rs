@@ -5,7 +5,7 @@ mod bad_input;
 mod commands;
 mod compare;
 mod disk;
-mod exports;
+pub mod exports;
 mod kubelet;
 mod matrix;
 mod replay;

@@ -17,9 +17,12 @@ use prost::Message;
 use prost::bytes::Bytes;
 use serde_json::Value;
 
+use crate::capture::exports::{assert_has_lists, with_other_labels};
+use crate::support::captures::{CaptureDir, argument, record};
 use crate::support::plegctl::command;
 use crate::support::raw_server::{RawAnswer, RawServer};
 use crate::support::wire::{self, pair};
+use crate::support::{FakeRuntime, RuntimeKind};
 
 const MIB: usize = 1024 * 1024;
 
@@ -158,6 +161,26 @@ fn endless_streamed_list_has_bounded_memory() {
             assert_eq!(code, Some(2), "{name}");
             assert!(most < MEMORY_LIMIT, "{name}: {} MiB", most / MIB);
         }
+    }
+}
+
+/// The memory limit of `capture export`, whatever the capture contains.
+const EXPORT_LIMIT: usize = 32 * MIB;
+
+#[test]
+fn export_of_a_capture_with_many_names_has_bounded_memory() {
+    let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, (0..60).map(with_other_labels));
+    let place = CaptureDir::make();
+    let (directory, file) = (place.path("capture"), place.path("file"));
+    let how = ["--count", "60", "--period", "1ms", "--no-host", "--no-diagnose", "--slow", "1h"];
+    record(&fake.endpoint(), &directory, &how);
+    for more in [&["--anonymise"][..], &["--anonymise", "--from", "+0s"], &[]] {
+        let words = [&["capture", "export", argument(&directory), argument(&file)], more].concat();
+        let (code, most) = peak(env!("CARGO_BIN_EXE_plegctl"), &words);
+        println!("{more:?}: {} MiB", most / MIB);
+        assert_eq!(code, Some(0), "{more:?}");
+        assert!(most < EXPORT_LIMIT, "{more:?}: {} MiB", most / MIB);
+        assert_has_lists(&file, 60);
     }
 }
 

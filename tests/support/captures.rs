@@ -13,9 +13,14 @@ pub struct CaptureDir(PathBuf);
 impl CaptureDir {
     /// Creates an empty directory.
     pub fn make() -> Self {
+        Self::make_in(&std::env::temp_dir())
+    }
+
+    /// Creates an empty directory in another one.
+    pub fn make_in(parent: &Path) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("plegctl-record-{}-{number}", std::process::id()));
+        let path = parent.join(format!("plegctl-record-{}-{number}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }

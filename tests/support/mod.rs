@@ -9,6 +9,7 @@ pub mod difference;
 pub mod events;
 pub mod fake;
 mod log;
+pub mod memory_use;
 pub mod node;
 pub mod plegctl;
 pub mod pods_api;
