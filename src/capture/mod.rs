@@ -71,6 +71,8 @@ mod tests;
 pub use anonymise::Pseudonyms;
 pub use clock::ReplayClock;
 pub use error::Error;
+#[cfg(feature = "cli")]
+pub(crate) use export::Selection;
 pub use export::{Exported, Range, export};
 pub use incident::{
     FindingSubject, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Observation, Prediction,

@@ -78,7 +78,8 @@ async fn send(body: Bytes) -> Result<(), String> {
     let sources = KubeconfigSources::of_environment(None);
     let cluster = kubeconfig::cluster(&sources, None, TIMEOUT).map_err(|why| why.to_string())?;
     let url = format!("{}/api/v1/namespaces/default/events", cluster.server);
-    let answer = cluster.client.write(WriteMethod::Post, &url, "application/json", body, TIMEOUT).await;
+    let (client, body) = (&cluster.client, body.into());
+    let answer = client.write(WriteMethod::Post, &url, "application/json", body, TIMEOUT).await;
     let answer = answer.map_err(|why| error_text(&why))?;
     // 409: an attempt before has created it.
     if [200, 201, 202, 409].contains(&answer.status) {

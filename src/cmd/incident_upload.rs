@@ -2,23 +2,23 @@
 //! node: once when the incident has begun and is diagnosed, and again, complete, when the period after its end is over too
 //! (`--after`).
 //!
-//! A separate thread exports and sends one capture at a time, so that no relist is delayed. The query of the URL may be a
-//! signature, so no message contains it.
+//! A separate thread sends one capture at a time, so that no relist is delayed, and another one exports it, piece by piece,
+//! so that the export is never in memory as a whole. The query of the URL may be a signature, so no message contains it.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Bytes;
+use tokio::sync::oneshot;
 
 use super::incident_delivery::{DeliveryCounts, deliver};
 use super::incident_steps::{IncidentStep, IncidentSteps, PERIOD};
-use super::recorder_exports;
+use super::recorder_exports::IncidentExport;
 use crate::capture::entry::Incident;
 use crate::capture::recording::RecordingView;
 use crate::clock::Wall;
-use crate::kubelet::http::{self, HttpClient, WriteMethod, encoded};
+use crate::kubelet::http::{self, HttpClient, PieceWriter, RequestBody, WriteMethod, encoded};
 use crate::report::load::load;
 use crate::threads;
 
@@ -31,8 +31,11 @@ const BLOB_TYPE: (&str, &str) = ("x-ms-blob-type", "BlockBlob");
 /// The pauses between the attempts to send a capture.
 const PAUSES: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(120)];
 
-/// The time limit of one attempt.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// Why there is no result of a thread that has panicked.
+const FAILED: &str = "plegctl itself failed";
+
+/// The time limit of one attempt, in which the capture is exported too.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Where captures are sent: a URL, or a file that contains it and is read each time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,15 +111,57 @@ async fn send(
     view: &RecordingView,
     incident: &Incident,
 ) -> Result<(), String> {
-    let capture = Bytes::from(recorder_exports::incident_export(directory, view, incident.from)?);
+    let (sender, export) = oneshot::channel();
+    let (directory, view, from) = (directory.to_path_buf(), view.clone(), incident.from);
+    threads::spawn("upload", move || export_in_pieces(&directory, &view, from, sender))
+        .map_err(|why| why.to_string())?;
+    let (body, written) = export.await.map_err(|_| FAILED)??;
     let url = target.url(node, incident.number, Wall::from_nanos(incident.from))?;
     let client = HttpClient::default().with_headers(&[(BLOB_TYPE.0.to_owned(), BLOB_TYPE.1.to_owned())]);
-    match client.write(WriteMethod::Put, &url, "application/octet-stream", capture, TIMEOUT).await {
-        Ok(answer) if (200..300).contains(&answer.status) => Ok(()),
+    match client.write(WriteMethod::Put, &url, "application/octet-stream", body, TIMEOUT).await {
+        // A store may accept a body whose end is missing.
+        Ok(answer) if (200..300).contains(&answer.status) => match written.await {
+            Ok(written) => written.map_err(|why| format!("the capture has changed while it was sent: {why}")),
+            Err(_) => Err(FAILED.to_owned()),
+        },
         // The body of an answer may quote the URL.
         Ok(answer) => Err(format!("`{}` answers {}", without_query(&url), answer.status)),
         Err(why) => Err(why.to_string().replace(&url, without_query(&url))),
     }
+}
+
+/// The body of a request, and whether all of it could be written.
+type WrittenBody = (RequestBody, oneshot::Receiver<io::Result<()>>);
+
+/// Exports the capture of the incident that began at this time. Sends the body as soon as its length is known, and then writes
+/// it. Everything happens in one thread, because the memory that a thread has freed is not available to another one.
+fn export_in_pieces(
+    directory: &Path,
+    view: &RecordingView,
+    from: i64,
+    sender: oneshot::Sender<Result<WrittenBody, String>>,
+) {
+    let export = match IncidentExport::open(directory, view, from) {
+        Ok(export) => export,
+        Err(why) => {
+            // Nobody waits for the result of a request that has failed; so below.
+            let _ = sender.send(Err(why));
+            return;
+        }
+    };
+    let (writer, body) = RequestBody::pieces(export.length);
+    let (written, result) = oneshot::channel();
+    if sender.send(Ok((body, result))).is_ok() {
+        let _ = written.send(write(&export, writer));
+    }
+}
+
+/// Writes an export in pieces.
+fn write(export: &IncidentExport, writer: PieceWriter) -> io::Result<()> {
+    let mut pieces = io::BufWriter::new(writer);
+    export.write(&mut pieces)?;
+    pieces.flush()?;
+    pieces.into_inner().map_err(io::IntoInnerError::into_error)?.end()
 }
 
 /// Returns a URL without the part that may be a signature.

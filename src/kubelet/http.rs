@@ -5,6 +5,7 @@
 
 mod lines;
 mod metered;
+mod request_body;
 mod tls;
 
 use std::borrow::Cow;
@@ -13,9 +14,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::Response;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,6 +25,9 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use self::metered::{LimitedReader, PreAnswerLimit};
+#[cfg(feature = "cli")]
+pub use self::request_body::PieceWriter;
+pub use self::request_body::RequestBody;
 pub use self::tls::{CertificateProblem, ClientIdentity, PemError, ServerTrust, certificates};
 use crate::clock::MONTHS;
 use crate::threads;
@@ -240,12 +244,11 @@ pub enum WriteMethod {
     Put,
 }
 
-/// A document that is sent to a server.
+/// A document that is sent to a server, without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct WrittenDocument<'a> {
     method: WriteMethod,
     content_type: &'a str,
-    body: Bytes,
 }
 
 /// Splits a URL. Refuses URLs with a user name, with a query but no path, and with blanks or control characters.
@@ -379,11 +382,11 @@ impl HttpClient {
         method: WriteMethod,
         url: &str,
         content_type: &str,
-        body: Bytes,
+        body: RequestBody,
         limit: Duration,
     ) -> Result<HttpAnswer, Error> {
-        let written = Some(WrittenDocument { method, content_type, body });
-        self.session().send(RequestParts { written, ..parse_url(url)? }, url, limit).await
+        let written = Some(WrittenDocument { method, content_type });
+        self.session().send((RequestParts { written, ..parse_url(url)? }, body), url, limit).await
     }
 
     /// Starts a session. Its requests use the same connection as long as the server keeps the connection open.
@@ -407,7 +410,7 @@ pub struct HttpSession<'a> {
 /// An open connection to a server.
 #[derive(Debug)]
 struct Connection {
-    sender: SendRequest<Full<Bytes>>,
+    sender: SendRequest<RequestBody>,
     /// Limits the bytes that arrive before the answer begins.
     pre_answer_limit: PreAnswerLimit,
 }
@@ -442,18 +445,19 @@ impl HttpSession<'_> {
 
     /// Sends one request that accepts an answer of these media types.
     pub async fn get_as(&mut self, url: &str, accept: &str, limit: Duration) -> Result<HttpAnswer, Error> {
-        self.send(RequestParts { accept, ..parse_url(url)? }, url, limit).await
+        let parts = RequestParts { accept, ..parse_url(url)? };
+        self.send((parts, RequestBody::default()), url, limit).await
     }
 
     async fn send(
         &mut self,
-        parts: RequestParts<'_>,
+        (parts, body): (RequestParts<'_>, RequestBody),
         url: &str,
         limit: Duration,
     ) -> Result<HttpAnswer, Error> {
         let mut received = 0;
         let mut begun = false;
-        let outcome = timeout(limit, self.exchange(&parts, &mut begun, &mut received)).await;
+        let outcome = timeout(limit, self.exchange((&parts, body), &mut begun, &mut received)).await;
         let url = url.to_owned();
         match outcome {
             Ok(Ok(answer)) => Ok(answer),
@@ -467,7 +471,7 @@ impl HttpSession<'_> {
     /// answer begins, and counts the received bytes. Keeps the connection for the next request only if this one succeeds.
     async fn exchange(
         &mut self,
-        parts: &RequestParts<'_>,
+        (parts, body): (&RequestParts<'_>, RequestBody),
         begun: &mut bool,
         received: &mut usize,
     ) -> Result<HttpAnswer, RequestFailure> {
@@ -480,7 +484,7 @@ impl HttpSession<'_> {
         } else {
             self.client.connect(parts).await?
         };
-        let response = self.client.send(&mut connection, parts).await?;
+        let response = self.client.send(&mut connection, parts, body).await?;
         *begun = true;
         let answer = read_answer(response, received, self.largest, self.keeps_beginning).await?;
         self.open = Some((parts.address.clone(), parts.tls, connection));
@@ -535,6 +539,7 @@ impl HttpClient {
         &self,
         connection: &mut Connection,
         parts: &RequestParts<'_>,
+        body: RequestBody,
     ) -> Result<Response<Incoming>, RequestFailure> {
         let written = parts.written.as_ref();
         let method = match written.map(|written| written.method) {
@@ -557,9 +562,7 @@ impl HttpClient {
         if let Some(written) = written {
             request = request.header(http::header::CONTENT_TYPE, written.content_type);
         }
-        let body = written.map(|written| written.body.clone()).unwrap_or_default();
-        let request =
-            request.body(Full::new(body)).map_err(|why| RequestFailure::Io(io::Error::other(why)))?;
+        let request = request.body(body).map_err(|why| RequestFailure::Io(io::Error::other(why)))?;
         connection.pre_answer_limit.reset();
         let response = connection.sender.send_request(request).await.map_err(RequestFailure::Http)?;
         connection.pre_answer_limit.remove();

@@ -3,15 +3,20 @@
 use std::thread;
 use std::time::Duration;
 
+use plegctl::capture::Capture;
+use plegctl::cri::Rpc;
 use serde_json::Value;
 
 use super::api::{Clients, Reply, Request, Server};
 use super::nodes::{authority, kubeconfig};
 use super::probes::get;
+use crate::capture::exports::large_node;
 use crate::support::address::free_address;
-use crate::support::captures::{CaptureDir, argument};
+use crate::support::captures::{CaptureDir, argument, record, skip};
+use crate::support::memory_use::{EXPORT_MEMORY, MemoryUse};
 use crate::support::plegctl::{Invocation, Running};
 use crate::support::socket::TempDir;
+use crate::support::{FakeRuntime, Node, RuntimeKind};
 
 /// Waits until the server has received a request that `is` accepts; fails after five minutes.
 fn received(server: &Server, is: impl Fn(&Request) -> bool) -> Request {
@@ -145,4 +150,38 @@ fn capture_of_an_incident_is_sent_again_if_the_store_fails_and_the_signature_is_
     std::fs::write(&file, sent.body).unwrap();
     let listed = Invocation::new(&["capture", "ls", argument(&file), "-o", "json"]).run();
     assert!(listed.stdout.contains("\"number\": 1"), "{listed}");
+}
+
+#[test]
+fn upload_of_a_large_capture_needs_little_memory() {
+    let server = Server::start_plain(|_| Reply::Answer(200, String::new()));
+    let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, (0..24).map(large_node));
+    let captures = CaptureDir::make();
+    let directory = captures.path("capture");
+    let quick = ["--count", "24", "--period", "1ms", "--no-host", "--no-diagnose", "--slow", "1h"];
+    record(&fake.endpoint(), &directory, &quick);
+    fake.set_node(Node::new());
+    let (url, endpoint) = (format!("{}/one.plegcap", server.plain_url()), fake.endpoint());
+    let how =
+        ["record", "-r", &endpoint, argument(&directory), "--no-host", "--slow", "1s", "--period", "50ms"];
+    let how = [&how[..], &["--on-incident-put", &url]].concat();
+    let mut recorder = Invocation::new(&how).with_short_silences().spawn();
+    until(&mut recorder, "recording");
+    fake.wait_for(Rpc::ListContainers, 26);
+    fake.on(Rpc::ListContainers).hang();
+    until(&mut recorder, "incident 1");
+    let Some(memory) = MemoryUse::start(recorder.pid()) else {
+        return skip("the highest memory use of a process cannot be reset here");
+    };
+    let sent = received(&server, |request| request.method == "PUT");
+    let more = memory.growth();
+    println!("{} KiB were sent with {} KiB more", sent.body.len() >> 10, more >> 10);
+    assert!(sent.body.len() > 8 << 20 && more <= EXPORT_MEMORY, "{} KiB more", more >> 10);
+    recorder.signal("TERM");
+    recorder.wait();
+    let file = captures.path("sent.plegcap");
+    std::fs::write(&file, sent.body).unwrap();
+    let checked = Invocation::new(&["capture", "check", argument(&file)]).run();
+    assert_eq!(checked.code, Some(0), "{checked}");
+    assert!(Capture::open(&file).unwrap().relists.len() >= 24);
 }
