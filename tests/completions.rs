@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::{env, fs};
 
+use crate::support::captures::skip;
 use crate::support::{difference, plegctl, terminal};
 
 #[test]
@@ -104,6 +105,59 @@ fn name_of_a_file_pod_or_context_is_never_executed_by_bash() {
         // bash completes a file with its own quotes; names of other things with such characters are not offered.
         let is_completed = screen.contains(&format!("{shown}\\$\\("));
         assert_eq!(is_completed, shown == "report", "{line}: {screen}");
+    }
+}
+
+#[test]
+fn name_of_a_file_or_context_is_quoted_by_zsh_fish_and_elvish_at_the_first_tab() {
+    if !terminal::has_tmux() {
+        return;
+    }
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("completions").display().to_string();
+    let zsh =
+        format!("PROMPT='zsh> '; fpath=({scripts} $fpath); autoload -Uz compinit; compinit -u -D; clear");
+    let fish = format!("source {scripts}/plegctl.fish; function fish_prompt; echo 'fish> '; end; clear");
+    let elvish = fs::read_to_string(format!("{scripts}/plegctl.elv")).unwrap()
+        + "set edit:prompt = { put 'elvish> ' }\n";
+    for (name, file, settings, start, quoted) in [
+        ("zsh", ".zshrc", zsh, "ZDOTDIR=. zsh -i", r"\$\(touch\ pwned\)\`touch"),
+        ("fish", "config", fish, "fish --no-config -C 'source config'", r"\$\(touch\ pwned\)`touch"),
+        ("elvish", "config", elvish, "elvish -rc config", "$(touch pwned)`touch"),
+    ] {
+        if env::split_paths(&env::var_os("PATH").unwrap()).all(|folder| !folder.join(name).exists()) {
+            skip(&format!("{name} is not installed"));
+            continue;
+        }
+        let shell = terminal::Shell::open((120, 24));
+        let hostile = |name: &str| format!("{name}$(touch pwned)`touch pwned`;touch pwned;\"'q");
+        fs::write(shell.path(&hostile("report")), "x").unwrap();
+        let config = format!(
+            "contexts: [{{name: '{}', context: {{cluster: c, user: u}}}}]",
+            hostile("context").replace('\'', "''")
+        );
+        fs::write(shell.path("kubeconfig"), config).unwrap();
+        fs::write(shell.path(file), settings).unwrap();
+        let folder = Path::new(env!("CARGO_BIN_EXE_plegctl")).parent().unwrap().display().to_string();
+        let here = shell.path("");
+        shell.run(&format!(
+            "cd {here}; exec env HOME=. XDG_CONFIG_HOME=. KUBECONFIG=kubeconfig PATH={folder}:$PATH {start}"
+        ));
+        shell.shows(&format!("{name}>"));
+        for (line, word, answer) in [
+            ("plegctl health --from rep", "report", "it is not a HealthReport"),
+            ("plegctl health -r capture:rep", "capture:report", "is not a capture"),
+            ("plegctl nodes --context con", "context", "has no cluster"),
+        ] {
+            shell.types(line);
+            shell.press(&["Tab"]);
+            shell.shows(&format!("{word}{quoted}"));
+            // In elvish, the first one accepts the word.
+            shell.press(&["Enter", "Enter"]);
+            let screen = shell.shows(answer);
+            assert!(!Path::new(&shell.path("pwned")).exists(), "{name}, {line}: {screen}");
+            shell.run("clear");
+            shell.until("an empty screen", |screen| !screen.contains(answer));
+        }
     }
 }
 

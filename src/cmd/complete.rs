@@ -95,9 +95,14 @@ pub fn registration(shell: &str, out: &mut Vec<u8>) -> io::Result<()> {
         return out.write_all(BASH.replace("VARIABLE", VARIABLE).as_bytes());
     }
     let shells = Shells::builtins();
-    let shell = shells.completer(shell).ok_or_else(|| unknown_shell(shell))?;
-    shell.write_registration(VARIABLE, "plegctl", "plegctl", "plegctl", out)
+    let completer = shells.completer(shell).ok_or_else(|| unknown_shell(shell))?;
+    completer.write_registration(VARIABLE, "plegctl", "plegctl", "plegctl", out)?;
+    if shell == "zsh" { out.write_all(ZSH_FIRST.as_bytes()) } else { Ok(()) }
 }
+
+/// For the first completion, zsh runs the file `_plegctl` instead of the function that the file defines.
+const ZSH_FIRST: &str =
+    "if [[ $funcstack[1] == _plegctl ]]; then _clap_dynamic_completer_plegctl \"$@\"; fi\n";
 
 fn unknown_shell(shell: &str) -> io::Error {
     io::Error::other(format!("there is no shell `{shell}`"))
