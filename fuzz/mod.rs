@@ -18,6 +18,7 @@ mod command_lines;
 mod cri_answers;
 mod http2;
 mod impostors;
+mod journals;
 mod kubeconfigs;
 mod kubelet;
 mod manifests;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -34,7 +35,10 @@ fn cluster() -> Server {
 
 /// The answers of this cluster's API server.
 fn answers() -> impl Fn(&Request) -> Reply {
-    let nodes = ["long", "open", "short", "quiet", "liar", "..%2Fescape", "none"];
+    answers_for(&["long", "open", "short", "quiet", "liar", "..%2Fescape", "none"])
+}
+
+fn answers_for(nodes: &[&str]) -> impl Fn(&Request) -> Reply {
     let items: Vec<Value> =
         nodes.iter().map(|name| json!({"metadata": {"name": name.replace("%2F", "/")}})).collect();
     let pods: Vec<Value> = nodes
@@ -115,6 +119,36 @@ fn fetch(server: &Server, directory: &Path, token: &str, arguments: &[&str]) -> 
     let known = ["nodes", "--kubeconfig", config.0.to_str().unwrap(), "--fetch", argument(directory)];
     let known = [&known[..], &["--token-file", argument(&token.0), "--timeout", "60s"]].concat();
     Invocation::new(&[&known, arguments].concat()).run()
+}
+
+/// A node whose kubelet has any journal, for the fuzzer.
+pub struct AnyJournal {
+    server: Server,
+    journal: Arc<Mutex<Vec<u8>>>,
+}
+
+impl AnyJournal {
+    pub fn new() -> Self {
+        let journal = Arc::<Mutex<Vec<u8>>>::default();
+        let (known, answer) = (Arc::clone(&journal), answers_for(&["open"]));
+        let server = Server::start("server", Clients::Any, move |request| {
+            if request.path.contains("/proxy/logs/?query=kubelet&") {
+                return Reply::Bytes(200, known.lock().unwrap().clone());
+            }
+            answer(request)
+        });
+        Self { server, journal }
+    }
+
+    /// Returns what `nodes --fetch --journals` saves of a journal; `None` if it saves nothing.
+    pub fn saved(&self, journal: &[u8]) -> Option<Vec<u8>> {
+        *self.journal.lock().unwrap() = journal.to_vec();
+        let place = CaptureDir::make();
+        let directory = place.path("evidence");
+        let output = fetch(&self.server, &directory, TOKEN, &["--journals"]);
+        assert_eq!(output.code, Some(0), "{output}");
+        fs::read(directory.join("open-20261121T020000Z.kubelet.log")).ok()
+    }
 }
 
 fn names(directory: &Path) -> Vec<String> {

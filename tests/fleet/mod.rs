@@ -8,7 +8,7 @@ mod chart;
 mod dashboard;
 mod debug;
 mod exports;
-mod fetch;
+pub mod fetch;
 mod holmesgpt;
 mod kubectl;
 mod kubelet;
