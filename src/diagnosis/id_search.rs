@@ -53,20 +53,35 @@ pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &RunB
     merge(parts.into_iter().flatten())
 }
 
-/// Returns the namespaces of pods that run or ran on this node, from the names of the pod log directories.
-pub(super) async fn namespaces(host_root: &Path, budget: &RunBudget) -> Vec<String> {
+/// A pod, or one of its containers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct KnownName {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's UID.
+    pub uid: String,
+    /// The container's name; `None` for the pod itself.
+    pub container: Option<String>,
+}
+
+/// Returns the pods that run or ran on this node and their containers, from the names of the pod log directories
+/// (`NAMESPACE_NAME_UID/CONTAINER`).
+pub(super) async fn logged_names(host_root: &Path, budget: &RunBudget) -> Vec<KnownName> {
     let dir = host_root.join("var/log/pods");
     let found = offload::value(TIME_LIMIT.min(budget.left()), move || {
-        let names = entries(&dir);
-        let namespaces: BTreeSet<String> = names
-            .iter()
-            .filter_map(|name| name.split_once('_').map(|(namespace, _)| namespace.to_owned()))
-            .take(super::limits::MAX_SHARDS)
-            .collect();
-        namespaces
+        let of_pod = |pod: &String| {
+            let mut parts = pod.splitn(3, '_');
+            let (namespace, _, uid) = (parts.next()?, parts.next()?, parts.next()?);
+            let containers = entries(&dir.join(pod)).into_iter().map(Some);
+            let name = |container| KnownName { namespace: namespace.into(), uid: uid.into(), container };
+            Some(std::iter::once(None).chain(containers).map(name).collect::<Vec<_>>())
+        };
+        let names: Vec<KnownName> =
+            entries(&dir).iter().filter_map(of_pod).flatten().take(MAX_OUTSIDE_IDS).collect();
+        names
     })
     .await;
-    found.into_iter().flatten().collect()
+    found.unwrap_or_default()
 }
 
 /// Returns an absolute path of the node as a path below `root`.

@@ -177,8 +177,10 @@ pub const MAX_CULPRITS: usize = 8;
 pub const MAX_LISTED_IDS: usize = 256;
 /// The most ids from outside the CRI.
 pub const MAX_OUTSIDE_IDS: usize = 4096;
-/// The most namespaces for which a list that is too large is fetched in parts.
+/// The most calls in which a list that is too large is fetched in parts.
 pub const MAX_SHARDS: usize = 256;
+/// The most pods of a namespace for which its list is fetched pod by pod.
+pub const MAX_POD_SHARDS: usize = 128;
 
 /// The silence at which a call is likely hung.
 pub const SILENT_LIKELY: Duration = Duration::from_secs(5);

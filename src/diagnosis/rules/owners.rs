@@ -22,14 +22,14 @@ pub(super) struct OwnedPods {
 
 /// Counts all sandboxes, or only the dead ones; without any, the containers. The largest number comes first.
 pub(super) fn owners(runtime: &RuntimeEvidence, dead_only: bool) -> Vec<OwnedPods> {
-    let sandboxes = runtime.sandboxes.items().into_iter().flatten();
+    let sandboxes = runtime.sandboxes.known_items().iter();
     let sandboxes = sandboxes.filter(|sandbox| !dead_only || sandbox.state == SandboxState::NotReady);
     let mut pods: Vec<(&str, &str)> = sandboxes
         .filter_map(|sandbox| sandbox.metadata.as_ref())
         .map(|metadata| (metadata.namespace.as_str(), metadata.name.as_str()))
         .collect();
     if pods.is_empty() {
-        let containers = runtime.containers.items().into_iter().flatten();
+        let containers = runtime.containers.known_items().iter();
         pods = containers
             .filter(|container| !dead_only || container.state == ContainerState::Exited)
             .map(|container| &container.labels)

@@ -8,6 +8,7 @@ use crate::cri::{Container, ContainerState, Labels, Sandbox, SandboxState, label
 use crate::diagnosis::evidence::RuntimeEvidence;
 use crate::diagnosis::report::PodRef;
 use crate::diagnosis::words::short;
+use crate::kubelet::timing::RECEIVE_LIMIT;
 use crate::report::bytes::bytes;
 use crate::report::{Command, Step, plural};
 
@@ -32,6 +33,8 @@ pub(super) struct Removal<'a> {
 struct PodSize<'a> {
     pod: PodRef,
     bytes: usize,
+    /// The id of its sandbox, of a ready one if there is any.
+    sandbox: Option<&'a str>,
     containers: Vec<&'a Container>,
 }
 
@@ -76,7 +79,7 @@ impl<'a> Removal<'a> {
         let mut lines = Vec::new();
         let describe = |size: &PodSize<'_>| format!("{} {}", size.pod, bytes(count(size.bytes)));
         let largest: Vec<String> = self.pods.iter().take(NAMED_PODS).map(describe).collect();
-        if !largest.is_empty() {
+        if self.explains_size() {
             lines.push(format!("the pods with the most bytes: {}", largest.join(", ")));
         }
         if !self.is_possible() && !self.containers.is_empty() {
@@ -111,15 +114,29 @@ impl<'a> Removal<'a> {
         self.dead_sandboxes.len().saturating_sub(AT_ONCE)
     }
 
-    /// Returns the steps against the pod with the most bytes. `fails` says that the kubelet cannot list and thus ends no pod.
-    pub(super) fn of_living(&self, case: &Case<'_>, fails: bool) -> Vec<Step> {
+    /// Whether the known items have most of the bytes. Otherwise what makes the list large was not received, and no known pod
+    /// is to blame.
+    fn explains_size(&self) -> bool {
+        count(self.pods.iter().map(|pod| pod.bytes).sum()) >= RECEIVE_LIMIT / 2
+    }
+
+    /// Returns the steps against the pods with the most bytes. `excess` is the number of bytes over the limit, 1 if it is not
+    /// known; if there are any, the kubelet cannot list and thus ends no pod.
+    pub(super) fn of_living(&self, case: &Case<'_>, excess: Option<u64>) -> Vec<Step> {
         let node = Some(case.evidence.node.as_str()).filter(|node| is_plain(node)).unwrap_or("NODE");
         let cordon = Command::limited(30, "kubectl --request-timeout={}s cordon {}").arg(node);
         let mut steps = vec![Step::change("let no new pod come").with(cordon)];
-        let named =
-            self.pods.first().filter(|size| is_plain(&size.pod.namespace) && is_plain(&size.pod.name));
-        if let Some(size) = named {
-            let PodRef { namespace, name, .. } = &size.pod;
+        let is_named = |size: &&PodSize<'_>| is_plain(&size.pod.namespace) && is_plain(&size.pod.name);
+        if !self.explains_size() {
+            let find = Command::limited(
+                30,
+                "kubectl --request-timeout={}s get pods -A --field-selector spec.nodeName={} -o json \
+                 | jq -r '.items[].metadata | \"\\(tostring | length) \\(.namespace)/\\(.name)\"' | sort -rn | head",
+            );
+            let step = Step::look("find the pods with the longest annotations and labels");
+            steps.push(step.with(find.arg(node)));
+        } else if let Some(largest) = self.pods.first().filter(is_named) {
+            let PodRef { namespace, name, .. } = &largest.pod;
             let find = "kubectl --request-timeout={}s -n {} get deploy,sts,ds,jobs";
             steps.push(
                 Step::look(format!(
@@ -127,31 +144,53 @@ impl<'a> Removal<'a> {
                 ))
                 .with(Command::limited(30, find).arg(namespace)),
             );
-            if fails {
+            if let Some(excess) = excess {
+                let ended = self.to_end(namespace, excess);
                 let delete = "kubectl --request-timeout={}s -n {} delete pod {} --wait=false";
-                let delete = Command::limited(30, delete).arg(namespace).arg(name);
-                steps.push(Step::change("end this pod").with(delete));
-                steps.extend(self.end_here(size));
+                let names = ended.iter().map(|size| size.pod.name.as_str());
+                let delete = Command::limited(30, delete).arg(namespace).args(names);
+                let which = if ended.len() == 1 { "this pod" } else { "the largest pods" };
+                steps.push(Step::change(format!("end {which}")).with(delete));
+                steps.extend(self.end_here(&ended));
             }
         }
         steps.push(Step::look("then lower maxPods, or shorten annotations and labels"));
         steps
     }
 
-    /// Returns the commands that end a pod on the node. `crictl rmp` is none of them: it reads the status of the pod first,
-    /// which may be too large too.
-    fn end_here(&self, size: &PodSize<'_>) -> Vec<Step> {
-        let sandbox = size.containers.first().map(|container| container.sandbox_id.as_str());
-        let sandbox = self.sandbox_ids(sandbox.into_iter());
-        let Some((sandbox, containers)) = sandbox.zip(self.container_ids(&size.containers)) else {
+    /// Returns the largest pods of a namespace that have so many bytes together, but not more than one command ends.
+    fn to_end(&self, namespace: &str, excess: u64) -> Vec<&PodSize<'a>> {
+        let mut bytes = 0;
+        let of_namespace = |size: &&PodSize<'_>| size.pod.namespace == namespace && is_plain(&size.pod.name);
+        let is_needed = |size: &&PodSize<'_>| {
+            let is_needed = bytes < excess;
+            bytes += count(size.bytes);
+            is_needed
+        };
+        self.pods.iter().filter(of_namespace).take(AT_ONCE).take_while(is_needed).collect()
+    }
+
+    /// Returns the steps that end pods on the node. `crictl rmp` reads the status of a pod first, so it cannot remove one
+    /// whose status may be too large too.
+    fn end_here(&self, pods: &[&PodSize<'_>]) -> Vec<Step> {
+        let sandboxes = self.sandbox_ids(pods.iter().filter_map(|pod| pod.sandbox));
+        let Some((sandboxes, largest)) = sandboxes.zip(pods.first()) else {
             return Vec::new();
         };
-        let stop = Command::limited(60, "crictl --timeout {}s stopp {}").args(sandbox);
-        let remove = Command::limited(60, "crictl --timeout {}s rm {}").args(containers);
-        vec![
-            Step::change("the kubelet ends no pod while its list fails, so stop it here").with(stop),
-            Step::change("then remove its containers, the largest first").with(remove),
-        ]
+        let them = if pods.len() == 1 { "it" } else { "them" };
+        let stop = Command::limited(60, "crictl --timeout {}s stopp {}").args(&sandboxes);
+        let stop = Step::change(format!("the kubelet ends no pod while its list fails, so stop {them} here"))
+            .with(stop);
+        let remove = if count(largest.bytes) < RECEIVE_LIMIT / 2 {
+            let remove = Command::limited(60, "crictl --timeout {}s rmp {}").args(sandboxes);
+            Some(Step::change(format!("then remove {them}")).with(remove))
+        } else {
+            self.container_ids(&largest.containers).map(|containers| {
+                let remove = Command::limited(60, "crictl --timeout {}s rm {}").args(containers);
+                Step::change("then remove its containers, the largest first").with(remove)
+            })
+        };
+        remove.map_or_else(Vec::new, |remove| vec![stop, remove])
     }
 
     fn sandbox_ids<'b>(&self, ids: impl Iterator<Item = &'b str>) -> Option<Vec<&'b str>> {
@@ -197,25 +236,34 @@ fn newest_attempts(containers: &[Container]) -> BTreeMap<NameInPod<'_>, u32> {
 
 /// Adds up the bytes of each pod, the largest first. Only the texts count: the rest of an entry is a few dozen bytes.
 fn pod_sizes<'a>(containers: &'a [Container], sandboxes: &'a [Sandbox]) -> Vec<PodSize<'a>> {
-    let mut sizes: BTreeMap<(&str, &str, &str), (usize, Vec<&Container>)> = BTreeMap::new();
+    let mut sizes: BTreeMap<(&str, &str, &str), PodSize<'a>> = BTreeMap::new();
+    let empty = |(namespace, name, uid): (&str, &str, &str)| {
+        let [namespace, name, uid] = [namespace, name, uid].map(str::to_owned);
+        PodSize { pod: PodRef { uid, namespace, name }, bytes: 0, sandbox: None, containers: Vec::new() }
+    };
     for sandbox in sandboxes {
         let Some(pod) = &sandbox.metadata else { continue };
-        sizes.entry((&pod.namespace, &pod.name, &pod.uid)).or_default().0 += sandbox_bytes(sandbox);
+        let key = (pod.namespace.as_str(), pod.name.as_str(), pod.uid.as_str());
+        let size = sizes.entry(key).or_insert_with(|| empty(key));
+        size.bytes += sandbox_bytes(sandbox);
+        if sandbox.state == SandboxState::Ready || size.sandbox.is_none() {
+            size.sandbox = Some(&sandbox.id);
+        }
     }
     for container in containers {
         let labels = &container.labels;
         let key = (labels.get(label::POD_NAMESPACE), labels.get(label::POD_NAME), labels.get(label::POD_UID));
         let (Some(namespace), Some(name), Some(uid)) = key else { continue };
-        let size = sizes.entry((namespace, name, uid)).or_default();
-        size.0 += container_bytes(container);
-        size.1.push(container);
+        let key = (namespace, name, uid);
+        let size = sizes.entry(key).or_insert_with(|| empty(key));
+        size.bytes += container_bytes(container);
+        size.sandbox.get_or_insert(&container.sandbox_id);
+        size.containers.push(container);
     }
-    let as_pod = |((namespace, name, uid), (bytes, mut containers)): (_, (_, Vec<&'a Container>))| {
-        containers.sort_by_key(|container| std::cmp::Reverse(container_bytes(container)));
-        let [namespace, name, uid] = [namespace, name, uid].map(str::to_owned);
-        PodSize { pod: PodRef { uid, namespace, name }, bytes, containers }
-    };
-    let mut sizes: Vec<PodSize<'a>> = sizes.into_iter().map(as_pod).collect();
+    let mut sizes: Vec<PodSize<'a>> = sizes.into_values().collect();
+    for size in &mut sizes {
+        size.containers.sort_by_key(|container| std::cmp::Reverse(container_bytes(container)));
+    }
     sizes.sort_by_key(|size| std::cmp::Reverse(size.bytes));
     sizes
 }

@@ -45,7 +45,14 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
     });
     if let Some((rpc, message)) = refused {
         let title = format!("{rpc} fails: its answer is over the 16 MiB of gRPC");
-        let mut found = oversized(case, Severity::Critical, title, Excess::Unknown);
+        let shards = match rpc {
+            Rpc::ListPodSandbox => &runtime.sandboxes.shards,
+            _ => &runtime.containers.shards,
+        };
+        let whole = shards.as_ref().filter(|shards| !shards.is_incomplete());
+        let excess = whole.and_then(|shards| shards.bytes.checked_sub(timing::RECEIVE_LIMIT));
+        let excess = excess.map_or(Excess::Unknown, Excess::Bytes);
+        let mut found = oversized(case, Severity::Critical, title, excess);
         found.rpc = Some(rpc.name().to_owned());
         found.evidence.insert(0, message);
         return Some(found);
@@ -181,7 +188,12 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String, excess: Excess)
         Excess::Unknown => all == 0 || population.dead() * 10 >= all,
     };
     if !is_enough {
-        found.steps.extend(removal.of_living(case, excess != Excess::None));
+        let excess = match excess {
+            Excess::None => None,
+            Excess::Bytes(excess) => Some(excess),
+            Excess::Unknown => Some(1),
+        };
+        found.steps.extend(removal.of_living(case, excess));
     }
     found
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::scripted::{
     Behaviour, Scripted, condition, container, container_id, id, inputs, sandbox, sandbox_id,
 };
-use crate::cri::{Code, ContainerState, Error, Outcome, Rpc, SandboxState};
+use crate::cri::{Code, ContainerState, Error, Labels, Outcome, Rpc, SandboxState, label};
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
-use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
+use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{CallersPendingCall, HealthMode, Inputs, gather, judge};
 use crate::kubelet::KubeletVersion;
 
@@ -333,6 +333,93 @@ async fn a_list_by_state_that_is_too_large_is_counted_by_namespace() {
         "{:?}",
         primary.evidence
     );
+}
+
+/// Returns the steps of the first finding, which is D03.
+async fn steps_of_large_list(inputs: &Inputs<Scripted>) -> (HealthFinding, String) {
+    let report = diagnose(inputs).await;
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D03);
+    let primary = report.primary.unwrap();
+    let steps = primary.next.join("\n");
+    (primary, steps)
+}
+
+/// Annotations of 300 KiB.
+fn large() -> Labels {
+    [("a", "x".repeat(300 << 10))].into_iter().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_with_large_annotations_are_named_although_the_runtime_refuses_their_list() {
+    let mut script = Scripted::with_pods(65);
+    script.refuses_over = Some(16 << 20);
+    for sandbox in script.sandboxes.iter_mut().skip(5) {
+        sandbox.annotations = large();
+    }
+    let (primary, steps) = steps_of_large_list(&inputs(script)).await;
+    let counted = "ListPodSandbox in smaller lists: 65 items (17.6 MiB), most in default 65";
+    assert!(primary.evidence.iter().any(|line| line == counted), "{primary:#?}");
+    // The list is 1.6 MiB over the limit, which are six of these pods. Their containers are small, so each pod is removed as
+    // a whole.
+    let pods: Vec<String> = [10, 11, 12, 13, 14, 15].map(|pod| format!("web-{pod}")).to_vec();
+    let end = format!("kubectl -n default delete pod {} --wait=false", pods.join(" "));
+    assert!(steps.contains(&end), "{steps}");
+    let ids = |verb: &str| {
+        let command = steps.lines().find_map(|line| line.split_once(&format!("60s {verb} "))).unwrap();
+        command.1.split(' ').map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("stopp").len(), 6, "{steps}");
+    assert_eq!(ids("stopp"), ids("rmp"), "{steps}");
+    assert!(!steps.contains("web-1 ") && !steps.contains(" rm "), "a small pod, or a container: {steps}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_very_many_pods_is_not_fetched_pod_by_pod() {
+    let mut script = Scripted::with_pods(200);
+    script.refuses_over = Some(16 << 20);
+    for container in &mut script.containers {
+        container.annotations = large();
+    }
+    let inputs = inputs(script);
+    let (primary, _) = steps_of_large_list(&inputs).await;
+    assert!(
+        primary.evidence.iter().any(|line| line.ends_with("too large even alone: default")),
+        "{primary:#?}"
+    );
+    let calls = inputs.runtime.calls.lock().unwrap();
+    let lists = calls.iter().filter(|(rpc, _)| *rpc == Rpc::ListContainers).count();
+    assert!(lists < 20, "{lists} list calls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn containers_of_a_pod_that_is_too_large_alone_are_found_by_the_names_in_its_log_directory() {
+    let mut script = Scripted::with_pods(2);
+    script.refuses_over = Some(16 << 20);
+    let old = script.now - 3_600_000_000_000;
+    for number in 0..60 {
+        let name = format!("c{number}");
+        let mut large_one = container(1, ContainerState::Running, old);
+        large_one.id = format!("{number:064x}");
+        large_one.metadata.as_mut().unwrap().name.clone_from(&name);
+        let labels = large_one.labels.iter().chain([(label::CONTAINER_NAME, name.as_str())]);
+        large_one.labels = labels.collect();
+        large_one.annotations = large();
+        script.containers.push(large_one);
+    }
+    let mut inputs = inputs(script);
+    let (_, unknown) = steps_of_large_list(&inputs).await;
+    assert!(unknown.contains("find the pods with the longest annotations and labels: kubectl get pods"));
+    assert!(!unknown.contains("delete pod") && !unknown.contains("crictl"), "nothing is known: {unknown}");
+    inputs.host_root = root_with_logs("names", 0);
+    for number in 0..60 {
+        let logs = format!("var/log/pods/default_web-1_uid-1/c{number}");
+        std::fs::create_dir_all(inputs.host_root.join(logs)).unwrap();
+    }
+    let (_, steps) = steps_of_large_list(&inputs).await;
+    std::fs::remove_dir_all(&inputs.host_root).unwrap();
+    assert!(steps.contains("kubectl -n default delete pod web-1 --wait=false"), "{steps}");
+    assert!(steps.contains(&format!("60s rm {:064x} ", 10)), "a longer name has more bytes: {steps}");
+    assert!(!steps.contains("60s rmp"), "the status of this pod is too large too: {steps}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -36,6 +36,8 @@ pub(crate) struct Scripted {
     pub(crate) by_id: BTreeMap<String, Behaviour>,
     /// The size of the answer to `ListContainers` without a filter.
     pub(crate) list_bytes: Option<u64>,
+    /// Refuses a list whose texts have more bytes, as containerd and CRI-O do.
+    pub(crate) refuses_over: Option<usize>,
     pub(crate) conditions: Vec<RuntimeCondition>,
     /// Containers whose status call is answered with "not found".
     pub(crate) gone: BTreeSet<String>,
@@ -122,6 +124,17 @@ impl Scripted {
     pub(crate) fn times_called(&self, rpc: Rpc, id: &str) -> usize {
         let calls = self.calls.lock().unwrap();
         calls.iter().filter(|(called, about)| *called == rpc && about == id).count()
+    }
+
+    /// Returns the size of a list: that of its texts if a large list is refused, otherwise `estimated`.
+    fn bytes_of(&self, texts: usize, estimated: u64) -> u64 {
+        if self.refuses_over.is_some() { texts as u64 } else { estimated }
+    }
+
+    /// Returns the error of a list whose texts have too many bytes.
+    fn too_large(&self, rpc: Rpc, texts: usize) -> Option<Error> {
+        let limit = self.refuses_over.filter(|limit| texts > *limit)?;
+        Some(Error::TooLarge { rpc, message: format!("larger than max ({texts} vs. {limit})") })
     }
 
     async fn answer<T>(
@@ -253,8 +266,10 @@ impl Runtime for Scripted {
             .filter(|sandbox| matches(&sandbox.labels, &filter.labels))
             .cloned()
             .collect();
-        let bytes = 500 * items.len() as u64;
-        self.answer(Rpc::ListPodSandbox, filter_name(filter), bytes, || Ok(items))
+        let texts = items.iter().map(|item| item.labels.text_bytes() + item.annotations.text_bytes()).sum();
+        let bytes = self.bytes_of(texts, 500 * items.len() as u64);
+        let too_large = self.too_large(Rpc::ListPodSandbox, texts);
+        self.answer(Rpc::ListPodSandbox, filter_name(filter), bytes, || too_large.map_or(Ok(items), Err))
     }
 
     fn list_containers(
@@ -268,9 +283,11 @@ impl Runtime for Scripted {
             .filter(|container| matches(&container.labels, &filter.labels))
             .cloned()
             .collect();
-        let bytes =
-            self.list_bytes.filter(|_| filter_name(filter).is_empty()).unwrap_or(800 * items.len() as u64);
-        self.answer(Rpc::ListContainers, filter_name(filter), bytes, || Ok(items))
+        let texts = items.iter().map(|item| item.labels.text_bytes() + item.annotations.text_bytes()).sum();
+        let list_bytes = self.list_bytes.filter(|_| filter_name(filter).is_empty());
+        let bytes = list_bytes.unwrap_or_else(|| self.bytes_of(texts, 800 * items.len() as u64));
+        let too_large = self.too_large(Rpc::ListContainers, texts);
+        self.answer(Rpc::ListContainers, filter_name(filter), bytes, || too_large.map_or(Ok(items), Err))
     }
 
     async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {
