@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::node::blocking_processes;
-use super::{Case, finding};
+use super::{Case, finding, reach};
 use crate::diagnosis::daemon_watch::DaemonWatch;
 use crate::diagnosis::evidence::{HostEvidence, Population};
 use crate::diagnosis::journal::SystemState;
@@ -148,7 +148,10 @@ pub(super) fn throttled(case: &Case<'_>) -> Option<HealthFinding> {
     let throttled = case.evidence.node().and_then(|host| Some((host, host.throttled_percent()?)));
     let (host, percent) = throttled.filter(|_| case.evidence.daemon_is_throttled())?;
     let title = "the runtime is throttled by the CPU limit of its own cgroup";
-    let mut found = case.cause(RuleId::D35, case.severity_of_cause(), Confidence::Likely, title);
+    // It is as severe as the slow status calls that it causes (D05), and so it stands before them.
+    let is_slow = case.estimate.full_answering >= limits::RELIST_VERY_SLOW;
+    let severity = if is_slow { Severity::Critical } else { case.severity_of_cause() };
+    let mut found = case.cause(RuleId::D35, severity, Confidence::Likely, title);
     found.add_evidence(throttling_sign(case, host, percent));
     found
         .add_evidence("everything that the runtime does is late because of this; no single pod is the cause");
@@ -210,7 +213,19 @@ pub(super) fn exhausted(case: &Case<'_>) -> Option<HealthFinding> {
     let title = "processes, threads or file descriptors run out";
     let mut found = case.cause(RuleId::D14, case.severity_of_cause(), confidence, title);
     found.evidence = signs;
-    found.add_step(Step::change("end the process that uses most of them, or raise the limit"));
+    let without_descriptor =
+        case.evidence.daemon().and_then(|daemon| reach::without_descriptor(case.evidence, daemon));
+    if let Some((full, steps)) = without_descriptor {
+        found.title = format!("the runtime can open no file: {full}");
+        found.steps = steps;
+        let runtime = &case.evidence.runtime;
+        let fails = runtime.status.as_ref().is_some_and(|call| call.result.is_err());
+        if fails || runtime.errors_of_lists().next().is_some() {
+            found.severity = Severity::Critical;
+        }
+    } else {
+        found.add_step(Step::change("end the process that uses most of them, or raise the limit"));
+    }
     Some(found)
 }
 

@@ -4,6 +4,7 @@ use super::{Case, cri_missing, finding};
 use crate::cri::{Error, FileKind};
 use crate::diagnosis::advice;
 use crate::diagnosis::daemon_watch::{DaemonWatch, Stop};
+use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::proc::{Ownership, Process};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{clock_time, seconds};
@@ -104,23 +105,11 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
             facts.push("somebody stopped it with a signal or a debugger".to_owned());
             steps.push(advice::continue_process(pid));
         }
-        if let (Some(open), Some(limit), false) =
-            (daemon.descriptors, daemon.descriptor_limit, daemon.is_stopped())
-            && open >= limit
+        if let Some((full, more)) = without_descriptor(case.evidence, daemon).filter(|_| !daemon.is_stopped())
         {
             // The daemon cannot accept a connection without a free descriptor.
-            title = format!(
-                "the runtime accepts no connection: {} has {open} of {limit} descriptors open",
-                daemon.label()
-            );
-            let list = "ls -l /proc/{}/fd | awk '{print $NF}' | tr -d 0-9 | sort | uniq -c | sort -rn | head";
-            steps.push(Step::look("what it has most of").with(Command::new(list).pid(pid)));
-            let more = limit.saturating_mul(2);
-            let hard = daemon.descriptor_hard_limit.filter(|hard| *hard < more).map(|_| more.to_string());
-            let limits = format!("{more}:{}", hard.unwrap_or_default());
-            let raise = Command::new("prlimit --pid {} --nofile={}").pid(pid).arg(limits);
-            steps.push(Step::change("let it answer until the cause is found").with(raise));
-            steps.push(case.evidence.restart_runtime());
+            title = format!("the runtime accepts no connection: {full}");
+            steps.extend(more);
         }
         if let Some((apart, later)) = &host.second
             && let (Some(before), Some(after)) = (host.first.processes.get(&pid), later.processes.get(&pid))
@@ -150,6 +139,26 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
     }
     found.steps = steps;
     Some(found)
+}
+
+/// Returns how many descriptors the daemon has, and what to do, if it has no free one.
+pub(super) fn without_descriptor(evidence: &Evidence, daemon: &Process) -> Option<(String, Vec<Step>)> {
+    let (pid, open, limit) = (daemon.pid, daemon.descriptors?, daemon.descriptor_limit?);
+    if open < limit {
+        return None;
+    }
+    // A limit may be set below the number that is open.
+    let more = open.saturating_mul(2);
+    let hard = daemon.descriptor_hard_limit.filter(|hard| *hard < more).map(|_| more.to_string());
+    let list = "ls -l /proc/{}/fd | awk '{print $NF}' | tr -d 0-9 | sort | uniq -c | sort -rn | head";
+    let limits = format!("{more}:{}", hard.unwrap_or_default());
+    let raise = Command::new("prlimit --pid {} --nofile={}").pid(pid).arg(limits);
+    let steps = vec![
+        Step::look("what it has most of").with(Command::new(list).pid(pid)),
+        Step::change("let it answer until the cause is found").with(raise),
+        evidence.restart_runtime(),
+    ];
+    Some((format!("{} has {open} of {limit} descriptors open", daemon.label()), steps))
 }
 
 /// The step that finds out why a daemon was stopped.

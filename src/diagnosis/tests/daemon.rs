@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::node::{FakeNode, FakeProcess, at_socket, crio, find, with_lost_exits};
 use super::scripted::{Behaviour, Scripted, container_id, inputs};
-use crate::cri::Rpc;
+use crate::cri::{Code, Error, Rpc};
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{CallEnd, CallersPendingCall, Inputs, gather, judge};
 
@@ -232,6 +232,55 @@ async fn a_silent_daemon_without_a_free_descriptor_is_reported_by_its_descriptor
     let report = judge(&gather(&at_socket(&node, silent()), &|_| ()).await);
     let step = &report.primary.as_ref().unwrap().steps[1].to_string();
     assert!(step.ends_with("prlimit --pid 200 --nofile=2048:2048"), "the hard limit is too low: {step}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cpu_limit_stands_before_the_slow_calls_that_it_causes() {
+    let node = crio("quota-and-slow");
+    let stat = |nanos: u64| {
+        node.file("proc/200/cgroup", "2:cpu,cpuacct:/limited\n");
+        let stat = format!("nr_periods 9\nnr_throttled 9\nthrottled_time {nanos}\n");
+        node.file("cgroup/cpu/limited/cpu.stat", &stat);
+    };
+    stat(0);
+    let script = Scripted::with_pods(20)
+        .under_crio()
+        .on(Rpc::PodSandboxStatus, late(3))
+        .on(Rpc::ContainerStatus, late(3));
+    let throttle = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        stat(60_000_000_000);
+    };
+    let report = diagnose_during(&at_socket(&node, script), throttle).await;
+    let ids: Vec<RuleId> = report.findings.iter().map(|found| found.id).collect();
+    assert!(ids.starts_with(&[RuleId::D35, RuleId::D05]), "{report:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_can_open_no_file_is_the_cause_of_its_failing_status() {
+    let node = crio("no-file");
+    let failing = || {
+        let message = "open uuid: too many open files".to_owned();
+        let error = Error::Runtime { rpc: Rpc::Status, code: Code::Unknown, message };
+        Scripted::with_pods(3).under_crio().on(Rpc::Status, Behaviour::Fails(error))
+    };
+    let others = judge(&gather(&at_socket(&node, failing()), &|_| ()).await);
+    assert_eq!(others.primary.unwrap().id, RuleId::D31);
+    for descriptor in 0..1023 {
+        fs::write(node.proc().join(format!("200/fd/x{descriptor}")), "").unwrap();
+    }
+    // The limit was set when more were open.
+    node.file(
+        "proc/200/limits",
+        "Max open files            100                  100                  files\n",
+    );
+    let report = judge(&gather(&at_socket(&node, failing()), &|_| ()).await);
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::D14), "{report:#?}");
+    assert_eq!(primary.title, "the runtime can open no file: crio[200] has 1024 of 100 descriptors open");
+    assert!(primary.next[0].contains("ls -l /proc/200/fd"), "{primary:#?}");
+    assert!(primary.next[1].ends_with("prlimit --pid 200 --nofile=2048:2048"), "{primary:#?}");
+    assert!(find(&report, RuleId::D31).is_some(), "{report:#?}");
 }
 
 /// A pod of CRI-O: the process of its container, and a conmon as its parent.

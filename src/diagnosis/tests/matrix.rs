@@ -340,7 +340,7 @@ async fn steps_of_large_list(inputs: &Inputs<Scripted>) -> (HealthFinding, Strin
     let report = diagnose(inputs).await;
     assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D03);
     let primary = report.primary.unwrap();
-    let steps = primary.next.join("\n");
+    let steps = primary.steps.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     (primary, steps)
 }
 
