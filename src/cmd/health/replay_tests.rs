@@ -782,6 +782,25 @@ fn moment_after_the_last_relist_is_not_recorded() {
     assert!(last.summary.starts_with(why), "{}", last.summary);
 }
 
+#[test]
+fn moment_early_in_a_silence_says_which_call_was_silent() {
+    let seconds = [22.0, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0];
+    // If everything is silent, the list call is so first, and later Version is too.
+    for rpcs in [&[Rpc::ListPodSandbox] as &[Rpc], &[]] {
+        let plan = plan(vec![hangs(rpcs, None, 20.2, 62.2)], &[]);
+        let mut early = replayed_at("early", &plan, &seconds);
+        early.retain(|report| report.verdict == Verdict::Unknown);
+        assert!(!early.is_empty());
+        let says = |rpc: Rpc, summary: &str| {
+            summary.starts_with(&format!("not judged: {rpc} had no answer yet after "))
+        };
+        for summary in early.iter().map(|report| &report.summary) {
+            let is_version = rpcs.is_empty() && says(Rpc::Version, summary);
+            assert!(is_version || says(Rpc::ListPodSandbox, summary), "{summary}");
+        }
+    }
+}
+
 /// A diagnosis can find a full disk, or what a task waits for in the kernel. A capture has no such facts.
 #[test]
 fn moment_is_unknown_if_the_facts_of_its_diagnosis_are_not_recorded() {

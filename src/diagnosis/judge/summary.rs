@@ -2,10 +2,11 @@
 //! `NotReady` if that is known.
 
 use super::not_ready::NotReady;
-use crate::cri::Rpc;
+use crate::cri::{Error, Rpc};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::report::{Confidence, HealthFinding, NotChecked, Phase, Verdict};
 use crate::diagnosis::rules::{Case, row};
+use crate::diagnosis::words::seconds;
 
 /// Returns the summary.
 pub(super) fn sentence(
@@ -70,6 +71,17 @@ fn why_unknown(evidence: &Evidence, skipped: impl Fn(&NotChecked) -> String) -> 
     let is_list = |skipped: &&NotChecked| LISTS.iter().any(|rpc| rpc.name() == skipped.what);
     let list = evidence.not_checked.iter().find(is_list);
     let list = || list.map(&skipped);
+    let runtime = &evidence.runtime;
+    let silent_list = runtime.sandboxes.silent().or_else(|| runtime.containers.silent());
+    let silent_version = || match runtime.version.as_ref()?.result.as_ref().err()? {
+        Error::Silent { rpc, waited } => Some((*rpc, *waited)),
+        _ => None,
+    };
+    // A silence that is too short for a verdict.
+    let silent = || {
+        let (rpc, waited) = silent_list.or_else(silent_version)?;
+        Some(format!("{rpc} had no answer yet after {}", seconds(waited)))
+    };
     let first = || evidence.not_checked.first().map(&skipped);
-    bad.or_else(unread).or_else(ended_early).or_else(list).or_else(recorded).or_else(first)
+    bad.or_else(unread).or_else(ended_early).or_else(list).or_else(recorded).or_else(silent).or_else(first)
 }
