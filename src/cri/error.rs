@@ -170,6 +170,21 @@ impl Error {
         )
     }
 
+    /// Whether the call shows nothing about the runtime: there is no way to it, another program listens there, or plegctl does
+    /// not know the whole answer. A refused connection shows that no runtime listens.
+    pub const fn leaves_runtime_unknown(&self) -> bool {
+        self.is_unread()
+            || matches!(
+                self,
+                Self::NoSuchSocket { .. }
+                    | Self::NotASocket { .. }
+                    | Self::WrongProtocol { .. }
+                    | Self::PermissionDenied { .. }
+                    | Self::Unreachable { .. }
+                    | Self::Unanswerable { .. }
+            )
+    }
+
     /// Whether the connection to the runtime failed, which affects every other call too.
     pub(crate) const fn is_connection_error(&self) -> bool {
         self.is_unreachable() || matches!(self, Self::WrongProtocol { .. })

@@ -43,6 +43,7 @@ impl fmt::Display for RuleId {
 
 word_enum! {
     /// The verdict in one word.
+    #[derive(Default)]
     pub json enum Verdict: as_str {
         /// No finding is worse than *info*.
         Healthy = "healthy",
@@ -51,6 +52,7 @@ word_enum! {
         /// The runtime or the kubelet makes the node `NotReady`.
         Unhealthy = "unhealthy",
         /// The runtime cannot be judged.
+        #[default]
         Unknown = "unknown",
     }
 }

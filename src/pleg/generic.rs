@@ -139,8 +139,7 @@ impl GenericPleg {
                 report.events = self.reconcile_all(&pods, context, &mut io).await;
             }
             Err(failure) => {
-                let unreachable = failure.error().filter(|error| error.is_unreachable());
-                self.shared_state.lock().unreachable = unreachable.map(ToString::to_string);
+                self.shared_state.lock().list_error = failure.error().cloned();
                 report.outcome = failure.outcome();
                 report.error = Some(failure.to_string());
             }

@@ -52,6 +52,8 @@ pub mod pods;
 #[cfg(feature = "cli")]
 pub(crate) mod readers;
 pub(crate) mod records;
+#[cfg(feature = "cli")]
+pub(crate) mod relist_calls;
 pub(crate) mod relist_timer;
 pub mod report;
 pub(crate) mod shared_state;

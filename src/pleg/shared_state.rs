@@ -12,6 +12,7 @@ use super::metrics::PlegMetrics;
 use super::pods::KubeletState;
 use super::status::PodStatus;
 use crate::clock::{Clock, Mono, Wall};
+use crate::cri;
 
 /// One moment on the monotonic and the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +38,8 @@ pub struct PlegData {
     pub(super) reinspect: HashSet<String>,
     /// The start of the last relist whose two list calls succeeded.
     pub(super) last_list: Option<ClockReading>,
-    /// Why the last finished relist could not connect to the runtime.
-    pub unreachable: Option<String>,
+    /// The error of the list call of the last finished relist.
+    pub list_error: Option<cri::Error>,
     /// Whether the event stream is used and has not been given up.
     pub(super) evented_in_use: bool,
 }
@@ -72,14 +73,14 @@ impl SharedState {
     pub(super) fn listed(&self, started: ClockReading) {
         let mut shared = self.lock();
         shared.last_list = Some(started);
-        shared.unreachable = None;
+        shared.list_error = None;
     }
 
     /// Returns an error with the reason if the runtime cannot be reached. A runtime that hangs counts as reachable.
     pub fn reachable(&self) -> Result<(), String> {
         let shared = self.lock();
-        match (&shared.unreachable, shared.last_list) {
-            (Some(why), _) => Err(why.clone()),
+        match (shared.list_error.as_ref().filter(|why| why.is_unreachable()), shared.last_list) {
+            (Some(why), _) => Err(why.to_string()),
             (None, None) => Err("no relist has succeeded yet".to_owned()),
             (None, Some(_)) => Ok(()),
         }

@@ -42,7 +42,7 @@ mod seed;
 mod simulation;
 mod simulator;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod timeline;
 mod tree;
 

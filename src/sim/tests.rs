@@ -16,17 +16,17 @@ use crate::cri::{
 };
 
 /// A simulation on the test's own thread.
-struct RunningSimulation(Arc<Simulation>);
+pub struct RunningSimulation(Arc<Simulation>);
 
 /// A clock whose wall time follows the paused monotonic time, so that each simulation starts at its beginning.
-struct PausedClock {
+pub struct PausedClock {
     clock: SystemClock,
     start: Wall,
     at: Mono,
 }
 
 impl PausedClock {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let clock = SystemClock::start();
         let (start, at) = (clock.wall(), clock.mono());
         Self { clock, start, at }
@@ -44,13 +44,18 @@ impl Clock for PausedClock {
 }
 
 impl RunningSimulation {
-    fn new(scenario: &Scenario) -> Self {
+    pub fn new(scenario: &Scenario) -> Self {
         let clock = PausedClock::start();
         let start = clock.start;
         Self(Simulation::start(scenario, Arc::new(clock), start, None))
     }
 
     fn client(&self) -> Client {
+        self.client_with(Duration::from_secs(10))
+    }
+
+    /// Returns a client whose calls have this deadline.
+    pub fn client_with(&self, deadline: Duration) -> Client {
         let simulation = Arc::clone(&self.0);
         let connect = move || {
             let simulation = Arc::clone(&simulation);
@@ -60,7 +65,7 @@ impl RunningSimulation {
                 Ok(client_end)
             }
         };
-        Client::over(connect, "sim:test", Duration::from_secs(10), Arc::new(SystemClock::start()))
+        Client::over(connect, "sim:test", deadline, Arc::new(SystemClock::start()))
     }
 }
 

@@ -29,12 +29,13 @@ use crate::cri::{
     EventStream, Filter, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Version,
 };
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, RuleId, Verdict};
+use crate::diagnosis::tests::one_judge::{SeenCalls, assert_agrees};
 use crate::diagnosis::tests::scripted::{Scripted, container_id, sandbox_id};
 use crate::diagnosis::{
     CallersPendingCall, Inputs, KubeletInputs, MetricsSource, SimulatedProcesses, gather, judge,
 };
-use crate::pleg::stream::Event;
-use crate::pleg::{GenericPleg, OpenCall, PlegSettings, SharedState, Sink};
+use crate::pleg::{GenericPleg, PlegSettings, SharedState};
+use crate::threads::locked;
 
 const SECOND: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -253,6 +254,8 @@ struct LiveRun {
     moment: CaptureMoment,
     wall: Wall,
     report: HealthReport,
+    /// The verdict of a command that knows only the calls of the relists, at the end of the run.
+    by_calls: Verdict,
 }
 
 /// Returns the parts of a verdict and its primary finding that must be equal in a list of incidents and in their replays.
@@ -345,17 +348,6 @@ async fn live_health(node: FaultyRuntime) -> HealthReport {
     let metrics = text.map(|text| MetricsSource::Text { name: "test".into(), text, written: None });
     inputs.kubelet = KubeletInputs { metrics, ..KubeletInputs::default() };
     judge(&Box::pin(gather(&inputs, &|_| ())).await)
-}
-
-#[derive(Default)]
-struct HungCall(Option<OpenCall>);
-
-impl Sink for HungCall {
-    fn event(&mut self, _event: Event) {}
-
-    fn call_started(&mut self, call: &OpenCall) {
-        self.0 = Some(call.clone());
-    }
 }
 
 /// What `record` does between relists: samples, Version calls, incidents and their diagnosis.
@@ -506,7 +498,10 @@ async fn record_and_judge(plan: &FaultPlan, place: &Path) -> Vec<LiveRun> {
     let detector = Rc::new(RefCell::new(IncidentDetector::new(rules, 0)));
     let open_since = Rc::new(RefCell::new(None));
     let live = Rc::new(RefCell::new(Vec::new()));
+    let seen = SeenCalls::new(&clock);
+    let shared = Arc::new(SharedState::new(false));
     let relists = {
+        let (mut seen, shared) = (seen.clone(), Arc::clone(&shared));
         let (node, recorder) = (node.observed(recorder.observer(true)), recorder.clone());
         let (clock, detector, open_since) =
             (Arc::clone(&clock), Rc::clone(&detector), Rc::clone(&open_since));
@@ -516,12 +511,15 @@ async fn record_and_judge(plan: &FaultPlan, place: &Path) -> Vec<LiveRun> {
                 evented_gate: false,
                 inspect: true,
             };
-            let mut generic = GenericPleg::new(Arc::new(SharedState::new(false)), settings);
+            let mut generic = GenericPleg::new(Arc::clone(&shared), settings);
             loop {
+                locked(&seen.calls).relist_begins(clock.mono());
                 recorder.relist_begins(generic.relists() + 1);
                 let began = recorder.now();
                 *open_since.borrow_mut() = Some(clock.mono());
-                let report = generic.relist(&node, &*clock, &mut HungCall::default()).await;
+                let report = generic.relist(&node, &*clock, &mut seen).await;
+                let error = shared.lock().list_error.clone();
+                locked(&seen.calls).relist_ended(&report, error);
                 *open_since.borrow_mut() = None;
                 recorder.relist_begins(0);
                 recorder.relist_finished(began, &report);
@@ -553,12 +551,14 @@ async fn record_and_judge(plan: &FaultPlan, place: &Path) -> Vec<LiveRun> {
                 let pause = if node.now() + 600 * SECOND < node.plan.lasts * SECOND { 5 } else { 60 };
                 tokio::time::sleep(pause * SECOND).await;
                 let (node, recorder, live) = (node.clone(), recorder.clone(), Rc::clone(&live));
+                let (seen, shared) = (seen.clone(), Arc::clone(&shared));
                 tokio::task::spawn_local(async move {
                     let began = node.now().as_secs_f64();
                     let report = live_health(node.clone()).await;
                     let moment = CaptureMoment { session: 0, mono: recorder.now() };
                     let (ended, wall) = (node.now().as_secs_f64(), node.clock.wall());
-                    live.borrow_mut().push(LiveRun { began, ended, moment, wall, report });
+                    let by_calls = seen.verdict(&shared);
+                    live.borrow_mut().push(LiveRun { began, ended, moment, wall, report, by_calls });
                 });
             }
         }
@@ -616,6 +616,7 @@ fn compare_live_and_replayed(name: &str, plan: &FaultPlan, edges: &[f64]) -> usi
         if edges.iter().any(|edge| run.began - 3.0 <= *edge && *edge <= run.ended) {
             continue;
         }
+        assert_agrees(name, run.by_calls, &run.report);
         let replayed = real.block_on(health_on_capture(&place, (run.moment, run.wall)));
         assert_eq!(
             compared_parts(&replayed),
@@ -818,7 +819,7 @@ fn moment_is_unknown_if_the_facts_of_its_diagnosis_are_not_recorded() {
     let mut generic = GenericPleg::new(Arc::new(SharedState::new(false)), settings);
     recorder.relist_begins(1);
     let began = recorder.now();
-    let report = real.block_on(generic.relist(&node, &*clock, &mut HungCall::default()));
+    let report = real.block_on(generic.relist(&node, &*clock, &mut SeenCalls::new(&clock)));
     recorder.relist_finished(began, &report);
     let (now, wall) = (CaptureMoment { session: 0, mono: recorder.now() }, clock.wall());
     let found = "DEGRADED: the runtime or the kubelet cannot write to its directories (D34, likely)";

@@ -15,6 +15,8 @@ use crate::clock::{Clock, Mono, Wall};
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
 use crate::cmd::{Error, Exit};
 use crate::cri::{Client, Endpoint, Runtime};
+use crate::diagnosis::calls::RelistSettings;
+use crate::diagnosis::limits;
 use crate::host;
 use crate::host::proc::ProcessStat;
 use crate::kubelet::{KubeletVersion, Metrics, timing};
@@ -108,7 +110,8 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
             playback.play(Speed::Max);
         }
         let timeout = context.timeout.unwrap_or(timing::REQUEST_TIMEOUT);
-        let mut model = Model::new(clock.mono(), arguments.threshold, timeout);
+        let relists = RelistSettings { era: settings.era, timeout, threshold: arguments.threshold };
+        let mut model = Model::new(clock.mono(), relists);
         model.node.clone_from(&node);
         model.runtime = runtime.join(" ");
         let run = EngineRun {
@@ -247,9 +250,9 @@ impl EngineRun<'_> {
             }
         };
         {
-            let unreachable = self.shared_state.lock().unreachable.is_some();
+            let error = self.shared_state.lock().list_error.clone();
             let mut model = self.model();
-            model.relist_ended(&report, self.shared_state.last_list(), unreachable, clock.mono());
+            model.relist_ended(&report, self.shared_state.last_list(), error, clock.mono());
             model.forget_old(clock.mono());
         }
         if self.seek_to.get().is_none() {
@@ -279,7 +282,10 @@ impl EngineRun<'_> {
             }
             Happening::Bundle(message) => ui.view.message = Some(message),
             Happening::Kubelet(figures) => {
-                self.model().kubelet = figures;
+                let mut model = self.model();
+                model.kubelet_age = figures.and_then(|figures| figures.pleg_age());
+                model.kubelet = figures;
+                drop(model);
                 ui.watch_kubelet(self.context);
             }
             Happening::Keys(Some(keys)) => {
@@ -309,10 +315,14 @@ impl EngineRun<'_> {
     fn read_recorded_kubelet(&self) {
         let Some(playback) = self.context.playback() else { return };
         let Some((sample, read)) = playback.kubelet_metrics() else { return };
+        let is_recent = self.context.clock.wall().duration_since(read) <= limits::RECORDED_READING;
         if self.kubelet_read.replace(Some(read)) != Some(read) {
             let metrics = sample.text.as_deref().and_then(|text| Metrics::parse(text).ok());
             self.model().kubelet = metrics.map(|metrics| KubeletFigures::of(&metrics, read));
         }
+        // The kubelet may have relisted since an older reading.
+        let mut model = self.model();
+        model.kubelet_age = model.kubelet.filter(|_| is_recent).and_then(|figures| figures.pleg_age());
     }
 }
 

@@ -73,7 +73,7 @@ fn about_call(call: &SilentCall, model: &Model, judgement: &Judgement, lines: &m
     lines.push(if call.given_up {
         format!("  given up after {waited}")
     } else {
-        format!("  pending for {waited}; the kubelet gives it up after {}", elapsed(model.timeout))
+        format!("  pending for {waited}; the kubelet gives it up after {}", elapsed(model.settings.timeout))
     });
     lines.extend(call.id.as_ref().map(|id| format!("  id {id}")));
     lines.extend(call.pod.as_ref().map(|pod| format!("  pod uid {}", pod.uid)));
@@ -83,9 +83,9 @@ fn about_call(call: &SilentCall, model: &Model, judgement: &Judgement, lines: &m
 
 /// Adds the text of `plegctl explain` about the verdict's ids.
 fn explain_ids(judgement: &Judgement, lines: &mut Vec<String>) {
-    for id in judgement.ids {
+    for id in &judgement.ids {
         lines.push(String::new());
-        lines.extend(explain::lines(id));
+        lines.extend(explain::lines(&id.to_string()));
     }
 }
 

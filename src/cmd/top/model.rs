@@ -4,11 +4,16 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::clock::{Mono, Wall};
-use crate::cri::Outcome;
+use crate::cri::{self, Outcome};
+use crate::diagnosis::calls::{RelistSettings, hung, long_relist, troubles};
 use crate::diagnosis::not_ready::after_last_relist;
-use crate::diagnosis::report::Verdict;
+use crate::diagnosis::report::{Phase, RuleId, Verdict};
+use crate::diagnosis::rules::{judge_size, rules_about};
 use crate::diagnosis::silence::SilenceLimits;
+use crate::diagnosis::{VerdictFacts, Weight, verdict};
 use crate::kubelet::{Metrics, timing};
+use crate::pleg::relist_calls::RelistCalls;
+pub use crate::pleg::relist_calls::SilentCall;
 use crate::pleg::stream::{Event, EventSubject, EventType, Relist};
 use crate::pleg::{CallRecord, OpenCall, PlegState, PodRef};
 use crate::report::duration::{elapsed, took};
@@ -49,19 +54,6 @@ pub struct Latency {
     pub p50: Duration,
     pub p99: Duration,
     pub max: Duration,
-}
-
-/// A call that is pending, or that was given up in the current or the last relist.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SilentCall {
-    pub rpc: String,
-    pub id: Option<String>,
-    pub pod: Option<PodRef>,
-    /// The container's name, if a relist has shown it.
-    pub container: Option<String>,
-    pub waited: Duration,
-    /// Whether the call was given up.
-    pub given_up: bool,
 }
 
 /// The slowest call of a pod in [`WINDOW`].
@@ -120,6 +112,8 @@ pub struct KubeletFigures {
     pub relists: Option<(f64, f64)>,
     /// The number of discarded events.
     pub discarded: Option<f64>,
+    /// Whether the kubelet uses Evented PLEG.
+    pub relists_seldom: bool,
     /// When plegctl requested the metrics.
     pub read: Wall,
 }
@@ -132,6 +126,7 @@ impl KubeletFigures {
             last_seen: since_epoch.filter(|seen| !seen.is_zero()).map(|seen| Wall::default().plus(seen)),
             relists: metrics.relists.zip(metrics.relist_seconds),
             discarded: metrics.discarded,
+            relists_seldom: metrics.evented_connections.is_some_and(|connections| connections > 0.0),
             read,
         }
     }
@@ -139,6 +134,11 @@ impl KubeletFigures {
     /// Returns the age that the kubelet's last relist had at the time of the request.
     pub fn age(&self) -> Option<Duration> {
         Some(self.read.duration_since(self.last_seen?))
+    }
+
+    /// Returns this age, unless the kubelet relists only every 300 s, so that the metric does not show its last relist.
+    pub fn pleg_age(&self) -> Option<Duration> {
+        self.age().filter(|_| !self.relists_seldom)
     }
 }
 
@@ -149,6 +149,8 @@ pub enum Outlook {
     Calm,
     /// The calls are given up before PLEG is too old.
     StaysReady,
+    /// The relist waits for a call and has not visited the pods that come after it.
+    Unknown,
     /// The node is `NotReady` at this moment, at the latest; the moment may be over.
     NotReady(Mono),
 }
@@ -157,8 +159,10 @@ pub enum Outlook {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     pub verdict: Verdict,
-    /// The ids that `explain` knows, one of which fits.
-    pub ids: &'static [&'static str],
+    /// What a healthy verdict does not include.
+    pub scope: &'static str,
+    /// The rules that may explain the verdict.
+    pub ids: Vec<RuleId>,
     pub title: String,
     pub confidence: Option<Confidence>,
     pub outlook: Outlook,
@@ -183,28 +187,16 @@ pub struct Model {
     pub node: Option<String>,
     /// The runtime: name, version and endpoint.
     pub runtime: String,
-    /// The age at which PLEG is not healthy.
-    pub threshold: Duration,
-    /// The time after which a call is given up.
-    pub timeout: Duration,
-    /// The start of the watch.
-    started: Mono,
-    /// The start of the running relist.
-    pub relisting: Option<Mono>,
+    /// How the simulated kubelet relists.
+    pub settings: RelistSettings,
+    /// What the calls have shown.
+    seen: RelistCalls,
     ended_calls: EndedCalls,
     /// The number of finished relists.
     pub finished: u64,
     /// The start of the last relist whose two list calls succeeded.
     pub last_list: Option<Mono>,
     pub pods: u64,
-    /// The call that has no answer yet.
-    open: Option<OpenCall>,
-    /// The calls of the current relist that were given up.
-    given_up: Vec<SilentCall>,
-    /// The calls of the last relist that were given up.
-    given_up_before: Vec<SilentCall>,
-    /// Why the last relist failed, and whether the runtime could not be reached.
-    failure: Option<(String, bool)>,
     relists: VecDeque<RelistSample>,
     /// The names of containers by their id.
     names: HashMap<String, String>,
@@ -213,26 +205,35 @@ pub struct Model {
     pub entries: VecDeque<Entry>,
     entry_count: u64,
     pub kubelet: Option<KubeletFigures>,
+    /// The age of the kubelet's last relist, if it is known for this moment.
+    pub kubelet_age: Option<Duration>,
     /// The runtime's daemon with its state, if it is stopped while a call has no answer.
     pub stopped_daemon: Option<String>,
 }
 
 impl Model {
-    pub fn new(started: Mono, threshold: Duration, timeout: Duration) -> Self {
-        Self { threshold, timeout, started, ..Self::default() }
+    pub fn new(started: Mono, settings: RelistSettings) -> Self {
+        Self { settings, seen: RelistCalls::new(started), ..Self::default() }
     }
 
     /// A relist begins.
     pub fn relist_begins(&mut self, now: Mono) {
-        self.relisting = Some(now);
+        self.seen.relist_begins(now);
         self.ended_calls = EndedCalls::default();
-        self.given_up_before = std::mem::take(&mut self.given_up);
     }
 
-    /// A relist has ended. `last_list` is the start of the last relist whose two list calls succeeded.
-    pub fn relist_ended(&mut self, relist: &Relist, last_list: Option<Mono>, unreachable: bool, now: Mono) {
+    /// A relist has ended, possibly with this error of a list call. `last_list` is the start of the last relist whose two list
+    /// calls succeeded.
+    pub fn relist_ended(
+        &mut self,
+        relist: &Relist,
+        last_list: Option<Mono>,
+        cause: Option<cri::Error>,
+        now: Mono,
+    ) {
         let duration = relist.duration_seconds.duration();
-        self.relisting = None;
+        let failed_before = self.seen.failure().map(|failure| failure.text.clone());
+        self.seen.relist_ended(relist, cause);
         self.finished = relist.relist;
         self.last_list = last_list;
         self.relists.push_back(RelistSample { ended: now, took: duration });
@@ -240,15 +241,13 @@ impl Model {
         while self.relists.len() > MAX_RELISTS || self.relists.front().is_some_and(is_old) {
             self.relists.pop_front();
         }
-        self.given_up_before.clear();
         if let Some(error) = &relist.error {
-            if self.failure.as_ref().is_none_or(|(known, _)| known != error) {
+            if failed_before.as_ref() != Some(error) {
                 let text = format!("relist {} failed after {}: {error}", relist.relist, took(duration));
                 self.notice(relist.time, Level::Critical, text);
             }
-            self.failure = Some((error.clone(), unreachable));
         } else {
-            if self.failure.take().is_some() {
+            if failed_before.is_some() {
                 let text = format!("relist {} succeeded in {}", relist.relist, took(duration));
                 self.notice(relist.time, Level::Good, text);
             }
@@ -274,6 +273,9 @@ impl Model {
 
     /// The engine has emitted an event.
     pub fn event(&mut self, event: Event) {
+        if let (Some(PlegState::NonExistent), Some(id)) = (event.to, &event.id) {
+            self.seen.removed(id);
+        }
         if let (EventSubject::Container, Some(id), Some(name)) = (event.subject, &event.id, &event.name)
             && !name.is_empty()
         {
@@ -290,37 +292,25 @@ impl Model {
 
     /// A call starts.
     pub fn call_started(&mut self, call: &OpenCall) {
-        self.open = Some(call.clone());
+        self.seen.call_started(call);
     }
 
     /// A call has ended.
     pub fn call_finished(&mut self, call: &CallRecord, now: Mono, time: Wall) {
-        self.open = None;
+        self.seen.call_finished(call);
         let duration = call.duration_seconds.duration();
         let ended = &mut self.ended_calls;
         ended.count += 1;
         if duration > ended.longest {
             (ended.longest, ended.slowest) = (duration, call.rpc.clone());
         }
-        let silent = SilentCall {
-            rpc: call.rpc.clone(),
-            id: call.id.clone(),
-            pod: call.pod.clone(),
-            container: self.container(call.id.as_deref()),
-            waited: duration,
-            given_up: true,
-        };
         if duration >= SilenceLimits::default().likely {
             let (level, how) = match call.outcome {
                 Outcome::Ok => (Level::Good, "was answered"),
                 Outcome::Error => (Level::Critical, "failed"),
                 Outcome::Silent => (Level::Critical, "was given up"),
             };
-            self.notice(time, level, format!("{} {how} after {}", silent.about(), elapsed(duration)));
-        }
-        self.given_up_before.retain(|known| (&known.rpc, &known.id) != (&silent.rpc, &silent.id));
-        if call.outcome == Outcome::Silent {
-            self.given_up.push(silent);
+            self.notice(time, level, format!("{} {how} after {}", self.about(call), elapsed(duration)));
         }
         let Some(pod) = &call.pod else { return };
         let minute = minute_of(now);
@@ -337,7 +327,7 @@ impl Model {
 
     /// The pending call has been silent for `waited`.
     pub fn silence(&mut self, time: Wall, waited: Duration) {
-        if let Some(call) = self.pending(Mono::default().plus(Duration::MAX)) {
+        if let Some(call) = self.silent_calls(Mono::default()).into_iter().find(|call| !call.given_up) {
             let text = format!("{} has not answered for {}", call.about(), elapsed(waited));
             self.notice(time, Level::Critical, text);
         }
@@ -376,31 +366,22 @@ impl Model {
 
     /// Returns the call of the engine that has no answer yet.
     pub const fn open(&self) -> Option<&OpenCall> {
-        self.open.as_ref()
-    }
-
-    fn pending(&self, now: Mono) -> Option<SilentCall> {
-        let open = self.open.as_ref()?;
-        Some(SilentCall {
-            rpc: open.rpc.name().to_owned(),
-            id: open.id.clone(),
-            pod: open.pod.clone(),
-            container: self.container(open.id.as_deref()),
-            waited: now.since(open.started),
-            given_up: false,
-        })
+        self.seen.open()
     }
 
     /// Returns the pending call, the calls that the current relist has given up, and the calls that the last relist had
     /// given up and the current relist has not made again so far.
     pub fn silent_calls(&self, now: Mono) -> Vec<SilentCall> {
-        let mut calls: Vec<SilentCall> = self.pending(now).into_iter().collect();
-        for call in self.given_up.iter().chain(&self.given_up_before) {
-            if calls.iter().all(|known| (&known.rpc, &known.id) != (&call.rpc, &call.id)) {
-                calls.push(call.clone());
-            }
+        let mut calls = self.seen.silent(now);
+        for call in &mut calls {
+            call.container = self.container(call.id.as_deref());
         }
         calls
+    }
+
+    /// Describes an ended call with its pod and container.
+    fn about(&self, call: &CallRecord) -> String {
+        about(&call.rpc, call.pod.as_ref(), self.container(call.id.as_deref()).as_deref())
     }
 
     /// Returns the pods whose calls took longest in [`WINDOW`], the slowest first.
@@ -442,7 +423,7 @@ impl Model {
     /// counts in the last part; a part without relists is `None`.
     pub fn chart(&self, columns: usize, now: Mono) -> Vec<Option<Duration>> {
         let mut parts = vec![None; columns];
-        let running = self.relisting.map(|began| (Duration::ZERO, now.since(began)));
+        let running = self.seen.running().map(|began| (Duration::ZERO, now.since(began)));
         let ended = self.relists.iter().map(|sample| (now.since(sample.ended), sample.took));
         for (age, took) in ended.chain(running) {
             let back = scaled(age, WINDOW, columns);
@@ -457,90 +438,135 @@ impl Model {
     /// Returns the age of PLEG as the kubelet computes it: since the start of the last relist whose lists both
     /// succeeded, or since the start of the watch.
     pub fn age(&self, now: Mono) -> Duration {
-        now.since(self.last_list.unwrap_or(self.started))
+        now.since(self.last_list.unwrap_or(self.seen.started()))
     }
 
-    /// Judges the moment, from the calls that a watch makes anyway.
+    /// Returns what decides the verdict: the calls that a watch makes anyway, the state of the daemon while one waits, and the
+    /// kubelet's own figures.
+    fn facts(&self, now: Mono, is_hung: bool) -> VerdictFacts {
+        let facts = VerdictFacts::of_calls(&self.seen, &self.settings, self.last_list, now);
+        let stopped = match (&self.stopped_daemon, is_hung) {
+            (None, _) => Weight::Nothing,
+            (Some(_), false) => Weight::NeedsPerson,
+            (Some(_), true) => Weight::MakesUnhealthy,
+        };
+        VerdictFacts { age: facts.age.max(self.kubelet_age), found: facts.found.max(stopped), ..facts }
+    }
+
+    /// Judges the moment.
     pub fn judge(&self, now: Mono) -> Judgement {
-        let limits = SilenceLimits::default();
         let calls = self.silent_calls(now);
-        let worst = calls.iter().find(|call| call.given_up || limits.hangs(call.waited));
-        let age = self.age(now);
-        let outlook = self.outlook(&calls, now);
-        let verdict = match outlook {
-            Outlook::Calm | Outlook::StaysReady => Verdict::Degraded,
-            Outlook::NotReady(_) => Verdict::Unhealthy,
+        let worst = hung(&calls).max_by_key(|call| call.waited);
+        let facts = self.facts(now, worst.is_some());
+        let verdict = verdict(&facts);
+        let kubelet_is_over = self.kubelet_age.is_some_and(|age| age > self.settings.threshold);
+        let outlook = match verdict {
+            Verdict::Unhealthy if kubelet_is_over => Outlook::Calm,
+            Verdict::Unhealthy => self.not_ready(),
+            Verdict::Degraded if worst.is_some() => Outlook::StaysReady,
+            Verdict::Unknown if worst.is_some() => Outlook::Unknown,
+            Verdict::Healthy | Verdict::Degraded | Verdict::Unknown => Outlook::Calm,
         };
-        let plain = |verdict, title| Judgement {
+        let scope = match self.kubelet {
+            None => "calls only; kubelet not looked at",
+            Some(_) => "calls and the kubelet's metrics only",
+        };
+        let (title, hint) = self.reason(verdict, worst, now);
+        Judgement {
             verdict,
-            ids: &[],
+            scope,
+            ids: self.ids(worst),
             title,
-            confidence: None,
+            confidence: worst.map(|call| {
+                let by_length = SilenceLimits::default().confidence(call.waited);
+                if call.hung_before { Confidence::Certain } else { by_length }
+            }),
             outlook,
-            hint: String::new(),
-        };
+            hint,
+        }
+    }
+
+    /// Returns the rules that may explain what the calls show.
+    fn ids(&self, worst: Option<&SilentCall>) -> Vec<RuleId> {
+        match worst {
+            Some(_) if self.stopped_daemon.is_some() => rules_about(&[Phase::Connect], true),
+            // Without a Version call, a silent list looks the same as a silent daemon.
+            Some(call) if call.pod.is_none() => rules_about(&[Phase::List, Phase::Connect], true),
+            Some(_) => rules_about(&[Phase::Status], true),
+            None => {
+                let error = self.seen.failure().and_then(|failure| failure.error.as_ref());
+                let is_unreachable = error.is_some_and(cri::Error::is_unreachable);
+                if is_unreachable { rules_about(&[Phase::Connect], false) } else { Vec::new() }
+            }
+        }
+    }
+
+    /// Returns why the verdict is what it is, and what to do.
+    fn reason(&self, verdict: Verdict, worst: Option<&SilentCall>, now: Mono) -> (String, String) {
+        let plain = |title| (title, String::new());
         if let Some(call) = worst {
             let silence = if call.given_up { "given up after" } else { "no answer for" };
             let title = format!("{silence} {}: {}", elapsed(call.waited), call.about());
-            // Without a Version call, a silent list looks the same as a silent daemon.
-            let ids: &[_] = if call.pod.is_none() { &["D02", "D07"] } else { &["D01"] };
-            let confidence = Some(limits.confidence(call.waited));
-            if let Some(stopped) = &self.stopped_daemon {
-                let title = format!("{stopped}; {title}");
-                return Judgement { ids: &["D07"], confidence, ..plain(verdict, title) };
-            }
-            return Judgement { ids, confidence, ..plain(verdict, title) };
+            return plain(match &self.stopped_daemon {
+                Some(stopped) => format!("{stopped}; {title}"),
+                None => title,
+            });
         }
-        if let Some((error, unreachable)) = &self.failure {
-            let ids: &[_] = if *unreachable { &["D06"] } else { &[] };
-            return Judgement { ids, ..plain(Verdict::Unhealthy, format!("relists fail: {error}")) };
+        if let Some(failure) = self.seen.failure() {
+            return plain(format!("relists fail: {}", failure.text));
         }
-        if let Outlook::NotReady(_) = outlook {
-            return plain(Verdict::Unhealthy, format!("PLEG was last active {} ago", elapsed(age)));
+        if let Some(age) = self.kubelet_age.filter(|age| *age > self.settings.threshold) {
+            let hint = "the node is NotReady until the kubelet relists again: plegctl health".to_owned();
+            return (format!("the kubelet's last relist is {} old", elapsed(age)), hint);
+        }
+        let size = self.seen.largest_list().and_then(|(rpc, bytes)| judge_size(rpc, bytes, true));
+        if let Some((_, title)) = size {
+            return plain(title);
+        }
+        if verdict == Verdict::Unhealthy {
+            return plain(format!("PLEG was last active {} ago", elapsed(self.age(now))));
         }
         let latency = self.latency(now);
-        let running = self.relisting.map(|began| now.since(began)).filter(|running| *running > LONG);
+        let running = self.seen.running().map(|began| now.since(began)).filter(|running| *running > LONG);
         if let Some(running) = running {
+            // A first relist visits every pod, which may take long on a healthy node.
+            let which = if latency.is_none() { "first relist, of all pods," } else { "this relist" };
             let EndedCalls { count, longest, slowest } = &self.ended_calls;
-            let (verdict, which) = match latency {
-                // A first relist visits every pod, which may take long on a healthy node.
-                None => (Verdict::Unknown, "first relist, of all pods,"),
-                Some(_) => (Verdict::Degraded, "this relist"),
-            };
             let (running, most) = (elapsed(running), took(*longest));
             return if *longest > SLOW {
                 let title = format!("slow calls, up to {most}; {which} has run for {running}");
                 let hint = format!(
                     "{count} answered, slowest {slowest}; NotReady only at {}; see iostat -x 1 5",
-                    elapsed(self.threshold)
+                    elapsed(self.settings.threshold)
                 );
-                Judgement { hint, ..plain(Verdict::Degraded, title) }
+                (title, hint)
             } else {
-                let title =
-                    format!("{which} has run for {running}: {count} calls answered, at most {most} each");
-                plain(verdict, title)
+                plain(format!("{which} has run for {running}: {count} calls answered, at most {most} each"))
             };
         }
-        match latency {
-            None => plain(Verdict::Unknown, "waiting for the first relist".to_owned()),
-            Some(latency) if latency.last > SLOW => plain(
-                Verdict::Degraded,
-                format!("relists are slow: the last one took {}", took(latency.last)),
-            ),
-            Some(latency) => Judgement {
-                hint: self.failing_container().unwrap_or_else(|| {
-                    let node = self.node.as_deref().unwrap_or("NODE");
-                    format!("if the node is NotReady all the same: kubectl describe node {node}")
-                }),
-                ..plain(
-                    Verdict::Healthy,
-                    format!(
-                        "the runtime answers every call; plegctl's last relist took {}",
-                        took(latency.last)
-                    ),
-                )
-            },
+        if let Some((call, is_new)) = troubles(&self.seen).first() {
+            let about = self.about(call);
+            let took = took(call.duration_seconds.duration());
+            let title = match call.outcome {
+                Outcome::Error => {
+                    format!("{about} failed: {}", call.message.as_deref().unwrap_or_default())
+                }
+                Outcome::Ok | Outcome::Silent => format!("slow: {about} was answered after {took}"),
+            };
+            let hint = if *is_new { "" } else { "it has not been made again: plegctl health makes it now" };
+            return (title, hint.to_owned());
         }
+        if latency.is_none() {
+            return plain("waiting for the first relist".to_owned());
+        }
+        if let Some((took, _)) = long_relist(&self.seen) {
+            return plain(format!("a relist of all pods takes {}", elapsed(took)));
+        }
+        let hint = self.failing_container().unwrap_or_else(|| {
+            let node = self.node.as_deref().unwrap_or("NODE");
+            format!("if the node is NotReady all the same: kubectl describe node {node}")
+        });
+        ("every call is answered".to_owned(), hint)
     }
 
     /// Names the container that ended with an error most often on this screen, and the command for its log.
@@ -565,51 +591,34 @@ impl Model {
         Some(format!("{how}, {count}: kubectl -n {namespace} logs {pod} -c {container} -p"))
     }
 
-    /// Estimates what happens if the silent calls stay silent.
-    fn outlook(&self, calls: &[SilentCall], now: Mono) -> Outlook {
-        let age = self.age(now);
+    /// Returns when the node is `NotReady` at the latest if nothing changes.
+    fn not_ready(&self) -> Outlook {
         // The kubelet's last relist may have begun one period later than this one.
-        let last = self.last_list.unwrap_or(self.started).plus(timing::PERIOD);
+        let last = self.last_list.unwrap_or(self.seen.started()).plus(timing::PERIOD);
         let status_period = timing::longest_status_period(timing::STATUS_UPDATE_FREQUENCY);
-        let not_ready = Outlook::NotReady(last.plus(after_last_relist(self.threshold, status_period)));
-        if age >= self.threshold {
-            return not_ready;
-        }
-        let hangs = |call: &&SilentCall| call.given_up || SilenceLimits::default().hangs(call.waited);
-        let Some(call) = calls.iter().find(hangs) else {
-            return if self.failure.is_some() { not_ready } else { Outlook::Calm };
-        };
-        // While a list call is silent, no relist succeeds.
-        if call.pod.is_none() {
-            return not_ready;
-        }
-        // A relist makes its status calls one after the other, and waits for each silent one until its time-out.
-        let hung = u32::try_from(calls.iter().filter(hangs).count()).unwrap_or(u32::MAX);
-        let rest = self.timeout.saturating_sub(if call.given_up { Duration::ZERO } else { call.waited });
-        if self.timeout.saturating_mul(hung) >= self.threshold
-            || (!call.given_up && age + rest >= self.threshold)
-        {
-            not_ready
-        } else {
-            Outlook::StaysReady
-        }
+        Outlook::NotReady(last.plus(after_last_relist(self.settings.threshold, status_period)))
     }
 }
 
 impl SilentCall {
     /// Returns the call with its pod and container: `ContainerStatus of shop/db-0/postgres`.
     pub fn about(&self) -> String {
-        let mut text = self.rpc.clone();
-        if let Some(pod) = &self.pod {
-            text.push_str(" of ");
-            text.push_str(&pod_name(pod));
-        }
-        if let Some(container) = &self.container {
-            text.push('/');
-            text.push_str(container);
-        }
-        text
+        about(&self.rpc, self.pod.as_ref(), self.container.as_deref())
     }
+}
+
+/// Describes a call.
+fn about(rpc: &str, pod: Option<&PodRef>, container: Option<&str>) -> String {
+    let mut text = rpc.to_owned();
+    if let Some(pod) = pod {
+        text.push_str(" of ");
+        text.push_str(&pod_name(pod));
+    }
+    if let Some(container) = container {
+        text.push('/');
+        text.push_str(container);
+    }
+    text
 }
 
 /// Returns `namespace/name`; if the name is not known, the UID.

@@ -248,7 +248,11 @@ impl Painter<'_> {
     /// Draws the verdict and, in the second line, what follows from it.
     fn verdict(&mut self, judgement: &Judgement, model: &Model, moment: Moment) {
         let style = colored(verdict_color(judgement.verdict)).add_modifier(Modifier::BOLD);
-        let word = format!("{} ", judgement.verdict.as_str().to_uppercase());
+        let word = judgement.verdict.as_str().to_uppercase();
+        let word = match judgement.verdict {
+            Verdict::Healthy => format!("{word} ({}) ", judgement.scope),
+            Verdict::Degraded | Verdict::Unhealthy | Verdict::Unknown => format!("{word} "),
+        };
         let confidence = judgement.confidence.map(|confidence| confidence.as_str().to_owned());
         let title = escaped(&judgement.title);
         let room = self.width.saturating_sub(word.len() + 1);
@@ -267,10 +271,13 @@ impl Painter<'_> {
             Outlook::StaysReady => (
                 format!(
                     "Enter: what to do; the node stays Ready: the kubelet gives up after {}",
-                    elapsed(model.timeout)
+                    elapsed(model.settings.timeout)
                 ),
                 Style::new(),
             ),
+            Outlook::Unknown => {
+                ("pods not visited yet may hang too: plegctl health visits all".to_owned(), Style::new())
+            }
             Outlook::NotReady(at) => {
                 let left = at.since(moment.mono);
                 let wall = moment.wall.plus(left).minus(moment.mono.since(at));
@@ -289,14 +296,14 @@ impl Painter<'_> {
     fn gauge(&mut self, model: &Model, now: Mono) {
         let age = model.age(now);
         let color = match age {
-            age if age >= model.threshold => Color::Red,
-            age if age * 3 >= model.threshold => Color::Yellow,
+            age if age >= model.settings.threshold => Color::Red,
+            age if age * 3 >= model.settings.threshold => Color::Yellow,
             _ => Color::Green,
         };
         let label = padded(&format!("PLEG age {}", countdown(age)), 16);
-        let right = format!(" of {}", elapsed(model.threshold));
+        let right = format!(" of {}", elapsed(model.settings.threshold));
         let columns = self.width.saturating_sub(width(&label) + width(&right) + 2);
-        let filled = scaled(age, model.threshold, columns).min(columns);
+        let filled = scaled(age, model.settings.threshold, columns).min(columns);
         let bar = "█".repeat(filled);
         let rest = "░".repeat(columns - filled);
         self.parts(&[

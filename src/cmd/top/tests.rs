@@ -14,7 +14,9 @@ use super::screen::{Moment, draw, empty};
 use super::view::{Action, Key, Movement, Page, ReplayPosition, RowId, Rows, View};
 use crate::clock::{Mono, Wall};
 use crate::cri::{Outcome, Rpc};
-use crate::diagnosis::report::Verdict;
+use crate::diagnosis::calls::RelistSettings;
+use crate::diagnosis::report::{RuleId, Verdict};
+use crate::kubelet::KubeletVersion;
 use crate::pleg::stream::{Event, EventSource, EventSubject, EventType, Relist};
 use crate::pleg::{CallRecord, OpenCall, PlegState, PodRef};
 use crate::report::Confidence;
@@ -44,7 +46,8 @@ fn pod(name: &str) -> PodRef {
 }
 
 fn model() -> Model {
-    let mut model = Model::new(Mono::default(), THRESHOLD, TIMEOUT);
+    let settings = RelistSettings { timeout: TIMEOUT, threshold: THRESHOLD, ..RelistSettings::default() };
+    let mut model = Model::new(Mono::default(), settings);
     model.node = Some("node-7".to_owned());
     model.runtime = "containerd 2.0.1 unix:///run/containerd/containerd.sock".to_owned();
     model
@@ -63,7 +66,7 @@ fn relist(model: &mut Model, number: u64, end: Moment, took: Duration, error: Op
         ..Relist::new(end.wall, number)
     };
     let last_list = if error.is_some() { model.last_list } else { Some(began) };
-    model.relist_ended(&report, last_list, false, end.mono);
+    model.relist_ended(&report, last_list, None, end.mono);
 }
 
 fn event(model: &mut Model, when: Moment, name: &str, from: PlegState, to: PlegState) {
@@ -132,7 +135,7 @@ fn four_minutes() -> Model {
         event(&mut model, seconds(second), name, from, to);
     }
     for (second, name, millis) in [
-        (101, "shop/db-0/postgres", 2100),
+        (101, "shop/db-0/postgres", 1900),
         (150, "shop/web-7d9f8c6b5-x2x4z/nginx", 41),
         (151, "shop/web-7d9f8c6b5-x2x4z/nginx", 12),
         (231, "kube-system/node-exporter-q8k2l/exporter", 7),
@@ -243,6 +246,7 @@ fn a_quiet_node_is_healthy_and_shows_latency_pods_and_transitions() {
         last_seen: Some(seconds(239).wall),
         relists: Some((1000.0, 21.5)),
         discarded: Some(0.0),
+        relists_seldom: false,
         read: seconds(240).wall,
     });
     check("quiet", &model, &view(), seconds(241));
@@ -253,7 +257,7 @@ fn before_the_first_relist_nothing_is_claimed() {
     let judgement = model().judge(seconds(1).mono);
     assert_eq!(
         (judgement.verdict, judgement.ids, judgement.outlook),
-        (Verdict::Unknown, &[][..], Outlook::Calm)
+        (Verdict::Unknown, Vec::new(), Outlook::Calm)
     );
 }
 
@@ -299,19 +303,54 @@ fn a_silence_is_likely_a_hang_after_5_seconds_and_certain_after_10() {
     open(&mut model, Rpc::ContainerStatus, Some("shop/db-0/postgres"), seconds(241));
     let judged = |second: u64| {
         let judgement = model.judge(seconds(second).mono);
-        (judgement.verdict, judgement.ids.concat(), judgement.confidence)
+        (judgement.ids, judgement.confidence)
     };
-    assert_eq!(judged(245), (Verdict::Healthy, String::new(), None));
-    assert_eq!(judged(246), (Verdict::Degraded, "D01".to_owned(), Some(Confidence::Likely)));
-    assert_eq!(judged(251), (Verdict::Degraded, "D01".to_owned(), Some(Confidence::Certain)));
+    assert_eq!(judged(245), (Vec::new(), None));
+    assert_eq!(judged(246), (vec![RuleId::D01], Some(Confidence::Likely)));
+    assert_eq!(judged(251), (vec![RuleId::D01], Some(Confidence::Certain)));
+}
+
+/// Lets a status call reach its time-out in a relist that began 120 s before, which then ends.
+fn relist_with_a_hung_call(model: &mut Model, number: u64, end: u64) {
+    open(model, Rpc::ContainerStatus, Some("shop/db-0/postgres"), seconds(end - 120));
+    call(model, seconds(end), "shop/db-0/postgres", TIMEOUT, Outcome::Silent);
+    let report = Relist { duration_seconds: TIMEOUT.into(), ..Relist::new(seconds(end).wall, number) };
+    model.relist_ended(&report, Some(seconds(end - 120).mono), None, seconds(end).mono);
 }
 
 #[test]
-fn one_hung_status_call_leaves_the_node_ready_and_two_do_not() {
+fn whether_a_second_pod_hangs_is_not_known_until_the_relist_with_the_first_has_ended() {
     let mut model = four_minutes();
     open(&mut model, Rpc::ContainerStatus, Some("shop/db-0/postgres"), seconds(241));
     model.last_list = Some(seconds(241).mono);
-    assert_eq!(model.judge(seconds(260).mono).outlook, Outlook::StaysReady);
+    let judged = |model: &Model, second: u64| {
+        let judgement = model.judge(seconds(second).mono);
+        (judgement.verdict, judgement.outlook)
+    };
+    assert_eq!(judged(&model, 245), (Verdict::Healthy, Outlook::Calm));
+    assert_eq!(judged(&model, 260), (Verdict::Unknown, Outlook::Unknown));
+    relist_with_a_hung_call(&mut model, 241, 361);
+    assert_eq!(judged(&model, 361), (Verdict::Degraded, Outlook::StaysReady));
+    // The next relist makes the same call again, and the pods after it are known to be answered.
+    open(&mut model, Rpc::ContainerStatus, Some("shop/db-0/postgres"), seconds(362));
+    model.last_list = Some(seconds(362).mono);
+    assert_eq!(judged(&model, 380), (Verdict::Degraded, Outlook::StaysReady));
+}
+
+#[test]
+fn one_hung_pod_is_enough_for_a_kubelet_that_visits_it_twice() {
+    let mut model = four_minutes();
+    model.settings.era = KubeletVersion::parse("1.30").unwrap().era();
+    open(&mut model, Rpc::ContainerStatus, Some("shop/db-0/postgres"), seconds(241));
+    model.last_list = Some(seconds(241).mono);
+    assert_eq!(model.judge(seconds(260).mono).verdict, Verdict::Unhealthy);
+}
+
+#[test]
+fn two_hung_pods_make_the_node_unhealthy() {
+    let mut model = four_minutes();
+    open(&mut model, Rpc::ContainerStatus, Some("shop/db-0/postgres"), seconds(241));
+    model.last_list = Some(seconds(241).mono);
     call(&mut model, seconds(361), "shop/db-0/postgres", TIMEOUT, Outcome::Silent);
     model.call_started(&OpenCall {
         rpc: Rpc::ContainerStatus,
@@ -322,11 +361,56 @@ fn one_hung_status_call_leaves_the_node_ready_and_two_do_not() {
     let judgement = model.judge(seconds(380).mono);
     // The last relist began at 241 s. The kubelet's may have begun a second later, and its next report takes up to 10.4 s.
     let not_ready = Outlook::NotReady(Mono::at(Duration::from_millis((241 + 1 + 180) * 1000 + 10_400)));
-    assert_eq!(judgement.outlook, not_ready);
-    assert_eq!(judgement.verdict, Verdict::Unhealthy);
+    assert_eq!((judgement.verdict, judgement.outlook), (Verdict::Unhealthy, not_ready));
     let judgement = model.judge(seconds(430).mono);
     assert_eq!(judgement.outlook, not_ready, "the time does not move");
     assert_eq!(Rows::of(&model, "", seconds(430).mono).calls.len(), 2);
+}
+
+#[test]
+fn call_that_the_last_relist_gave_up_counts_as_hung_from_the_moment_at_which_it_is_made_again() {
+    let mut model = four_minutes();
+    relist_with_a_hung_call(&mut model, 241, 361);
+    open(&mut model, Rpc::ContainerStatus, Some("shop/db-0/postgres"), seconds(362));
+    model.last_list = Some(seconds(362).mono);
+    let judgement = model.judge(seconds(363).mono);
+    assert_eq!((judgement.verdict, judgement.confidence), (Verdict::Degraded, Some(Confidence::Certain)));
+}
+
+#[test]
+fn late_call_of_an_earlier_relist_leaves_the_verdict_open_until_it_is_made_again() {
+    let judged = |took, outcome, again: Option<u64>, second| {
+        let mut model = four_minutes();
+        model.relist_begins(seconds(239).mono);
+        call(&mut model, seconds(240), "shop/db-0/postgres", Duration::from_millis(took), outcome);
+        model.relist_ended(&Relist::new(seconds(240).wall, 241), None, None, seconds(240).mono);
+        for later in 241..second {
+            model.relist_begins(seconds(later).mono);
+            if let Some(millis) = again {
+                let took = Duration::from_millis(millis);
+                call(&mut model, seconds(later), "shop/db-0/postgres", took, Outcome::Ok);
+            }
+            let report = Relist::new(seconds(later).wall, later + 1);
+            model.relist_ended(&report, Some(seconds(later).mono), None, seconds(later).mono);
+        }
+        model.last_list = Some(seconds(second).mono);
+        model.judge(seconds(second).mono).verdict
+    };
+    assert_eq!(judged(1999, Outcome::Ok, None, 241), Verdict::Healthy);
+    assert_eq!(judged(2000, Outcome::Ok, None, 241), Verdict::Degraded);
+    assert_eq!(judged(5, Outcome::Error, None, 241), Verdict::Degraded);
+    assert_eq!(judged(2000, Outcome::Ok, None, 242), Verdict::Unknown);
+    assert_eq!(judged(2000, Outcome::Ok, Some(4), 242), Verdict::Healthy);
+    assert_eq!(judged(2000, Outcome::Ok, None, 5000), Verdict::Unknown);
+}
+
+#[test]
+fn an_old_relist_of_the_kubelet_is_unhealthy_although_every_call_is_answered() {
+    let mut model = four_minutes();
+    model.kubelet_age = Some(THRESHOLD + Duration::from_secs(1));
+    let judgement = model.judge(seconds(241).mono);
+    assert_eq!(judgement.verdict, Verdict::Unhealthy);
+    assert_eq!(judgement.title, "the kubelet's last relist is 3m1s old");
 }
 
 #[test]

@@ -1,21 +1,25 @@
 //! Makes the report from the evidence: applies the rules, sorts the findings, decides the verdict and suggests what to
 //! save. It makes no calls and reads no clock.
 
+#[cfg(feature = "cli")]
+pub(crate) mod calls;
 mod culprits;
 pub(crate) mod not_ready;
 mod summary;
+mod verdict;
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use self::not_ready::NotReady;
+pub use self::verdict::{Relists, VerdictFacts, Weight, verdict};
 use crate::cri::{Call, Error, Outcome};
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::report::{
     Confidence, EstimateReport, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport,
     RuleId, Severity, Verdict,
 };
-use crate::diagnosis::rules::{self, Case, MakesUnhealthy, StacksHelp};
+use crate::diagnosis::rules::{self, Case, StacksHelp};
 use crate::diagnosis::words::seconds;
 use crate::diagnosis::{advice, limits};
 use crate::report::{Command, RuntimeRef, Step};
@@ -31,7 +35,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     let case = Case::new(evidence);
     let (mut findings, failed) = rules::apply(&case);
     findings.sort_by_key(order);
-    let verdict = verdict(&case, &findings);
+    let verdict = verdict(&facts(&case, &findings));
     limit_severity(verdict, &mut findings);
     if verdict == Verdict::Healthy {
         findings.insert(0, rules::nothing_found(&case));
@@ -119,35 +123,35 @@ fn order(finding: &HealthFinding) -> (bool, Reverse<Severity>, u8, Confidence) {
     (finding.confidence == Confidence::Possible, Reverse(finding.severity), rank, finding.confidence)
 }
 
-/// Decides the verdict. Findings that are only possible do not count.
-fn verdict(case: &Case<'_>, findings: &[HealthFinding]) -> Verdict {
+/// Returns the facts that decide the verdict.
+fn facts(case: &Case<'_>, findings: &[HealthFinding]) -> VerdictFacts {
     let evidence = case.evidence;
-    if let Some(verdict) = connection_verdict(evidence) {
-        return verdict;
-    }
     let runtime = &evidence.runtime;
-    let counts = |finding: &&HealthFinding| finding.confidence != Confidence::Possible;
-    let makes_unhealthy = |finding: &HealthFinding| match rules::row(finding.id).makes_unhealthy {
-        MakesUnhealthy::No => false,
-        MakesUnhealthy::Yes => true,
-        MakesUnhealthy::IfCritical => finding.severity == Severity::Critical,
-        MakesUnhealthy::IfKubeletIsOver => evidence.kubelet_is_over(),
+    let (is_blind, relists) = match connection(evidence) {
+        Connection::Works => (false, relists(case)),
+        Connection::Fails => (false, Relists::Fail),
+        Connection::IsUnknown => (true, Relists::Unknown),
     };
-    if case.estimate.would_trip || findings.iter().filter(counts).any(makes_unhealthy) {
-        return Verdict::Unhealthy;
+    VerdictFacts {
+        is_blind,
+        relists,
+        age: evidence.kubelet_age(),
+        threshold: evidence.settings.threshold.value,
+        found: findings.iter().map(Weight::of).max().unwrap_or_default(),
+        // If the outcome of some calls is unknown, the others do not make the node healthy.
+        is_incomplete: runtime.cut_short().next().is_some()
+            || runtime.status_is_open()
+            || evidence.ended_early.is_some()
+            || evidence.recorded_diagnosis.is_some(),
+        reported: None,
     }
-    if !runtime.lists_are_known() || !evidence.bad_input.is_empty() {
-        return Verdict::Unknown;
-    }
-    let has_problem = findings.iter().filter(counts).any(|finding| finding.severity != Severity::Info);
-    // If the outcome of some calls is unknown, the others do not make the node healthy.
-    let is_open = runtime.cut_short().next().is_some() || runtime.status_is_open();
-    let is_incomplete = evidence.ended_early.is_some() || evidence.recorded_diagnosis.is_some();
-    match (has_problem, is_open || is_incomplete) {
-        (true, _) => Verdict::Degraded,
-        (false, true) => Verdict::Unknown,
-        (false, false) => Verdict::Healthy,
-    }
+}
+
+/// Returns what the estimate says about the kubelet's relists.
+fn relists(case: &Case<'_>) -> Relists {
+    let evidence = case.evidence;
+    let may_be_higher = !evidence.runtime.lists_are_known() || !evidence.bad_input.is_empty();
+    case.estimate.peak_age.map_or(Relists::Fail, |peak_age| Relists::Succeed { peak_age, may_be_higher })
 }
 
 /// Removes from a report about a moment of a capture the steps that change the state or name a process: the process may have
@@ -171,29 +175,31 @@ fn limit_severity(verdict: Verdict, findings: &mut [HealthFinding]) {
     }
 }
 
-/// Returns the verdict if the connection to the runtime decides it.
-fn connection_verdict(evidence: &Evidence) -> Option<Verdict> {
+/// Whether the runtime can be reached.
+enum Connection {
+    /// Version is answered.
+    Works,
+    /// Neither the kubelet nor plegctl can use the runtime.
+    Fails,
+    /// Nothing is known about the runtime.
+    IsUnknown,
+}
+
+/// Returns whether the runtime can be reached.
+fn connection(evidence: &Evidence) -> Connection {
     let runtime = &evidence.runtime;
     if runtime.version_answer().is_some() {
-        return None;
+        return Connection::Works;
     }
     let Some(version) = &runtime.version else {
-        return Some(Verdict::Unknown);
+        return Connection::IsUnknown;
     };
-    Some(match version.result.as_ref().err() {
+    match version.result.as_ref().err() {
         // A silent Version makes the runtime unhealthy only if Version is silent for long on two connections.
-        Some(Error::Silent { .. }) if runtime.both_versions_silent().is_none() => Verdict::Unknown,
-        Some(
-            Error::Unfinished { .. }
-            | Error::NoSuchSocket { .. }
-            | Error::NotASocket { .. }
-            // It is another program's socket, so nothing is known about the runtime.
-            | Error::WrongProtocol { .. }
-            | Error::PermissionDenied { .. }
-            | Error::Unreachable { .. },
-        ) => Verdict::Unknown,
-        _ => Verdict::Unhealthy,
-    })
+        Some(Error::Silent { .. }) if runtime.both_versions_silent().is_none() => Connection::IsUnknown,
+        Some(why) if why.leaves_runtime_unknown() => Connection::IsUnknown,
+        _ => Connection::Fails,
+    }
 }
 
 /// Describes a single call.

@@ -119,8 +119,7 @@ impl<'a> Measured<'a> {
             list(runtime.containers.duration(), runtime.hangs(Rpc::ListContainers) && !first_hangs);
         let lists_time = sandboxes.unwrap_or_default() + containers.unwrap_or_default();
         let answered = runtime.sandboxes.duration().zip(runtime.containers.duration());
-        let rounds = if era.reinspects_in_a_second_round() { 2 } else { 1 };
-        let hung_calls = self.hung.len() * rounds;
+        let hung_calls = hung_calls(era, self.hung.len());
         // Kubelets of some eras make two more list calls for each pod for which they make status calls.
         let filtered_lists = era.lists_again_for_status().then_some(runtime.filtered_pair).flatten();
         let visits =
@@ -128,7 +127,7 @@ impl<'a> Measured<'a> {
         let hung_time = times(settings.request_timeout.value, hung_calls);
         let all = visits(self.all);
         let status_time = if no_relist { Duration::ZERO } else { hung_time + visits(self.now) };
-        let peak_age = lists_time + status_time + settings.period + lists_time;
+        let peak_age = peak_age(lists_time, status_time, settings.period);
         let threshold = settings.threshold.value;
         let would_trip = no_relist || peak_age > threshold;
         Estimate {
@@ -285,7 +284,19 @@ fn p99(calls: &[StatusRecord]) -> Option<Duration> {
     answered.get(at).copied()
 }
 
-fn times(duration: Duration, count: usize) -> Duration {
+/// Returns how many calls reach the kubelet's time-out in one relist, if this many pods have one that hangs.
+pub const fn hung_calls(era: Era, pods: usize) -> usize {
+    if era.reinspects_in_a_second_round() { pods * 2 } else { pods }
+}
+
+/// Returns the highest age that PLEG reaches: its last relist began before its lists were listed and its pods visited, and
+/// the next one counts when its lists are answered.
+pub fn peak_age(lists: Duration, statuses: Duration, period: Duration) -> Duration {
+    lists + statuses + period + lists
+}
+
+/// Returns the duration of this many calls in a row.
+pub fn times(duration: Duration, count: usize) -> Duration {
     duration.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
 

@@ -1,5 +1,7 @@
 //! D22, D23, D32: the kubelet itself. Also compares the kubelet's metrics with plegctl's measurements.
 
+use std::time::Duration;
+
 use super::{Case, finding, state};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Evidence;
@@ -21,11 +23,17 @@ impl Evidence {
 
     /// Returns whether the age of PLEG in the kubelet's metrics is over the threshold.
     pub fn kubelet_is_over(&self) -> bool {
-        let over = |age: f64| age > self.settings.threshold.value.as_secs_f64();
+        self.kubelet_age().is_some_and(|age| age > self.settings.threshold.value)
+    }
+
+    /// Returns the age of PLEG in the kubelet's metrics, if they show it.
+    pub fn kubelet_age(&self) -> Option<Duration> {
         // In a capture, the reading may be older than the judged moment, and the kubelet may have relisted since.
         let reading_age = self.moment.and_then(|moment| self.kubelet.reading_age(moment.time));
         let is_recent = reading_age.is_none_or(|age| age <= limits::RECORDED_READING.as_secs_f64());
-        is_recent && !self.relists_seldom() && self.kubelet.pleg_age().is_some_and(over)
+        let age = self.kubelet.pleg_age().filter(|_| is_recent && !self.relists_seldom())?;
+        // An age that no duration holds is over every threshold.
+        Some(Duration::try_from_secs_f64(age).unwrap_or(Duration::MAX))
     }
 }
 

@@ -28,8 +28,8 @@ use std::time::Duration;
 
 use catalogue::RuleFunction;
 #[cfg(feature = "cli")]
-pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod};
-pub use catalogue::{Impact, MakesUnhealthy, StacksHelp, catalogue, row};
+pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod, rules_about};
+pub use catalogue::{Impact, StacksHelp, catalogue, row};
 pub use kubelet::disagreements;
 #[cfg(feature = "cli")]
 pub use size::judge_size;

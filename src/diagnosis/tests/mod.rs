@@ -7,6 +7,8 @@ mod kubelet;
 mod matrix;
 mod node;
 mod not_ready;
+#[cfg(feature = "cli")]
+pub(crate) mod one_judge;
 mod pod_holders;
 mod pod_starts;
 mod pods;

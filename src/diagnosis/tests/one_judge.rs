@@ -1,0 +1,164 @@
+//! The comparison of a run of `health` with what the relists of the same simulated node show, as `top` and `record` judge
+//! them: fewer facts give the same verdict or *unknown*. A healthy verdict of the relists must not contradict a finding about a
+//! call. The clock is paused.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::clock::{Clock, Mono};
+use crate::cri::Client;
+use crate::diagnosis::calls::RelistSettings;
+use crate::diagnosis::report::{HealthFinding, HealthReport, Phase, Verdict};
+use crate::diagnosis::{Inputs, VerdictFacts, Weight, run, verdict};
+use crate::pleg::relist_calls::RelistCalls;
+use crate::pleg::stream::Event;
+use crate::pleg::{CallRecord, GenericPleg, OpenCall, PlegSettings, SharedState, Sink};
+use crate::sim;
+use crate::sim::tests::{PausedClock, RunningSimulation};
+use crate::threads::locked;
+
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The seconds after which `health` is run: during the first relist, and after two relists that a hung call delays.
+const MOMENTS: [u64; 3] = [1, 130, 400];
+
+/// The scenarios with so many containers that a relist takes seconds of real time in a debug build. Their faults do not
+/// change, so one moment and few relists are enough.
+const LARGE: [&str; 3] = ["big-node", "list-too-large", "too-many-dead"];
+
+/// Notes what the calls of the relists show.
+#[derive(Clone)]
+pub struct SeenCalls {
+    pub calls: Arc<Mutex<RelistCalls>>,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl SeenCalls {
+    pub fn new(clock: &Arc<dyn Clock>) -> Self {
+        Self { calls: Arc::new(Mutex::new(RelistCalls::new(clock.mono()))), clock: Arc::clone(clock) }
+    }
+
+    /// Returns the verdict of a command that knows only these calls.
+    pub fn verdict(&self, shared: &SharedState) -> Verdict {
+        let settings = RelistSettings::default();
+        let last_list = shared.last_list();
+        verdict(&VerdictFacts::of_calls(&locked(&self.calls), &settings, last_list, self.clock.mono()))
+    }
+}
+
+impl Sink for SeenCalls {
+    fn event(&mut self, _event: Event) {}
+
+    fn call_started(&mut self, call: &OpenCall) {
+        locked(&self.calls).call_started(call);
+    }
+
+    fn call_finished(&mut self, call: &CallRecord) {
+        locked(&self.calls).call_finished(call);
+    }
+}
+
+/// Asserts that the verdict from fewer facts is that of `health`, or *unknown*. A healthy verdict says what was not looked at, so
+/// a finding that no call shows may be missing from it.
+#[track_caller]
+pub fn assert_agrees(what: &str, by_calls: Verdict, report: &HealthReport) {
+    let is_about_a_call = |finding: &HealthFinding| {
+        !matches!(finding.phase, Phase::None | Phase::Kubelet) && Weight::of(finding) > Weight::Nothing
+    };
+    let agrees = [Verdict::Unknown, report.verdict].contains(&by_calls)
+        || by_calls == Verdict::Healthy && !report.findings.iter().any(is_about_a_call);
+    assert!(agrees, "{what}: the relists say {by_calls:?}, and health {:?}: {report:#?}", report.verdict);
+}
+
+/// Relists for ever, as the kubelet does.
+async fn relist(client: Client, pause: Duration, mut seen: SeenCalls, shared: Arc<SharedState>) {
+    let clock = Arc::clone(&seen.clock);
+    let settings = PlegSettings { inspect: true, ..PlegSettings::default() };
+    let mut generic = GenericPleg::new(Arc::clone(&shared), settings);
+    loop {
+        locked(&seen.calls).relist_begins(clock.mono());
+        let report = generic.relist(&client, &*clock, &mut seen).await;
+        let error = shared.lock().list_error.clone();
+        locked(&seen.calls).relist_ended(&report, error);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Returns the verdicts of the relists and of `health` at each of [`MOMENTS`].
+async fn verdicts(scenario: &str) -> Vec<(Verdict, HealthReport)> {
+    let simulation = RunningSimulation::new(&sim::load(scenario).unwrap());
+    let clock: Arc<dyn Clock> = Arc::new(PausedClock::start());
+    let (seen, shared) = (SeenCalls::new(&clock), Arc::new(SharedState::new(false)));
+    let is_large = LARGE.contains(&scenario);
+    let (pause, moments) = if is_large { (50, 1) } else { (1, MOMENTS.len()) };
+    let client = simulation.client_with(TIMEOUT);
+    let relists = relist(client, Duration::from_secs(pause), seen.clone(), Arc::clone(&shared));
+    let relists = tokio::spawn(relists);
+    let mut found = Vec::new();
+    for moment in MOMENTS.into_iter().take(moments) {
+        let until = Mono::at(Duration::from_secs(moment));
+        tokio::time::sleep(until.since(clock.mono())).await;
+        let [main, control] = [(); 2].map(|()| Arc::new(simulation.client_with(TIMEOUT)));
+        let mut inputs = Inputs::new(main, control, Arc::clone(&clock));
+        inputs.host_root = PathBuf::from("/nonexistent");
+        inputs.proc = None;
+        let report = run(&inputs, &|_| ()).await;
+        found.push((seen.verdict(&shared), report));
+    }
+    relists.abort();
+    found
+}
+
+/// One test for each scenario, so that they run at the same time and each failure has a name.
+macro_rules! relists_of_each_scenario_do_not_contradict_health {
+    ($($test:ident: $scenario:literal,)*) => {
+        const SCENARIOS: &[&str] = &[$($scenario),*];
+
+        $(#[tokio::test(start_paused = true)]
+        async fn $test() {
+            for (by_calls, report) in verdicts($scenario).await {
+                assert_agrees($scenario, by_calls, &report);
+            }
+        })*
+    };
+}
+
+relists_of_each_scenario_do_not_contradict_health! {
+    big_node: "big-node",
+    busy_deploy: "busy-deploy",
+    crash_loop: "crash-loop",
+    dead_kubelet: "dead-kubelet",
+    deaf_kubelet: "deaf-kubelet",
+    flapping: "flapping",
+    hung_container: "hung-container",
+    hung_list: "hung-list",
+    hung_two_pods: "hung-two-pods",
+    leftover_shims: "leftover-shims",
+    list_too_large: "list-too-large",
+    lost_gpu: "lost-gpu",
+    missed_events: "missed-events",
+    quiet: "quiet",
+    runtime_down: "runtime-down",
+    security_agent: "security-agent",
+    slow_disk: "slow-disk",
+    slow_status: "slow-status",
+    stale_kubelet: "stale-kubelet",
+    stale_static_pod: "stale-static-pod",
+    stopped_shim: "stopped-shim",
+    terminating_pod: "terminating-pod",
+    too_many_dead: "too-many-dead",
+}
+
+#[test]
+fn every_scenario_is_compared() {
+    let mut known: Vec<&str> = sim::names().collect();
+    known.sort_unstable();
+    assert_eq!(SCENARIOS, known);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hung_pods_are_never_degraded_for_the_relists() {
+    let found = verdicts("hung-two-pods").await.into_iter().map(|(by_calls, _)| by_calls);
+    assert_eq!(found.collect::<Vec<_>>(), [Verdict::Unknown, Verdict::Unhealthy, Verdict::Unhealthy]);
+}
