@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::entry::{Incident, nanos};
 use crate::clock::{Mono, Wall};
 use crate::cri::Outcome;
+use crate::diagnosis::report::Verdict;
 use crate::pleg::stream::Relist;
 use crate::pleg::{CallRecord, Seconds};
 
@@ -141,14 +142,12 @@ pub struct Prediction {
 /// The verdict of a diagnosis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncidentVerdict {
-    /// The verdict in one word.
-    pub verdict: String,
+    /// The verdict.
+    pub verdict: Verdict,
     /// The first line of the diagnosis.
     pub summary: String,
     /// The primary finding as JSON.
     pub primary: Option<String>,
-    /// The seriousness of the verdict; a higher number is worse.
-    pub weight: u8,
     /// The certainty of the verdict; a higher number is more certain.
     pub certainty: u8,
     /// The subject; `None` if every finding is only possible.
@@ -365,7 +364,7 @@ impl IncidentDetector {
             self.open = Some(again);
         }
         let Some(open) = &mut self.open else { return to_record };
-        let weight = (verdict.weight, verdict.certainty);
+        let weight = (verdict.verdict.seriousness(), verdict.certainty);
         if weight < open.weight {
             return to_record;
         }
@@ -377,7 +376,7 @@ impl IncidentDetector {
         open.weight = weight;
         open.subject = verdict.subject;
         open.not_ready_at = verdict.not_ready_at;
-        open.incident.verdict = verdict.verdict;
+        verdict.verdict.as_str().clone_into(&mut open.incident.verdict);
         open.incident.summary = verdict.summary;
         open.incident.primary = verdict.primary.unwrap_or_default();
         to_record.push(open.incident.clone());
@@ -556,27 +555,25 @@ mod tests {
     fn better_verdict_does_not_replace_a_worse_one() {
         let mut detector = IncidentDetector::new(RULES, 0);
         detector.relist_finished(mono(1), &relist(1, 5));
-        let verdict = |verdict: &str, weight| IncidentVerdict {
-            verdict: verdict.into(),
+        let verdict = |verdict| IncidentVerdict {
+            verdict,
             summary: String::new(),
             primary: None,
-            weight,
             certainty: 0,
             subject: None,
             not_ready_at: None,
         };
-        assert_eq!(detector.apply_verdict(now(2), verdict("unhealthy", 3))[0].verdict, "unhealthy");
-        assert_eq!(detector.apply_verdict(now(3), verdict("healthy", 1)), []);
+        assert_eq!(detector.apply_verdict(now(2), verdict(Verdict::Unhealthy))[0].verdict, "unhealthy");
+        assert_eq!(detector.apply_verdict(now(3), verdict(Verdict::Healthy)), []);
         assert_eq!(detector.open_incident().unwrap().verdict, "unhealthy");
     }
 
-    fn verdict(rule: &str, ids: &[&str], weight: u8, certainty: u8) -> IncidentVerdict {
+    fn verdict(rule: &str, ids: &[&str], verdict: Verdict, certainty: u8) -> IncidentVerdict {
         let ids = ids.iter().map(|id| (*id).to_owned()).collect();
         IncidentVerdict {
-            verdict: "unhealthy".into(),
+            verdict,
             summary: rule.into(),
             primary: Some(rule.into()),
-            weight,
             certainty,
             subject: Some(FindingSubject { rule: rule.into(), ids }),
             not_ready_at: None,
@@ -587,10 +584,13 @@ mod tests {
     fn verdict_about_another_subject_opens_another_incident() {
         let mut detector = IncidentDetector::new(RULES, 0);
         detector.observe(now(2), &waiting(2, 2));
-        assert_eq!(detector.apply_verdict(now(7), verdict("D01", &["c1"], 2, 1)).len(), 1);
+        assert_eq!(detector.apply_verdict(now(7), verdict("D01", &["c1"], Verdict::Degraded, 1)).len(), 1);
         // Another rule about the same container is the same fault.
-        assert_eq!(detector.apply_verdict(now(12), verdict("D10", &["c1"], 2, 2))[0].number, 1);
-        let to_record = detector.apply_verdict(now(30), verdict("D07", &[], 3, 2));
+        assert_eq!(
+            detector.apply_verdict(now(12), verdict("D10", &["c1"], Verdict::Degraded, 2))[0].number,
+            1
+        );
+        let to_record = detector.apply_verdict(now(30), verdict("D07", &[], Verdict::Unhealthy, 2));
         let incidents =
             to_record.iter().map(|incident| (incident.number, incident.to, incident.primary.as_str()));
         assert_eq!(incidents.collect::<Vec<_>>(), [(1, at(30).nanos(), "D10"), (2, 0, "D07")]);
@@ -605,7 +605,8 @@ mod tests {
             subject: FindingSubject { rule: "D02".into(), ids: Vec::new() },
             not_ready_at: at(190),
         };
-        let hung = IncidentVerdict { not_ready_at: Some(at(190)), ..verdict("D02", &[], 3, 2) };
+        let hung =
+            IncidentVerdict { not_ready_at: Some(at(190)), ..verdict("D02", &[], Verdict::Unhealthy, 2) };
         detector.apply_verdict(now(8), hung);
         assert_eq!(detector.prediction().as_ref(), Some(&predicted));
         let failed = Relist {

@@ -49,7 +49,7 @@ use crate::capture::{
 };
 use crate::clock::Clock;
 use crate::cri::{self, Client, Endpoint, EndpointError, Runtime};
-use crate::diagnosis::report::{Confidence, Verdict};
+use crate::diagnosis::report::Confidence;
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{CallersPendingCall, HealthReport, SimulatedProcesses};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
@@ -533,15 +533,9 @@ pub(super) fn incident_diagnosis(report: &HealthReport) -> IncidentDiagnosis {
     let stacks = report.stacks.as_ref().and_then(json::text).map(|text| (kind::STACKS, text));
     let primary = report.primary.as_ref();
     let verdict = IncidentVerdict {
-        verdict: report.verdict.as_str().to_owned(),
+        verdict: report.verdict,
         summary: text::verdict_line(report),
         primary: primary.and_then(json::text),
-        weight: match report.verdict {
-            Verdict::Unhealthy => 3,
-            Verdict::Degraded => 2,
-            Verdict::Healthy => 1,
-            Verdict::Unknown => 0,
-        },
         certainty: match primary.map(|primary| primary.confidence) {
             Some(Confidence::Certain) => 2,
             Some(Confidence::Likely) => 1,

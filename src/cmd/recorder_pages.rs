@@ -16,12 +16,13 @@ use crate::capture::entry::Incident;
 use crate::capture::recording::{IncidentSnapshot, RecordingSnapshot, RecordingView};
 use crate::clock::Wall;
 use crate::cri::Outcome;
+use crate::diagnosis::calls::{RelistSettings, hung, long_relist, troubles};
 use crate::diagnosis::report::{
     CulpritReport, EstimateReport, HealthFinding, NotChecked, Phase, ReportSource, SourceKind, Verdict,
 };
 use crate::diagnosis::rules::judge_size;
-use crate::diagnosis::silence::SilenceLimits;
-use crate::diagnosis::{HealthReport, step_of_a_capture};
+use crate::diagnosis::{HealthReport, Relists, VerdictFacts, step_of_a_capture, verdict};
+use crate::pleg::relist_calls::SilentCall;
 use crate::report::duration::{elapsed, in_sentence};
 use crate::report::{RuntimeRef, Seconds, document, json};
 
@@ -389,72 +390,107 @@ fn runtime_of(snapshot: &RecordingSnapshot, endpoint: &str) -> RuntimeRef {
     }
 }
 
-/// Decides the verdict and the summary. During an incident without a diagnosis of it, the verdict is *unknown*, unless
-/// the age of PLEG is over the threshold.
-fn judge(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> (Verdict, String) {
-    if snapshot.unchecked > OUTDATED {
-        let age = elapsed(snapshot.unchecked);
-        return (Verdict::Unknown, format!("the recorder has not looked at the runtime for {age}"));
+/// Returns what the recorder knows: its own calls, and the diagnosis of the open incident.
+fn facts(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> VerdictFacts {
+    let settings =
+        RelistSettings { era: snapshot.era, threshold: snapshot.threshold, ..RelistSettings::default() };
+    let facts = VerdictFacts::of_calls(&snapshot.calls, &settings, snapshot.last_list, snapshot.now);
+    // An incident without a diagnosis may be more than its calls show.
+    let relists = match facts.relists {
+        Relists::Succeed { peak_age, .. } if snapshot.incident.is_some() && shown.is_none() => {
+            Relists::Succeed { peak_age, may_be_higher: true }
+        }
+        relists => relists,
+    };
+    VerdictFacts {
+        is_blind: facts.is_blind || snapshot.unchecked > OUTDATED,
+        relists,
+        is_incomplete: facts.is_incomplete || snapshot.incident.is_some() && snapshot.is_diagnosis_outdated,
+        reported: shown.map(|shown| shown.verdict),
+        ..facts
     }
-    let too_old = snapshot.pleg_age.filter(|age| *age >= snapshot.threshold);
-    if let Some(age) = too_old
-        && shown.is_none_or(|shown| shown.verdict != Verdict::Unhealthy)
-    {
+}
+
+/// Decides the verdict, and says why.
+fn judge(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> (Verdict, String) {
+    let verdict = verdict(&facts(snapshot, shown));
+    (verdict, summary(snapshot, shown, verdict))
+}
+
+/// Returns the reason for a verdict.
+fn summary(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>, verdict: Verdict) -> String {
+    if snapshot.unchecked > OUTDATED {
+        return format!("the recorder has not looked at the runtime for {}", elapsed(snapshot.unchecked));
+    }
+    if let Some(shown) = shown.filter(|shown| shown.verdict == verdict) {
+        return shown.summary_at(snapshot.taken_at);
+    }
+    let age = snapshot.last_list.map(|last| snapshot.now.since(last));
+    if let Some(age) = age.filter(|age| *age > snapshot.threshold) {
         let (age, threshold) = (elapsed(age), elapsed(snapshot.threshold));
-        return (
-            Verdict::Unhealthy,
-            format!("the last relist whose lists were answered is {age} old, the threshold is {threshold}"),
+        return format!(
+            "the last relist whose lists were answered is {age} old, the threshold is {threshold}"
         );
     }
     if let Some(incident) = &snapshot.incident {
         let (number, why) = (incident.number, &incident.why);
-        return match shown {
-            Some(shown) if shown.verdict == Verdict::Healthy && snapshot.is_diagnosis_outdated => {
-                (Verdict::Unknown, format!("incident {number} lasts, and its diagnosis found nothing: {why}"))
+        let silent = snapshot.calls.silent(snapshot.now);
+        return match (hung(&silent).next(), shown) {
+            (Some(call), None) => undiagnosed(snapshot, call, number),
+            (None, None) => format!("incident {number} is not diagnosed yet: {why}"),
+            (_, Some(shown)) if shown.verdict == Verdict::Healthy => {
+                format!("incident {number} lasts, and its diagnosis found nothing: {why}")
             }
-            Some(shown) => (shown.verdict, shown.summary_at(snapshot.taken_at)),
-            None => undiagnosed(snapshot, number, why),
+            (_, Some(_)) => format!("incident {number} lasts: {why}"),
         };
     }
     let Some((age, relist)) = &snapshot.last_relist else {
-        return (Verdict::Unknown, "no relist has ended yet".to_owned());
+        return "no relist has ended yet".to_owned();
     };
     // A list that grows opens no incident, because no call fails yet.
-    if let Some((_, title)) = relist.largest_list.and_then(|(rpc, bytes)| judge_size(rpc, bytes, true)) {
-        return (Verdict::Degraded, title);
+    let size = snapshot.calls.largest_list().and_then(|(rpc, bytes)| judge_size(rpc, bytes, true));
+    if let Some((_, title)) = size {
+        return title;
+    }
+    if let Some((call, is_new)) = troubles(&snapshot.calls).first() {
+        let took = in_sentence(call.duration_seconds.duration());
+        let pod = call.pod.as_ref().map_or_else(String::new, |pod| format!(" of {pod}"));
+        let how = if call.outcome == Outcome::Error { "failed" } else { "was answered" };
+        let old = if *is_new { "" } else { ", and has not been made again" };
+        return format!("{}{pod} {how} after {took}{old}", call.rpc);
+    }
+    if let Some((took, _)) = long_relist(&snapshot.calls) {
+        return format!("a relist of all pods took {}", in_sentence(took));
     }
     let (took, age) = (in_sentence(relist.duration.duration()), elapsed(*age));
-    let why =
-        format!("no incident is open; the last relist took {took} and ended {age} ago; {NOT_LOOKED_AT}");
-    (Verdict::Healthy, why)
+    format!("no incident is open; the last relist took {took} and ended {age} ago; {NOT_LOOKED_AT}")
 }
 
-/// Decides the verdict before the diagnosis of an incident has ended, which takes up to half a minute while the runtime is
-/// silent. A list call that hangs is enough for a verdict.
-fn undiagnosed(snapshot: &RecordingSnapshot, number: u64, why: &str) -> (Verdict, String) {
-    let silent = snapshot.open_call.as_ref().filter(|(_, waited)| SilenceLimits::default().hangs(*waited));
-    let Some((call, waited)) = silent else {
-        return (Verdict::Unknown, format!("incident {number} is not diagnosed yet: {why}"));
-    };
+/// Describes the hung call of an incident whose diagnosis has not ended: a diagnosis takes up to half a minute while the
+/// runtime is silent.
+fn undiagnosed(snapshot: &RecordingSnapshot, call: &SilentCall, number: u64) -> String {
     let last = snapshot
         .last_relist
         .as_ref()
         .map_or_else(String::new, |(age, _)| format!("; the last relist ended {} ago", elapsed(*age)));
-    let summary = format!(
-        "{} has not been answered for {}{last}; incident {number} is not diagnosed yet",
-        call.about(),
-        elapsed(*waited)
-    );
-    // Only list calls have no id.
-    (if call.id.is_none() { Verdict::Unhealthy } else { Verdict::Unknown }, summary)
+    let pod = call.pod.as_ref().map_or_else(String::new, |pod| format!(" of {pod}"));
+    format!(
+        "{}{pod} has not been answered for {}{last}; incident {number} is not diagnosed yet",
+        call.rpc,
+        elapsed(call.waited)
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::capture::recording::FinishedRelist;
+    use crate::clock::Mono;
     use crate::cri::Rpc;
-    use crate::pleg::OpenCall;
+    use crate::kubelet::{Era, KubeletVersion};
+    use crate::pleg::relist_calls::RelistCalls;
+    use crate::pleg::stream::Relist;
+    use crate::pleg::{CallRecord, OpenCall, PodRef};
 
     fn at(second: u64) -> Wall {
         Wall::from_nanos(1_700_000_000_000_000_000).plus(Duration::from_secs(second))
@@ -462,7 +498,7 @@ mod tests {
 
     fn relist() -> FinishedRelist {
         FinishedRelist {
-            ended: crate::clock::Mono::default(),
+            ended: mono(96),
             number: 7,
             time: at(96),
             duration: Duration::from_millis(12).into(),
@@ -470,8 +506,40 @@ mod tests {
             error: None,
             pods: 3,
             containers: 5,
-            largest_list: Some((Rpc::ListContainers, 4096)),
         }
+    }
+
+    fn mono(second: u64) -> Mono {
+        Mono::at(Duration::from_secs(second))
+    }
+
+    fn era() -> Era {
+        KubeletVersion::CONFIRMED.era()
+    }
+
+    fn call(rpc: Rpc, pod: Option<&str>, took: Duration) -> CallRecord {
+        let pod = pod.map(|name| PodRef { uid: name.into(), namespace: "shop".into(), name: name.into() });
+        CallRecord {
+            rpc: rpc.name().to_owned(),
+            id: pod.as_ref().map(|pod| format!("c-{}", pod.name)),
+            pod,
+            duration_seconds: took.into(),
+            response_bytes: 4096,
+            outcome: Outcome::Ok,
+            code: None,
+            message: None,
+        }
+    }
+
+    /// Returns what a relist with these calls has shown.
+    fn seen(finished: &[CallRecord]) -> RelistCalls {
+        let mut calls = RelistCalls::new(mono(0));
+        calls.relist_begins(mono(95));
+        for call in finished {
+            calls.call_finished(call);
+        }
+        calls.relist_ended(&Relist::new(at(96), 7), None);
+        calls
     }
 
     fn quiet() -> RecordingSnapshot {
@@ -482,11 +550,13 @@ mod tests {
             diagnosis: None,
             is_diagnosis_outdated: false,
             last_relist: Some((Duration::from_secs(4), relist())),
-            pleg_age: Some(Duration::from_secs(5)),
+            now: mono(100),
+            era: era(),
+            calls: seen(&[]),
+            last_list: Some(mono(95)),
             threshold: Duration::from_secs(180),
             unchecked: Duration::ZERO,
             runtime: None,
-            open_call: None,
         }
     }
 
@@ -515,22 +585,43 @@ mod tests {
         assert_eq!(healthy.1, summary);
         let asleep = RecordingSnapshot { unchecked: Duration::from_secs(31), ..quiet() };
         assert_eq!(verdict(&asleep).0, Verdict::Unknown);
-        let new = RecordingSnapshot { last_relist: None, pleg_age: None, ..quiet() };
+        let calls = RelistCalls::new(mono(99));
+        let new = RecordingSnapshot { last_relist: None, last_list: None, calls, ..quiet() };
         assert_eq!(verdict(&new), (Verdict::Unknown, "no relist has ended yet".to_owned()));
-        let old = RecordingSnapshot { pleg_age: Some(Duration::from_secs(180)), ..quiet() };
+        let old = RecordingSnapshot { now: mono(95 + 181), ..quiet() };
         assert_eq!(verdict(&old).0, Verdict::Unhealthy);
     }
 
     #[test]
     fn recorder_judges_the_size_of_the_lists_as_health_does() {
         let with = |bytes| {
-            let relist = FinishedRelist { largest_list: Some((Rpc::ListContainers, bytes)), ..relist() };
-            verdict(&RecordingSnapshot { last_relist: Some((Duration::from_secs(4), relist)), ..quiet() })
+            let list = call(Rpc::ListContainers, None, Duration::from_millis(9));
+            let calls = seen(&[CallRecord { response_bytes: bytes, ..list }]);
+            verdict(&RecordingSnapshot { calls, ..quiet() })
         };
         assert_eq!(with(9 << 20).0, Verdict::Healthy);
         let grows = "ListContainers grows towards the limit of gRPC";
         assert_eq!(with(11 << 20), (Verdict::Degraded, grows.to_owned()));
         assert_eq!(with(15 << 20).0, Verdict::Degraded);
+        // The kubelet refuses a list of this size, whatever plegctl accepts.
+        assert_eq!(with((16 << 20) + 1).0, Verdict::Unhealthy);
+    }
+
+    #[test]
+    fn node_with_a_late_call_is_healthy_only_when_the_call_is_quick_again() {
+        let status = |seconds| call(Rpc::ContainerStatus, Some("db-0"), Duration::from_secs(seconds));
+        let mut calls = seen(&[status(7)]);
+        let judged = |calls: &RelistCalls| verdict(&RecordingSnapshot { calls: calls.clone(), ..quiet() });
+        let slow = "ContainerStatus of shop/db-0 was answered after 7.0 s";
+        assert_eq!(judged(&calls), (Verdict::Degraded, slow.to_owned()));
+        // The next relist does not visit the pod.
+        calls.relist_begins(mono(97));
+        calls.relist_ended(&Relist::new(at(97), 8), None);
+        assert_eq!(judged(&calls), (Verdict::Unknown, format!("{slow}, and has not been made again")));
+        calls.relist_begins(mono(98));
+        calls.call_finished(&status(0));
+        calls.relist_ended(&Relist::new(at(98), 9), None);
+        assert_eq!(judged(&calls).0, Verdict::Healthy);
     }
 
     #[test]
@@ -545,7 +636,7 @@ mod tests {
         assert_eq!(verdict(&found_nothing).0, Verdict::Unknown);
         let over = RecordingSnapshot { is_diagnosis_outdated: false, ..found_nothing };
         assert_eq!(verdict(&over).0, Verdict::Healthy);
-        let too_old = RecordingSnapshot { pleg_age: Some(Duration::from_secs(200)), ..over };
+        let too_old = RecordingSnapshot { now: mono(95 + 200), ..over };
         assert_eq!(verdict(&too_old).0, Verdict::Unhealthy);
     }
 
@@ -577,13 +668,14 @@ mod tests {
 
     #[test]
     fn list_call_that_hangs_is_enough_for_a_verdict_before_the_diagnosis_has_ended() {
-        let silent = |rpc, id: Option<&str>, waited| {
-            let started = crate::clock::Mono::default();
-            let call = OpenCall { rpc, id: id.map(str::to_owned), pod: None, started };
+        let silent = |rpc, pod: Option<&str>, waited: u64| {
+            let call = call(rpc, pod, Duration::ZERO);
+            let mut calls = seen(&[]);
+            calls.relist_begins(mono(100));
+            calls.call_started(&OpenCall { rpc, id: call.id, pod: call.pod, started: mono(100) });
             let incident = Some(Incident { number: 3, why: "why".to_owned(), ..Incident::default() });
             let last_relist = Some((Duration::from_secs(14), relist()));
-            let open_call = Some((call, Duration::from_secs(waited)));
-            verdict(&RecordingSnapshot { incident, last_relist, open_call, ..quiet() })
+            verdict(&RecordingSnapshot { incident, last_relist, calls, now: mono(100 + waited), ..quiet() })
         };
         let young = silent(Rpc::ListContainers, None, 4);
         assert_eq!(young, (Verdict::Unknown, "incident 3 is not diagnosed yet: why".to_owned()));
@@ -591,7 +683,7 @@ mod tests {
                     diagnosed yet";
         assert_eq!(silent(Rpc::ListContainers, None, 12), (Verdict::Unhealthy, hung.to_owned()));
         // One hung status call may leave the node ready.
-        assert_eq!(silent(Rpc::ContainerStatus, Some("c1"), 12).0, Verdict::Unknown);
+        assert_eq!(silent(Rpc::ContainerStatus, Some("db-0"), 12).0, Verdict::Unknown);
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub use budget::StopSignal;
 pub use evidence::Evidence;
 pub use gather::gather;
 #[cfg(feature = "cli")]
-pub(crate) use judge::{VerdictFacts, Weight, calls, not_ready, verdict};
+pub(crate) use judge::{Relists, VerdictFacts, Weight, calls, not_ready, verdict};
 pub use judge::{judge, step_of_a_capture};
 pub use kubelet::{KubeletInputs, LazyKubeletApi, MetricsSource, PodsSource};
 pub use listening_clock::{CpuTimeSource, SlowdownSource};

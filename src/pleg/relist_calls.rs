@@ -214,6 +214,12 @@ impl RelistCalls {
         relist + u64::from(self.running.is_some()) >= self.begun
     }
 
+    /// Forgets all late and failed answers, because somebody has made every call again.
+    pub fn forget_late(&mut self) {
+        self.late.clear();
+        self.full_relist = self.full_relist.map(|full| FullRelist { took: Duration::ZERO, ..full });
+    }
+
     /// Returns how long the answered calls of the relist that visited every pod took, and whether that is new. While such a
     /// relist runs, returns how long its calls took so far.
     pub fn full_relist(&self) -> Option<(Duration, bool)> {

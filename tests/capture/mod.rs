@@ -8,6 +8,7 @@ mod disk;
 pub mod exports;
 mod kubelet;
 mod matrix;
+mod one_judge;
 mod replay;
 mod service;
 mod signals;

@@ -144,7 +144,7 @@ pub(super) fn get(address: &str, target: &str, header: &str) -> (String, String)
     (head.to_owned(), body.to_owned())
 }
 
-fn document(address: &str, target: &str) -> serde_json::Value {
+pub(super) fn document(address: &str, target: &str) -> serde_json::Value {
     let (head, body) = get(address, target, "Accept: application/json\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("Content-Type: application/json"), "{head}");
     serde_json::from_str(&body).unwrap()

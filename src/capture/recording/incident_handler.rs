@@ -17,6 +17,7 @@ use crate::capture::node::SampledKubeletState;
 use crate::capture::recorder::Recorder;
 use crate::clock::Mono;
 use crate::cri::{self, Outcome, Rpc, Runtime, Version};
+use crate::diagnosis::report::Verdict;
 use crate::host;
 use crate::kubelet::{KubeletProcess, Search};
 use crate::pleg::SharedState;
@@ -95,7 +96,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             let health = Health { time: clock.wall(), healthy: message.is_empty(), message };
             self.recorder.document(kind::HEALTH, &health);
         }
-        let call = state.open_call.as_ref().map(|open| (now.since(open.started), open.about()));
+        let call = state.calls.open().map(|open| (now.since(open.started), open.about()));
         let whole = relist.map(|started| (now.since(started), "the relist".to_owned()));
         let (waited, what) = match (call, whole) {
             // Many calls that are each answered in time may together take too long, so the time of the whole relist counts.
@@ -104,7 +105,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             (_, Some(whole)) => whole,
             (call, None) => call.unwrap_or_default(),
         };
-        let call = state.open_call.as_ref().map(|open| format!("{} {:?}", open.rpc, open.id));
+        let call = state.calls.open().map(|open| format!("{} {:?}", open.rpc, open.id));
         let age = self.shared.last_list().map(|last| now.since(last));
         drop(state);
         let (kubelet, restarted) = self.check_kubelet();
@@ -180,9 +181,10 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             self.background.status_hangs = false;
             self.background.metrics_hang = false;
         }
+        let error = self.shared.lock().list_error.clone();
         let mut state = locked(&self.state);
-        state.open_call = None;
         let now = self.host.clock().mono();
+        state.calls.relist_ended(report, error);
         if report.outcome == Outcome::Ok {
             state.last_relist = Some(FinishedRelist::new(now, report));
         }
@@ -277,11 +279,16 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             self.recorder.document_text(kind, text);
         }
         let summary = verdict.summary.clone();
+        let is_healthy = verdict.verdict == Verdict::Healthy;
         let mut state = locked(&self.state);
         let incidents = state.detector.apply_verdict((clock.wall(), clock.mono()), verdict);
         if !incidents.is_empty() {
             state.culprit = culprit;
             state.diagnosis = Some((clock.mono(), report));
+        }
+        if is_healthy {
+            // The diagnosis has made every call again.
+            state.calls.forget_late();
         }
         for incident in &incidents {
             state.list(incident);

@@ -42,8 +42,8 @@ use crate::host::HostRoot;
 use crate::kubelet::KubeletProcess;
 use crate::pleg::stream::Event;
 use crate::pleg::{
-    CallRecord, Era, GenericPleg, OpenCall, PlegSettings, PlegTiming, RelistTimer, SharedState, Sink,
-    TimerAction,
+    CallRecord, Era, GenericPleg, OpenCall, PlegSettings, PlegState, PlegTiming, RelistTimer, SharedState,
+    Sink, TimerAction,
 };
 use crate::threads::locked;
 use background::Background;
@@ -207,7 +207,7 @@ impl RecordingView {
         let last_list = self.shared.last_list();
         let now = (self.clock.wall(), self.clock.mono());
         let mut snapshot = locked(&self.state).snapshot(now);
-        snapshot.pleg_age = last_list.map(|last| now.1.since(last));
+        snapshot.last_list = last_list;
         if let Some(incident) = &mut snapshot.incident {
             incident.number = self.recorder.number_in_capture(incident.number);
         }
@@ -254,6 +254,9 @@ struct RelistSink<'a> {
 
 impl Sink for RelistSink<'_> {
     fn event(&mut self, event: Event) {
+        if let (Some(PlegState::NonExistent), Some(id)) = (event.to, &event.id) {
+            locked(self.state).calls.removed(id);
+        }
         // Events of the first relist are left out, because the lists contain the same information.
         if !event.initial {
             self.recorder.document(kind::EVENT, &event);
@@ -261,11 +264,11 @@ impl Sink for RelistSink<'_> {
     }
 
     fn call_started(&mut self, call: &OpenCall) {
-        locked(self.state).open_call = Some(call.clone());
+        locked(self.state).calls.call_started(call);
     }
 
-    fn call_finished(&mut self, _call: &CallRecord) {
-        locked(self.state).open_call = None;
+    fn call_finished(&mut self, call: &CallRecord) {
+        locked(self.state).calls.call_finished(call);
     }
 }
 
@@ -286,7 +289,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         let shared = Arc::new(SharedState::new(false));
         let pleg = PlegSettings { era: settings.era, evented_gate: false, inspect: true };
         let detector = IncidentDetector::new(settings.rules, last_incident);
-        let mut state = RecordingState::new(detector, (host.clock().wall(), now));
+        let mut state = RecordingState::new(detector, settings.era, (host.clock().wall(), now));
         state.runtime.clone_from(&version);
         let mut sample_ticks = tokio::time::interval(SAMPLE_INTERVAL);
         sample_ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -380,6 +383,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         recorder.relist_begins(generic.relists() + 1);
         let started = clock.mono();
         let state = Arc::clone(&parallel.handler.state);
+        locked(&state).calls.relist_begins(started);
         let mut sink = RelistSink { recorder, state: &state };
         parallel.stream.relist_begins();
         let relist = generic.relist(client, &**clock, &mut sink);

@@ -9,9 +9,10 @@ use crate::capture::entry::{Incident, kind};
 use crate::capture::incident::IncidentDetector;
 use crate::capture::recorder::RecorderStatus;
 use crate::clock::{Mono, Wall};
-use crate::cri::{Outcome, Rpc, Version};
+use crate::cri::{Outcome, Version};
+use crate::pleg::relist_calls::RelistCalls;
 use crate::pleg::stream::Relist;
-use crate::pleg::{OpenCall, Seconds};
+use crate::pleg::{Era, Seconds};
 use crate::report::escape::label_value;
 
 /// The data that the relists, the incident handler and the page with metrics share.
@@ -19,8 +20,10 @@ pub struct RecordingState {
     pub detector: IncidentDetector,
     /// When pending calls and the age of PLEG were last checked.
     pub checked: Mono,
-    /// The pending call of the relist.
-    pub open_call: Option<OpenCall>,
+    /// How the simulated kubelet relists.
+    era: Era,
+    /// What the calls of the relists have shown.
+    pub calls: RelistCalls,
     /// Whether PLEG was healthy at the last check after the first relist.
     pub healthy: Option<bool>,
     /// The number of incidents so far.
@@ -88,20 +91,12 @@ pub struct FinishedRelist {
     pub pods: u64,
     /// The number of listed containers.
     pub containers: u64,
-    /// The list call with the largest answer, and the size of the answer in bytes.
-    pub largest_list: Option<(Rpc, u64)>,
 }
 
 impl FinishedRelist {
     /// Describes a relist that ended at `ended`.
     pub fn new(ended: Mono, relist: &Relist) -> Self {
-        let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
-        let sizes = relist.calls.iter().filter(|call| call.pod.is_none()).filter_map(|call| {
-            let rpc = lists.into_iter().find(|rpc| rpc.name() == call.rpc)?;
-            Some((rpc, call.response_bytes))
-        });
         Self {
-            largest_list: sizes.max_by_key(|(_, bytes)| *bytes),
             ended,
             number: relist.relist,
             time: relist.time,
@@ -129,10 +124,14 @@ pub struct RecordingSnapshot {
     pub is_diagnosis_outdated: bool,
     /// The time since the end of the last relist whose list calls succeeded, and the relist.
     pub last_relist: Option<(Duration, FinishedRelist)>,
-    /// The pending call of the relist, and how long it has been pending.
-    pub open_call: Option<(OpenCall, Duration)>,
-    /// The age of the last relist whose list calls succeeded.
-    pub pleg_age: Option<Duration>,
+    /// The moment, by the monotonic clock.
+    pub now: Mono,
+    /// How the simulated kubelet relists.
+    pub era: Era,
+    /// What the calls of the relists have shown.
+    pub calls: RelistCalls,
+    /// The start of the last relist whose list calls succeeded.
+    pub last_list: Option<Mono>,
     /// The age at which PLEG is not healthy.
     pub threshold: Duration,
     /// The time since the recording last checked pending calls and the age of PLEG.
@@ -169,11 +168,12 @@ pub struct IncidentCulprit {
 
 impl RecordingState {
     /// Creates the state at the start of a recording.
-    pub const fn new(detector: IncidentDetector, (wall, mono): (Wall, Mono)) -> Self {
+    pub fn new(detector: IncidentDetector, era: Era, (wall, mono): (Wall, Mono)) -> Self {
         Self {
             detector,
             checked: mono,
-            open_call: None,
+            era,
+            calls: RelistCalls::new(mono),
             healthy: None,
             incidents: 0,
             culprit: None,
@@ -208,9 +208,11 @@ impl RecordingState {
             incident,
             diagnosis: self.diagnosis.as_ref().map(|(ended, text)| (mono.since(*ended), Arc::clone(text))),
             last_relist: self.last_relist.as_ref().map(|last| (mono.since(last.ended), last.clone())),
-            open_call: self.open_call.as_ref().map(|open| (open.clone(), mono.since(open.started))),
+            now: mono,
+            era: self.era,
+            calls: self.calls.clone(),
             // Comes from the shared state of the relists, which the caller has.
-            pleg_age: None,
+            last_list: None,
             threshold: self.detector.threshold(),
             unchecked: mono.since(self.checked),
             runtime: self.runtime.clone(),

@@ -1,0 +1,95 @@
+//! Tests that a recorder, its incidents and `health --npd` give the verdict of `health` on every simulated node, or *unknown*.
+//! `diagnosis::tests::one_judge` compares the relists alone, as `top` judges them, for hours of simulated time.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::service::{document, until};
+use crate::support::address::free_address;
+use crate::support::captures::{CaptureDir, argument};
+use crate::support::plegctl::Invocation;
+
+/// Whether a verdict from fewer facts agrees with a report of `health`: it is the same or *unknown*; or it is *healthy*, which
+/// says what was not looked at, and no call shows what `health` found.
+fn agrees(verdict: &Value, report: &Value) -> bool {
+    let is_about_a_call = |finding: &Value| {
+        ["connect", "list", "status"].iter().any(|phase| finding["phase"] == *phase)
+            && finding["severity"] != "info"
+            && finding["confidence"] != "possible"
+    };
+    *verdict == "unknown"
+        || *verdict == report["verdict"]
+        || *verdict == "healthy" && !report["findings"].as_array().unwrap().iter().any(is_about_a_call)
+}
+
+/// Compares the verdicts on a scenario while a recorder runs.
+fn compare(scenario: &str) {
+    let place = CaptureDir::make();
+    let directory = place.path("capture");
+    let (endpoint, address) = (format!("sim:{scenario}"), free_address());
+    let how =
+        ["record", "-r", &endpoint, argument(&directory), "--period", "1s", "--metrics-listen", &address];
+    let mut recorder = Invocation::new(&how).with_short_silences().without_load().spawn();
+    until(&mut recorder, "recording ");
+    while document(&address, "/verdict")["verdict"] == "unknown" {
+        thread::sleep(Duration::from_millis(200));
+    }
+    let health = |more: &[&str]| {
+        let arguments = [["health", "-r", &endpoint].as_slice(), more].concat();
+        Invocation::new(&arguments).with_short_silences().without_load().run()
+    };
+    let output = health(&["-o", "json"]);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    let verdict = document(&address, "/verdict");
+    let incidents = document(&address, "/incidents");
+    let npd = health(&["--npd"]);
+    recorder.signal("TERM");
+    recorder.wait();
+    assert!(agrees(&verdict["verdict"], &report), "{scenario}\nrecorder {verdict:#}\nhealth {output}");
+    for incident in incidents["incidents"].as_array().unwrap() {
+        let known = incident.get("verdict");
+        assert!(
+            known.is_none_or(|known| agrees(known, &report)),
+            "{scenario}\n{incident:#}\nhealth {output}"
+        );
+    }
+    // Without an answer in its four seconds, it says that it does not know.
+    assert!(npd.code == output.code || npd.code == Some(2), "{scenario}\n{npd}\nhealth {output}");
+}
+
+/// One test for each scenario, so that they run at the same time and each failure has a name. Nodes with tens of thousands of
+/// containers are compared in `diagnosis::tests::one_judge`.
+macro_rules! recorder_and_npd_do_not_contradict_health {
+    ($($test:ident: $scenario:literal,)*) => {
+        $(#[test]
+        fn $test() {
+            compare($scenario);
+        })*
+    };
+}
+
+recorder_and_npd_do_not_contradict_health! {
+    busy_deploy: "busy-deploy",
+    crash_loop: "crash-loop",
+    dead_kubelet: "dead-kubelet",
+    deaf_kubelet: "deaf-kubelet",
+    flapping: "flapping",
+    hung_container: "hung-container",
+    hung_list: "hung-list",
+    hung_two_pods: "hung-two-pods",
+    leftover_shims: "leftover-shims",
+    list_too_large: "list-too-large",
+    lost_gpu: "lost-gpu",
+    missed_events: "missed-events",
+    quiet: "quiet",
+    runtime_down: "runtime-down",
+    security_agent: "security-agent",
+    slow_disk: "slow-disk",
+    slow_status: "slow-status",
+    stale_kubelet: "stale-kubelet",
+    stale_static_pod: "stale-static-pod",
+    stopped_shim: "stopped-shim",
+    terminating_pod: "terminating-pod",
+}
