@@ -45,7 +45,7 @@ pub use self::preflight::{
 };
 pub use self::recorder::{NAMESPACE, RecorderError, RecorderPod, recorder_pods};
 pub use self::recorders::{
-    RecorderPods, RecorderReport, RecorderWord, check_document, clock_ahead, find as find_recorders,
+    RecorderPods, RecorderReport, check_document, clock_ahead, find as find_recorders,
     find_in as find_recorders_in,
 };
 #[cfg(test)]

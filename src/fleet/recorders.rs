@@ -13,11 +13,13 @@ use super::recorder::{
     MAX_ANSWER, MAX_POD_LIST, MAX_TRIED, NAMESPACE, RecorderError, RecorderPod, RecorderPodList, SELECTOR,
 };
 use super::verdict::error_text;
-use super::{MAX_PAGES, NodeVerdict, PAGE};
+use super::{MAX_PAGES, PAGE};
 use crate::clock::Wall;
+use crate::diagnosis::report::{Phase, Verdict};
+use crate::diagnosis::rules;
 use crate::kubelet::http::{self, HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
-use crate::report::{API_VERSION, Confidence, ContainerRef, PodRef, fits_in_memory, optional_pod, word_enum};
+use crate::report::{API_VERSION, Confidence, ContainerRef, PodRef, fits_in_memory, optional_pod};
 
 /// The maximum number of culprits of one recorder.
 const MAX_CULPRITS: usize = 20;
@@ -35,32 +37,6 @@ pub struct RecorderPods {
     by_node: BTreeMap<String, Vec<RecorderPod>>,
 }
 
-word_enum! {
-    /// The verdict of a recorder.
-    pub json enum RecorderWord: as_str {
-        /// No finding is worse than *info*.
-        Healthy = "healthy",
-        /// Something is wrong, but the node does not become `NotReady` because of it.
-        Degraded = "degraded",
-        /// The runtime or the kubelet makes the node `NotReady`.
-        Unhealthy = "unhealthy",
-        /// The recorder cannot judge the runtime.
-        Unknown = "unknown",
-    }
-}
-
-impl RecorderWord {
-    /// Returns the verdict on a node whose kubelet reports nothing else; `None` if the recorder does not know.
-    pub const fn node_verdict(self) -> Option<NodeVerdict> {
-        match self {
-            Self::Healthy => Some(NodeVerdict::Healthy),
-            Self::Degraded => Some(NodeVerdict::Degraded),
-            Self::Unhealthy => Some(NodeVerdict::Unhealthy),
-            Self::Unknown => None,
-        }
-    }
-}
-
 /// The answer of a node's recorder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecorderReading {
@@ -75,7 +51,7 @@ pub struct RecorderReading {
 #[serde(rename_all = "camelCase")]
 pub struct RecorderState {
     taken_at: Wall,
-    verdict: RecorderWord,
+    verdict: Verdict,
     since: Wall,
     #[serde(default)]
     summary: String,
@@ -102,7 +78,7 @@ pub struct RecorderReport {
     pub pod: String,
     /// Its verdict on the node; absent without an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<RecorderWord>,
+    pub verdict: Option<Verdict>,
     /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -365,10 +341,9 @@ impl RecorderReading {
     /// Whether the recorder reports that a list call hangs.
     pub fn has_silent_list(&self) -> bool {
         let Ok(state) = &self.verdict else { return false };
-        let rpc = state.primary.as_ref().and_then(|primary| primary.rpc.as_deref());
-        state.verdict == RecorderWord::Unhealthy
-            && matches!(rpc, Some("ListPodSandbox" | "ListContainers"))
-            && state.primary.as_ref().is_some_and(|primary| primary.id == "D02")
+        let id = state.primary.as_ref().map(|primary| primary.id.as_str());
+        let hung_list = rules::rules_about(&[Phase::List], true);
+        state.verdict == Verdict::Unhealthy && hung_list.iter().any(|rule| Some(&*rule.to_string()) == id)
     }
 
     /// Returns what the report shows.

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::recorders::{RecorderReport, RecorderWord};
+use super::recorders::RecorderReport;
 use crate::clock::Wall;
+use crate::diagnosis::report::Verdict;
 use crate::report::{NotChecked, Seconds, word_enum};
 
 word_enum! {
@@ -105,6 +106,9 @@ pub struct NodeReport {
     pub name: String,
     /// The verdict on the node.
     pub verdict: NodeVerdict,
+    /// The same verdict in the words of `health`.
+    #[serde(skip)]
+    pub judged: Verdict,
     /// Why the node is not healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -152,7 +156,7 @@ impl NodeReport {
     /// Whether the node's recorder has a verdict on it.
     pub fn has_recorders_verdict(&self) -> bool {
         let verdict = self.recorder.as_ref().and_then(|recorder| recorder.verdict);
-        verdict.is_some_and(|verdict| verdict != RecorderWord::Unknown)
+        verdict.is_some_and(|verdict| verdict != Verdict::Unknown)
     }
 }
 

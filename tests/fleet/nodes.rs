@@ -194,7 +194,7 @@ fn worst_node_is_first_and_each_problem_has_its_verdict() {
         ("half", "silent", "the kubelet waits, possibly for a list call"),
         ("gone", "unreachable", "no answer arrives through the API server"),
         ("away", "unreachable", "no route to host"),
-        ("old", "degraded", "100 s ago"),
+        ("old", "unknown", "100 s ago"),
         ("forbidden", "unknown", "no permission to read it: nodes \"forbidden\" is forbidden"),
         ("page", "unknown", "answers something else"),
         ("good", "healthy", ""),
@@ -207,7 +207,7 @@ fn worst_node_is_first_and_each_problem_has_its_verdict() {
     let table = nodes(&config, &["--timeout", "4s"]);
     assert!(
         table.stdout.starts_with(
-            "9 nodes: 1 unhealthy, 2 silent, 2 unreachable, 1 degraded, 2 unknown, 1 healthy (1 by the kubelet alone); \
+            "9 nodes: 1 unhealthy, 2 silent, 2 unreachable, 3 unknown, 1 healthy (1 by the kubelet alone); \
              worst p99 "
         ),
         "{table}"
@@ -296,7 +296,7 @@ fn late_or_slow_relists_have_a_reason() {
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let report = report(&nodes(&config, &["-o", "json"]));
     let (late, why) = verdict(&report, "late");
-    assert_eq!(late, "degraded");
+    assert_eq!(late, "unknown");
     assert!(why.contains("61 s ago"), "{why}");
     let (slow, why) = verdict(&report, "slow");
     assert_eq!(slow, "healthy");

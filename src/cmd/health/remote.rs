@@ -12,10 +12,10 @@ use crate::cmd::Error;
 use crate::cmd::context::Context;
 use crate::cmd::recorder_pages::RecorderVerdict;
 use crate::cmd::remote_node;
-use crate::diagnosis::HealthReport;
 use crate::diagnosis::not_ready::NotReady;
 use crate::diagnosis::report::{KubeletReport, NotChecked, Phase, ReportSource, SourceKind, Verdict};
-use crate::fleet::{self, FleetRequest, ListedNode, NodeReady, NodeReport, NodeVerdict, RecorderPods};
+use crate::diagnosis::{HealthReport, VerdictFacts, verdict};
+use crate::fleet::{self, FleetRequest, ListedNode, NodeReady, NodeReport, RecorderPods};
 use crate::kubelet::http;
 use crate::kubelet::kubeconfig::Cluster;
 use crate::report::RuntimeRef;
@@ -147,11 +147,8 @@ fn apply_condition(listed: &ListedNode, report: &mut HealthReport) {
         Verdict::Healthy => format!("the recorder sees no fault, but {condition}"),
         _ => format!("{}; {condition}", report.summary),
     };
-    if ready.is_about_pleg() {
-        report.verdict = Verdict::Unhealthy;
-    } else if report.verdict == Verdict::Healthy {
-        report.verdict = Verdict::Degraded;
-    }
+    let reported = Some(report.verdict);
+    report.verdict = verdict(&listed.add_ready(VerdictFacts { reported, ..VerdictFacts::default() }));
 }
 
 /// Corrects the summary of a node that is still ready although the predicted time is over.
@@ -177,13 +174,7 @@ async fn of_kubelet(
         fleet::read_nodes(cluster, nodes, RecorderPods::default(), &request, &context.clock, |_| ()).await;
     let judged = fleet::judge(&readings, None, &cluster.server, &cluster.context);
     let node = judged.nodes.into_iter().next().unwrap_or(NodeReport { name, ..NodeReport::default() });
-    let verdict = match node.verdict {
-        NodeVerdict::Healthy => Verdict::Healthy,
-        NodeVerdict::Degraded => Verdict::Degraded,
-        NodeVerdict::Unhealthy => Verdict::Unhealthy,
-        // The kubelet answers, but not with the document for which it makes a list call. Other reasons are possible.
-        NodeVerdict::Unknown | NodeVerdict::Unreachable | NodeVerdict::Silent => Verdict::Unknown,
-    };
+    let verdict = node.judged;
     let age = node.pleg_age_seconds;
     let mut summary = node.why.unwrap_or_else(|| match age {
         Some(age) => format!("PLEG was last seen {age:.0} s ago"),

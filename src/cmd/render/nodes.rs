@@ -11,9 +11,10 @@ use super::table;
 use super::watch::seconds_of_day;
 use super::words::{NONE, UNKNOWN, colored, cut, cut_in_the_middle, elapsed, grouped, or_none, took, width};
 use crate::clock::Wall;
+use crate::diagnosis::report::Verdict;
 use crate::fleet::{
-    FleetPreflight, NodePreflight, NodeReport, NodeVerdict, NodesReport, RecorderReport, RecorderWord,
-    RelistSeconds, StartVerdict,
+    FleetPreflight, NodePreflight, NodeReport, NodeVerdict, NodesReport, RecorderReport, RelistSeconds,
+    StartVerdict,
 };
 use crate::report::escape::escaped;
 
@@ -324,7 +325,7 @@ fn cells(node: &NodeReport, wide: bool) -> Vec<String> {
 
 /// Formats the verdict of a recorder and the id of its finding.
 fn recorder(recorder: &RecorderReport) -> String {
-    let verdict = recorder.verdict.map_or("no answer", RecorderWord::as_str);
+    let verdict = recorder.verdict.map_or("no answer", Verdict::as_str);
     match &recorder.primary {
         Some(primary) => format!("{verdict} {}", escaped(&primary.id)),
         None => verdict.to_owned(),
@@ -428,8 +429,8 @@ mod tests {
     fn fleet_lines_name_verdicts_versions_and_the_worst_p99() {
         let mut report = report(2000);
         let recorder = |verdict| Some(RecorderReport { verdict: Some(verdict), ..RecorderReport::default() });
-        report.nodes[1].recorder = recorder(RecorderWord::Healthy);
-        report.nodes[2].recorder = recorder(RecorderWord::Unknown);
+        report.nodes[1].recorder = recorder(Verdict::Healthy);
+        report.nodes[2].recorder = recorder(Verdict::Unknown);
         assert_eq!(
             fleet(&report),
             [

@@ -189,6 +189,48 @@ mod tests {
         }
     }
 
+    /// Returns the lines of the program, without its tests, with their files.
+    fn source_lines(folder: &std::path::Path, found: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            let name = path.display().to_string();
+            if path.is_dir() && !name.ends_with("/tests") {
+                source_lines(&path, found);
+            } else if path.extension().is_some_and(|end| end == "rs") && !name.ends_with("tests.rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let program = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+                found.extend(program.lines().map(|line| (name.clone(), line.to_owned())));
+            }
+        }
+    }
+
+    /// A line reads a verdict if the word is in a comparison, in a `let` or in an arm of a `match` before its arrow. The list of
+    /// all words is no verdict either.
+    fn reads_verdict(line: &str, at: usize) -> bool {
+        let (before, after) = line.split_at(at);
+        let is_compared = ["== ", "!= ", "== Some(", "!= Some("].iter().any(|sign| before.ends_with(sign));
+        is_compared || before.contains("if let ") || after.contains("=>") || before.contains("[Verdict; 4]")
+    }
+
+    #[test]
+    fn no_other_file_decides_a_verdict() {
+        let mut lines = Vec::new();
+        source_lines(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut lines);
+        let mut read = 0;
+        for (file, line) in lines.iter().filter(|(file, _)| !file.ends_with("judge/verdict.rs")) {
+            for (at, _) in line.match_indices("Verdict::") {
+                let is_other_type = line[..at].ends_with(char::is_alphanumeric);
+                let words = ["Healthy", "Degraded", "Unhealthy", "Unknown"];
+                let is_word = words.iter().any(|word| line[at + "Verdict::".len()..].starts_with(word));
+                if is_word && !is_other_type {
+                    assert!(reads_verdict(line, at), "{file}: {line}");
+                    read += 1;
+                }
+            }
+        }
+        assert!(read > 30, "only {read} lines read a verdict: does this test still find them?");
+    }
+
     #[test]
     fn verdict_is_only_healthy_if_everything_is_known_and_nothing_is_found() {
         for facts in all().into_iter().filter(|facts| verdict(facts) == Verdict::Healthy) {
