@@ -96,7 +96,6 @@ impl VerdictFacts {
 
 impl Verdict {
     /// Returns how serious the verdict is; a higher number is worse. A verdict that is not known is the least serious.
-    #[cfg(feature = "cli")]
     pub const fn seriousness(self) -> u8 {
         match self {
             Self::Unknown => 0,

@@ -30,6 +30,9 @@ pub struct HealthRule {
     /// Whether a critical finding of this rule makes the node unhealthy by itself. The findings of the other rules do so only
     /// if relists fail or take too long because of what they found.
     pub makes_unhealthy: bool,
+    /// Whether the rule reports a call or a runtime that is silent. Then a likely finding differs from a certain one only in
+    /// the length of the silence.
+    pub finds_silence: bool,
     /// What the finding means for the pods of the node.
     pub impact: Impact,
     /// Whether the goroutine stacks of the runtime may show more.
@@ -148,9 +151,6 @@ pub struct Traits {
     pub is_about_relists: bool,
     /// The goroutine stacks of the kubelet may show more.
     pub kubelet_stacks_help: bool,
-    /// The rule reports a call or a runtime that is silent. Then a likely finding differs from a certain one only in the length
-    /// of the silence.
-    pub finds_silence: bool,
 }
 
 #[cfg(feature = "cli")]
@@ -165,12 +165,8 @@ impl HealthRule {
 }
 
 impl Traits {
-    const NONE: Self = Self {
-        explains_slow_list: false,
-        is_about_relists: false,
-        kubelet_stacks_help: false,
-        finds_silence: false,
-    };
+    const NONE: Self =
+        Self { explains_slow_list: false, is_about_relists: false, kubelet_stacks_help: false };
 
     const fn explains_slow_list(self) -> Self {
         Self { explains_slow_list: true, ..self }
@@ -182,10 +178,6 @@ impl Traits {
 
     const fn kubelet_stacks_help(self) -> Self {
         Self { kubelet_stacks_help: true, ..self }
-    }
-
-    const fn finds_silence(self) -> Self {
-        Self { finds_silence: true, ..self }
     }
 }
 
@@ -224,7 +216,7 @@ pub fn catalogue() -> impl Iterator<Item = HealthRule> {
 /// Returns the rules that report a problem in one of these phases: silence, or something else.
 #[cfg(feature = "cli")]
 pub fn rules_about(phases: &[Phase], silence: bool) -> Vec<RuleId> {
-    let fits = |row: &HealthRule| row.traits.finds_silence == silence && phases.contains(&row.phase);
+    let fits = |row: &HealthRule| row.finds_silence == silence && phases.contains(&row.phase);
     catalogue().filter(fits).map(|row| row.id).collect()
 }
 
@@ -232,7 +224,7 @@ use RuleFunction::{AfterOthers, Many, One};
 
 /// Makes the function that returns the row of each rule.
 macro_rules! rows {
-    ($($id:ident, $rank:literal, $phase:ident, $function:expr, $unhealthy:literal, $impact:ident, $stacks:ident,
+    ($($id:ident, $rank:literal, $phase:ident, $function:expr, $unhealthy:literal, $silence:literal, $impact:ident, $stacks:ident,
        $words:literal, $confidence:ident, $kind:ident, $own:ident, $every:ident, $may_hang:literal,
        [$($trait:ident),*];)*) => {
         const fn rows(id: RuleId) -> HealthRule {
@@ -243,6 +235,7 @@ macro_rules! rows {
                     phase: Phase::$phase,
                     function: $function,
                     makes_unhealthy: $unhealthy,
+                    finds_silence: $silence,
                     impact: Impact::$impact,
                     stacks: StacksHelp::$stacks,
                     traits: Traits::NONE$(.$trait())*,
@@ -261,52 +254,52 @@ macro_rules! rows {
 
 #[rustfmt::skip]
 rows! {
-    // Id, rank, phase, function; makes unhealthy, impact, whether stacks help; words, what the confidence is of; what holds a
+    // Id, rank, phase, function; makes unhealthy, finds silence, impact, whether stacks help; words, what the confidence is of; what holds a
     // pod, whether it holds its own pod, and which others; whether a process may hang
     // that no call shows; traits.
-    D00, 36, None, AfterOthers, false, OfRelist, Yes, "healthy", Nothing, Runtime, Yes, No, false, [];
-    D01, 19, Status, One(hang::status_hangs), false, OfRelist, Yes, "status hang", Symptom, Runtime, Yes, No, false, [finds_silence];
-    D02, 16, List, One(hang::list_hangs), false, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [explains_slow_list, finds_silence];
-    D03, 4, List, One(size::too_large), false, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    D04, 21, List, One(size::backlog), false, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [explains_slow_list, is_about_relists];
-    D05, 20, Status, One(size::slow_pass), false, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [explains_slow_list, is_about_relists];
-    D06, 1, Connect, One(reach::unreachable), false, OfRelist, No, "runtime unreachable", Symptom, Runtime, Yes, Yes, false, [];
-    D07, 3, Connect, One(reach::silent), true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [explains_slow_list, finds_silence];
-    D08, 8, None, One(node::storage), false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    D09, 6, None, One(node::remote), false, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
-    D10, 15, None, Many(node::blocking_processes), false, OfRelist, Yes, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
-    D11, 7, None, Many(node::frozen), false, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
-    D12, 10, None, One(load::memory), false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    D13, 13, None, One(load::cpu), false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    D14, 11, None, One(load::exhausted), false, OfRelist, Yes, "limits exhausted", Cause, Runtime, Yes, Starts, false, [];
-    D15, 12, None, One(load::systemd), false, OfRelist, Yes, "systemd stuck", Cause, Runtime, Yes, No, false, [];
-    D16, 24, None, One(state::network), false, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
-    D17, 25, None, One(load::execs), false, OfRelist, Yes, "exec probe storm", Cause, Runtime, No, No, false, [];
-    D18, 23, None, One(journal::reserved), false, OfRelist, Yes, "name reserved", Cause, Runtime, Yes, No, false, [];
-    D19, 27, List, One(state::inconsistent), false, OfRelist, IfStuck, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
-    D20, 26, Status, One(state::failing_status), false, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
-    D21, 0, None, One(journal::recovering), false, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
-    D22, 28, Kubelet, One(kubelet::stale), false, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [kubelet_stacks_help];
-    D23, 32, Kubelet, One(kubelet::evented), false, OfRelist, Yes, "evented pleg", Cause, Runtime, Yes, No, false, [];
-    D24, 30, Kubelet, One(journal::never_relisted), false, OfRelist, Yes, "never relisted", Symptom, Runtime, Yes, No, false, [];
-    D25, 33, Kubelet, One(journal::flapping), false, OfRelist, Yes, "pleg flaps", Symptom, Runtime, Yes, No, false, [];
-    D26, 34, Kubelet, One(journal::watchdog), false, OfRelist, Yes, "watchdog restarts", Symptom, Runtime, Yes, No, false, [];
-    D27, 35, None, Many(versions::known_bad), false, OfRelist, Yes, "known bad version", Nothing, Runtime, No, No, false, [];
-    D28, 31, Status, One(hang::hidden_stall), false, OfRelist, Yes, "hidden stall", Symptom, Runtime, No, No, false, [];
-    D29, 17, List, One(reach::list_fails), false, OfRelist, Yes, "list fails", Symptom, Runtime, Yes, No, false, [];
-    D30, 22, List, AfterOthers, false, OfRelist, Yes, "lists slow", Symptom, Runtime, Yes, No, false, [is_about_relists];
-    D31, 18, None, One(state::not_ready), true, NoRuntime, Yes, "runtime not ready", Symptom, Runtime, Yes, Yes, false, [];
-    D32, 29, Kubelet, One(kubelet::absent), true, NoKubelet, IfStuck, "kubelet down", Symptom, Kubelet, Yes, Yes, false, [];
-    D33, 14, Status, One(state::lost_exit), false, OfRelist, Yes, "exit lost", Symptom, Runtime, No, No, false, [];
-    D34, 9, None, One(disk::full), false, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
-    D35, 2, None, One(load::throttled), false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    D36, 37, Kubelet, Many(certificates::invalid), false, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
-    D37, 5, None, Many(kernel::reasons), false, OfRelist, Yes, "kernel wait", Cause, Kernel, Yes, No, true, [];
-    D38, 38, None, One(shims::left_over), false, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
-    D39, 39, None, One(clients::many), false, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
-    D40, 40, None, Many(growth::too_large), false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
-    D41, 41, Kubelet, One(pods::ready_and_dead), true, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [kubelet_stacks_help];
-    D42, 42, None, Many(state::exited_but_alive), false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
+    D00, 36, None, AfterOthers, false, false, OfRelist, Yes, "healthy", Nothing, Runtime, Yes, No, false, [];
+    D01, 19, Status, One(hang::status_hangs), false, true, OfRelist, Yes, "status hang", Symptom, Runtime, Yes, No, false, [];
+    D02, 16, List, One(hang::list_hangs), false, true, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [explains_slow_list];
+    D03, 4, List, One(size::too_large), false, false, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    D04, 21, List, One(size::backlog), false, false, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [explains_slow_list, is_about_relists];
+    D05, 20, Status, One(size::slow_pass), false, false, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [explains_slow_list, is_about_relists];
+    D06, 1, Connect, One(reach::unreachable), false, false, OfRelist, No, "runtime unreachable", Symptom, Runtime, Yes, Yes, false, [];
+    D07, 3, Connect, One(reach::silent), true, true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [explains_slow_list];
+    D08, 8, None, One(node::storage), false, false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    D09, 6, None, One(node::remote), false, false, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
+    D10, 15, None, Many(node::blocking_processes), false, false, OfRelist, Yes, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
+    D11, 7, None, Many(node::frozen), false, false, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
+    D12, 10, None, One(load::memory), false, false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    D13, 13, None, One(load::cpu), false, false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    D14, 11, None, One(load::exhausted), false, false, OfRelist, Yes, "limits exhausted", Cause, Runtime, Yes, Starts, false, [];
+    D15, 12, None, One(load::systemd), false, false, OfRelist, Yes, "systemd stuck", Cause, Runtime, Yes, No, false, [];
+    D16, 24, None, One(state::network), false, false, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
+    D17, 25, None, One(load::execs), false, false, OfRelist, Yes, "exec probe storm", Cause, Runtime, No, No, false, [];
+    D18, 23, None, One(journal::reserved), false, false, OfRelist, Yes, "name reserved", Cause, Runtime, Yes, No, false, [];
+    D19, 27, List, One(state::inconsistent), false, false, OfRelist, IfStuck, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
+    D20, 26, Status, One(state::failing_status), false, false, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
+    D21, 0, None, One(journal::recovering), false, false, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
+    D22, 28, Kubelet, One(kubelet::stale), false, false, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [kubelet_stacks_help];
+    D23, 32, Kubelet, One(kubelet::evented), false, false, OfRelist, Yes, "evented pleg", Cause, Runtime, Yes, No, false, [];
+    D24, 30, Kubelet, One(journal::never_relisted), false, false, OfRelist, Yes, "never relisted", Symptom, Runtime, Yes, No, false, [];
+    D25, 33, Kubelet, One(journal::flapping), false, false, OfRelist, Yes, "pleg flaps", Symptom, Runtime, Yes, No, false, [];
+    D26, 34, Kubelet, One(journal::watchdog), false, false, OfRelist, Yes, "watchdog restarts", Symptom, Runtime, Yes, No, false, [];
+    D27, 35, None, Many(versions::known_bad), false, false, OfRelist, Yes, "known bad version", Nothing, Runtime, No, No, false, [];
+    D28, 31, Status, One(hang::hidden_stall), false, false, OfRelist, Yes, "hidden stall", Symptom, Runtime, No, No, false, [];
+    D29, 17, List, One(reach::list_fails), false, false, OfRelist, Yes, "list fails", Symptom, Runtime, Yes, No, false, [];
+    D30, 22, List, AfterOthers, false, false, OfRelist, Yes, "lists slow", Symptom, Runtime, Yes, No, false, [is_about_relists];
+    D31, 18, None, One(state::not_ready), true, false, NoRuntime, Yes, "runtime not ready", Symptom, Runtime, Yes, Yes, false, [];
+    D32, 29, Kubelet, One(kubelet::absent), true, false, NoKubelet, IfStuck, "kubelet down", Symptom, Kubelet, Yes, Yes, false, [];
+    D33, 14, Status, One(state::lost_exit), false, false, OfRelist, Yes, "exit lost", Symptom, Runtime, No, No, false, [];
+    D34, 9, None, One(disk::full), false, false, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
+    D35, 2, None, One(load::throttled), false, false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    D36, 37, Kubelet, Many(certificates::invalid), false, false, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
+    D37, 5, None, Many(kernel::reasons), false, false, OfRelist, Yes, "kernel wait", Cause, Kernel, Yes, No, true, [];
+    D38, 38, None, One(shims::left_over), false, false, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
+    D39, 39, None, One(clients::many), false, false, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
+    D40, 40, None, Many(growth::too_large), false, false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
+    D41, 41, Kubelet, One(pods::ready_and_dead), true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [kubelet_stacks_help];
+    D42, 42, None, Many(state::exited_but_alive), false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
 }
 
 #[cfg(test)]

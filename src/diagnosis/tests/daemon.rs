@@ -278,8 +278,8 @@ async fn a_daemon_that_can_open_no_file_is_the_cause_of_its_failing_status() {
     let primary = report.primary.as_ref().unwrap();
     assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::D14), "{report:#?}");
     assert_eq!(primary.title, "the runtime can open no file: crio[200] has 1024 of 100 descriptors open");
-    assert!(primary.next[0].contains("ls -l /proc/200/fd"), "{primary:#?}");
-    assert!(primary.next[1].ends_with("prlimit --pid 200 --nofile=2048:2048"), "{primary:#?}");
+    assert!(primary.steps[0].to_string().contains("ls -l /proc/200/fd"), "{primary:#?}");
+    assert!(primary.steps[1].to_string().ends_with("prlimit --pid 200 --nofile=2048:2048"), "{primary:#?}");
     assert!(find(&report, RuleId::D31).is_some(), "{report:#?}");
 }
 

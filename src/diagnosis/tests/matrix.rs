@@ -362,7 +362,7 @@ async fn pods_with_large_annotations_are_named_although_the_runtime_refuses_thei
     // The list is 1.6 MiB over the limit, which are six of these pods. Their containers are small, so each pod is removed as
     // a whole.
     let pods: Vec<String> = [10, 11, 12, 13, 14, 15].map(|pod| format!("web-{pod}")).to_vec();
-    let end = format!("kubectl -n default delete pod {} --wait=false", pods.join(" "));
+    let end = format!(" -n default delete pod {} --wait=false", pods.join(" "));
     assert!(steps.contains(&end), "{steps}");
     let ids = |verb: &str| {
         let command = steps.lines().find_map(|line| line.split_once(&format!("60s {verb} "))).unwrap();
@@ -408,7 +408,9 @@ async fn containers_of_a_pod_that_is_too_large_alone_are_found_by_the_names_in_i
     }
     let mut inputs = inputs(script);
     let (_, unknown) = steps_of_large_list(&inputs).await;
-    assert!(unknown.contains("find the pods with the longest annotations and labels: kubectl get pods"));
+    assert!(unknown.contains(
+        "find the pods with the longest annotations and labels: kubectl --request-timeout=30s get pods"
+    ));
     assert!(!unknown.contains("delete pod") && !unknown.contains("crictl"), "nothing is known: {unknown}");
     inputs.host_root = root_with_logs("names", 0);
     for number in 0..60 {
@@ -417,7 +419,7 @@ async fn containers_of_a_pod_that_is_too_large_alone_are_found_by_the_names_in_i
     }
     let (_, steps) = steps_of_large_list(&inputs).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
-    assert!(steps.contains("kubectl -n default delete pod web-1 --wait=false"), "{steps}");
+    assert!(steps.contains(" -n default delete pod web-1 --wait=false"), "{steps}");
     assert!(steps.contains(&format!("60s rm {:064x} ", 10)), "a longer name has more bytes: {steps}");
     assert!(!steps.contains("60s rmp"), "the status of this pod is too large too: {steps}");
 }
