@@ -3,7 +3,8 @@
 //! A unit is read as systemd reads it, with its drop-in files, its variables and its environment files. A command line
 //! that a shell computes is not known here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -32,8 +33,9 @@ const USUAL_UNIT: &str = "kubelet.service";
 /// Reads the settings that a systemd unit gives to the kubelet. Returns also the unit's name. `None` if no unit starts a
 /// kubelet, or if it is not clear which of several does.
 pub fn unit_settings(host: &HostRoot) -> Option<(KubeletSettings, String)> {
-    let read = |name: String| KubeletUnit::read(&name, host).map(|unit| (name, unit));
-    let mut found: BTreeMap<String, KubeletUnit> = unit_names(host).into_iter().filter_map(read).collect();
+    let entries = UnitEntries::list(host);
+    let read = |name: &String| KubeletUnit::read(name, &entries, host).map(|unit| (name.clone(), unit));
+    let mut found: BTreeMap<String, KubeletUnit> = entries.services().filter_map(read).collect();
     let usual = found.remove_entry(USUAL_UNIT);
     // A unit may have several names.
     let any =
@@ -42,11 +44,32 @@ pub fn unit_settings(host: &HostRoot) -> Option<(KubeletSettings, String)> {
     Some((KubeletSettings::read(unit.arguments, Some(&unit.directory), host), name))
 }
 
-/// Returns the names of the services of this node.
-fn unit_names(host: &HostRoot) -> BTreeSet<String> {
-    let entries = DIRECTORIES.iter().filter_map(|directory| fs::read_dir(host.path(directory)).ok());
-    let names = entries.flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| name.ends_with(".service")).take(MOST_UNITS).collect()
+/// The names in the directories of units, with the directories that have them. A node has more than a hundred units and few
+/// drop-in files, so only what exists is opened.
+struct UnitEntries(BTreeMap<String, Vec<PathBuf>>);
+
+impl UnitEntries {
+    fn list(host: &HostRoot) -> Self {
+        let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+        for directory in DIRECTORIES.map(|directory| host.path(directory)) {
+            for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+                if let Ok(name) = entry.file_name().into_string() {
+                    found.entry(name).or_default().push(directory.clone());
+                }
+            }
+        }
+        Self(found)
+    }
+
+    /// Returns the names of the services of this node.
+    fn services(&self) -> impl Iterator<Item = &String> {
+        self.0.keys().filter(|name| name.ends_with(".service")).take(MOST_UNITS)
+    }
+
+    /// Returns the paths of an entry, the one that counts first.
+    fn paths(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        self.0.get(name).into_iter().flatten().map(move |directory| directory.join(name))
+    }
 }
 
 fn text(path: &Path) -> Option<String> {
@@ -61,24 +84,18 @@ struct KubeletUnit {
 
 impl KubeletUnit {
     /// Reads a unit and its drop-in files; `None` if it starts no kubelet.
-    fn read(name: &str, host: &HostRoot) -> Option<Self> {
-        let file = |name: &str| {
-            DIRECTORIES.iter().find_map(|directory| text(&host.path(Path::new(directory).join(name))))
-        };
+    fn read(name: &str, entries: &UnitEntries, host: &HostRoot) -> Option<Self> {
         let mut service = Service::default();
-        service.add(&file(name).unwrap_or_default());
-        let folder = format!("{name}.d");
-        let folders = DIRECTORIES
-            .iter()
-            .filter_map(|directory| fs::read_dir(host.path(Path::new(directory).join(&folder))).ok());
-        let drop_ins: BTreeSet<String> = folders
-            .flatten()
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "conf"))
-            .collect();
-        for drop_in in drop_ins {
-            service.add(&file(&format!("{folder}/{drop_in}")).unwrap_or_default());
+        service.add(&entries.paths(name).find_map(|path| text(&path)).unwrap_or_default());
+        let mut drop_ins: BTreeMap<OsString, Vec<PathBuf>> = BTreeMap::new();
+        for folder in entries.paths(&format!("{name}.d")) {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                drop_ins.entry(entry.file_name()).or_default().push(entry.path());
+            }
+        }
+        drop_ins.retain(|name, _| Path::new(name).extension().is_some_and(|extension| extension == "conf"));
+        for paths in drop_ins.values() {
+            service.add(&paths.iter().find_map(|path| text(path)).unwrap_or_default());
         }
         let command = service.command.as_deref().filter(|command| command.contains("kubelet"))?;
         let words = expanded(command, &service.variables(host));
