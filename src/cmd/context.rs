@@ -18,6 +18,7 @@ use super::{ColorChoice, Error, GlobalArgs};
 use crate::capture::{self, Capture, CaptureMoment, Playback, ReplayClock, ReplayServer};
 use crate::clock::{Clock, ShiftedClock, SystemClock, Wall};
 use crate::cri::{self, CallObserver, Client, Endpoint, TraceId};
+use crate::host::proc::StatTable;
 use crate::host::{self, HostRoot};
 use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, Search, http};
 use crate::report::RuntimeRef;
@@ -69,6 +70,8 @@ pub struct Context {
     search: Cell<Option<io::Result<StartedWork<Search>>>>,
     /// The result of the search, once it is known.
     kubelet: OnceCell<Option<KubeletProcess>>,
+    /// The process table that the search has read.
+    processes: Cell<Option<Arc<StatTable>>>,
     simulator: OnceCell<Simulator>,
     /// The recorder, or the printer of `-vv`, which sees every call.
     observer: OnceCell<Arc<dyn CallObserver>>,
@@ -128,6 +131,7 @@ impl Context {
                 .or_else(|| env::var_os("CRI_CONFIG_FILE").map(PathBuf::from)),
             search: Cell::new(None),
             kubelet: OnceCell::new(),
+            processes: Cell::new(None),
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
             trace: OnceCell::new(),
@@ -140,10 +144,25 @@ impl Context {
     /// table of a busy node takes longer than these calls. A process table or a disk that does not answer blocks
     /// only that thread.
     pub fn look_for_kubelet(&self) {
+        self.start_search(Search::of);
+    }
+
+    /// Starts the search like [`Self::look_for_kubelet`], for a command that needs all processes. They are read only once.
+    pub fn look_at_processes(&self) {
+        self.start_search(Search::with_processes);
+    }
+
+    fn start_search(&self, search: fn(&Path, &HostRoot) -> Search) {
         if self.kubelet.get().is_none() {
             let root = self.host.clone();
-            self.search.set(Some(threads::start("kubelet", move || Search::of(&host::proc(), &root))));
+            self.search.set(Some(threads::start("kubelet", move || search(&host::proc(), &root))));
         }
+    }
+
+    /// Returns the process table after [`Self::look_at_processes`], only once, because it soon is out of date.
+    pub fn take_processes(&self) -> Option<Arc<StatTable>> {
+        self.kubelet();
+        self.processes.take()
     }
 
     /// Returns the kubelet that runs on this node, if its process is visible.
@@ -164,6 +183,7 @@ impl Context {
             for why in &found.elsewhere {
                 self.note(1, why);
             }
+            self.processes.set(found.processes);
             found.kubelet
         });
         found.as_ref()
@@ -419,6 +439,7 @@ impl Context {
             crictl_config: self.crictl_config.clone(),
             search: Cell::new(None),
             kubelet: OnceCell::new(),
+            processes: Cell::new(None),
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
             trace: OnceCell::new(),

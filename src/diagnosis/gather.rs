@@ -14,6 +14,7 @@ use super::kubelet::requests::{self, KubeletAnswers};
 use super::kubelet::{MetricsReading, MetricsSource, files, start};
 use super::names::OutsideId;
 use super::probes::{self, PendingCalls};
+use super::proc::ProcSample;
 use super::processes::{self, FirstSample};
 use super::words::seconds;
 use super::{
@@ -180,10 +181,11 @@ async fn read_node<R: Runtime + 'static>(
             }
         }
     }
-    let shims = processes::details_of_shims(run, evidence).await;
-    if let (Some(shims), Some(host)) = (shims, &mut evidence.host) {
-        host.first.add_details_of_shims(shims);
-    }
+    // Only with all cgroups is it known whether a container has no process, which is a sign too.
+    let with_cgroups = processes::with_all_cgroups(run, evidence).await;
+    store_first(evidence, with_cgroups);
+    let with_shims = processes::with_details_of_shims(run, evidence).await;
+    store_first(evidence, with_shims);
     let blocked = processes::blocked_again(run, evidence).await;
     if let (Some((pids, again)), Some(host)) = (blocked, &mut evidence.host) {
         host.first.confirm(&pids, again);
@@ -232,6 +234,13 @@ async fn read_node<R: Runtime + 'static>(
     evidence.input_files.extend(dump.input_file);
     evidence.not_checked.extend(dump.not_checked);
     FirstReading { sampled_at, look }
+}
+
+/// Replaces the first sample of the processes by the same sample with more details, if there is one.
+fn store_first(evidence: &mut Evidence, sample: Option<ProcSample>) {
+    if let (Some(sample), Some(host)) = (sample, &mut evidence.host) {
+        host.first = sample;
+    }
 }
 
 /// Takes second samples, reads the journal, collects files for a bundle, and waits for the pending calls.

@@ -140,6 +140,8 @@ pub const DESCRIPTOR_FACTOR: u64 = 8;
 pub const LEAK_OFFSET: u64 = 200;
 /// The number of exec probes per minute that time out, at which it is a sign of D17.
 pub const EXEC_ERRORS_PER_MINUTE: u64 = 10;
+/// The number of zombies whose parents are shims, above which it is a sign of D17.
+pub const ZOMBIES_OF_SHIMS: usize = 50;
 /// The growth of the runtime's threads between two samples, in percent, at which it is a sign of D17.
 pub const GROWTH_PERCENT: u64 = 5;
 

@@ -50,6 +50,11 @@ pub(super) async fn find<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Vec<L
     offload::value(FILES_TIME_LIMIT.min(run.budget.left()), read).await.unwrap_or_default()
 }
 
+/// Returns whether a process may be the first one of an exited container.
+pub fn may_exist(evidence: &Evidence) -> bool {
+    !candidates(evidence).is_empty()
+}
+
 /// Returns the ids of the exited containers in the newest list.
 fn exited(evidence: &Evidence) -> BTreeSet<&str> {
     let listed = evidence.runtime.containers.latest().into_iter().flatten();

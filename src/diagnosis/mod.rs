@@ -76,7 +76,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use crate::host::proc;
-pub use crate::host::proc::{ProcPaths, ProcSample, sample};
+pub use crate::host::proc::{ProcPaths, ProcSample, StatTable, sample};
 pub use budget::StopSignal;
 pub use evidence::Evidence;
 pub use gather::gather;
@@ -154,6 +154,8 @@ pub struct Inputs<R> {
     pub host_root: PathBuf,
     /// The node's `/proc`; `None` leaves processes out.
     pub proc: Option<PathBuf>,
+    /// The `stat` of all processes in [`Self::proc`], if the caller has just read them. The run does not read them again.
+    pub known_processes: Option<Arc<StatTable>>,
     /// The processes of a simulated node, used instead of `/proc`.
     pub simulated_processes: Option<SimulatedProcesses>,
     /// The processes of a recorded node, used instead of `/proc`.
@@ -224,6 +226,7 @@ impl<R> Inputs<R> {
             node: String::new(),
             host_root: PathBuf::from("/"),
             proc: Some(host::proc()),
+            known_processes: None,
             simulated_processes: None,
             recorded_processes: None,
             proc_is_explicit: false,

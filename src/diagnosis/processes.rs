@@ -2,21 +2,25 @@
 //! processes a second time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UnixStream;
 
 use super::daemon_watch::RunningWatch;
-use super::evidence::{Evidence, HostEvidence, suspicion};
+use super::evidence::{Evidence, HostEvidence, oddities, suspicion};
 use super::offload::FILES_TIME_LIMIT;
-use super::proc::clients::{self, SocketClients};
-use super::proc::{self, Ownership, ProcPaths, ProcSample, Process, Role, Shims, Throttled};
+use super::proc::clients::{self, Candidates, Crowd, SocketClients};
+use super::proc::{self, Ownership, ProcPaths, ProcSample, Process, Role, Shims, StatTable, Throttled};
 use super::report::NotChecked;
 use super::{HealthMode, HealthRun, Inputs, RecordedProcesses, limits, offload};
 use crate::clock::Mono;
 
 /// The name of this check in the report, for a run without a process table.
 pub(super) const WHAT: &str = "processes, pressure and limits of the node";
+
+/// The kernel's name of plegctl's own processes.
+const OWN_NAME: &str = "plegctl";
 
 /// The first sample, or why there is none, and its time.
 pub(super) struct FirstSample {
@@ -46,7 +50,8 @@ pub(super) async fn first_sample<R>(run: HealthRun<'_, R>) -> FirstSample {
         (None, None, Some(paths)) => {
             let detailed = inputs.mode == HealthMode::Deep || inputs.keeps_input_files();
             let shims = if detailed { Shims::Detailed } else { Shims::Counted };
-            let mut sample = sample_proc(run, paths.clone(), shims).await;
+            let known = inputs.known_processes.clone();
+            let mut sample = sample_proc(run, paths.clone(), known, shims).await;
             if let Ok(sample) = &mut sample
                 && sample.socket_owner.is_none()
                 && let Some(daemon) = listening_process(inputs, sample).await
@@ -84,7 +89,7 @@ pub(super) async fn second_sample<R>(
         return Some((apart, simulated.sample()));
     }
     let paths = paths(run.inputs)?;
-    let mut second = sample_proc(run, paths.clone(), Shims::Detailed).await.ok()?;
+    let mut second = sample_proc(run, paths.clone(), None, Shims::Detailed).await.ok()?;
     if second.socket_owner.is_none()
         && let Some(daemon) = evidence.daemon().cloned()
     {
@@ -104,12 +109,17 @@ async fn listening_process<R>(inputs: &Inputs<R>, sample: &ProcSample) -> Option
     sample.processes.get(&pid).filter(is_daemon).cloned()
 }
 
-async fn sample_proc<R>(run: HealthRun<'_, R>, paths: ProcPaths, shims: Shims) -> Result<ProcSample, String> {
+async fn sample_proc<R>(
+    run: HealthRun<'_, R>,
+    paths: ProcPaths,
+    known: Option<Arc<StatTable>>,
+    shims: Shims,
+) -> Result<ProcSample, String> {
     let limit = run.inputs.deadlines().proc.min(run.budget.left());
     let path = paths.proc.display().to_string();
     let (sections, ended) = offload::collect(limit, move |send: &dyn Fn(proc::Section)| {
         if paths.is_proc() {
-            proc::read(&paths, shims, send);
+            proc::read(&paths, known, shims, send);
         }
     })
     .await;
@@ -168,19 +178,49 @@ pub(super) fn with_ownership(
     (host, skipped.map(|(what, why)| NotChecked { what: what.into(), why: why.into() }))
 }
 
-/// Reads the command lines of the shims and what their tasks wait for, if a sign suggests that a shim does not answer.
-pub(super) async fn details_of_shims<R>(
-    run: HealthRun<'_, R>,
-    evidence: &Evidence,
-) -> Option<BTreeMap<u32, Process>> {
-    let host = evidence.node().filter(|host| host.first.shims == Shims::Counted)?;
-    let paths = paths(run.inputs).filter(|_| suspicion::of_shims(evidence))?;
-    let shims: Vec<u32> = host.first.with_role(Role::Shim).map(|shim| shim.pid).collect();
-    let limit = run.inputs.deadlines().proc.min(run.budget.left());
-    offload::value(limit, move || proc::read_again(&paths, shims)).await
+/// Returns the first sample with the cgroups of all processes, if a running container seems to have no process. A process
+/// whose shim or conmon has ended is below neither, and only its cgroup shows to which container it belongs.
+pub(super) async fn with_all_cgroups<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Option<ProcSample> {
+    let host = counted(evidence).filter(|_| oddities::a_container_is_missing(evidence))?;
+    completed(run, host, proc::add_cgroups).await
 }
 
-/// Finds the processes that are connected to the runtime's socket, without plegctl itself. Returns also why they are not
+/// Returns the first sample with all cgroups, the command lines of the shims and what their tasks wait for, if a sign suggests
+/// that a shim does not answer.
+pub(super) async fn with_details_of_shims<R>(
+    run: HealthRun<'_, R>,
+    evidence: &Evidence,
+) -> Option<ProcSample> {
+    let host = counted(evidence).filter(|_| suspicion::of_shims(evidence))?;
+    let add = |paths: &ProcPaths, sample: &mut ProcSample| {
+        proc::add_details_of_shims(paths, sample);
+        proc::add_cgroups(paths, sample);
+    };
+    completed(run, host, add).await
+}
+
+/// Returns the node's processes if their shims were only counted.
+fn counted(evidence: &Evidence) -> Option<&HostEvidence> {
+    evidence.node().filter(|host| host.first.shims == Shims::Counted)
+}
+
+/// Returns the first sample with more details; `None` if they were not read in time.
+async fn completed<R>(
+    run: HealthRun<'_, R>,
+    host: &HostEvidence,
+    add: fn(&ProcPaths, &mut ProcSample),
+) -> Option<ProcSample> {
+    let (paths, mut sample) = (paths(run.inputs)?, host.first.clone());
+    let limit = run.inputs.deadlines().proc.min(run.budget.left());
+    let work = move || {
+        add(&paths, &mut sample);
+        sample
+    };
+    offload::value(limit, work).await
+}
+
+/// Finds the processes that are connected to the runtime's socket, without plegctl itself. Looks at all processes only if so
+/// many connections exist, or so many bytes are not read, that D39 may report them. Returns also why the clients are not
 /// known although the process table of the node is. A service that allows no netlink sockets, such as that of the recorder,
 /// cannot ask the kernel.
 pub(super) async fn socket_clients<R>(
@@ -193,14 +233,24 @@ pub(super) async fn socket_clients<R>(
     else {
         return (None, None);
     };
-    let processes = host.first.processes.clone();
+    let readable =
+        |process: &&Process| !process.is_kernel_thread && process.state != 'D' && !process.is_zombie();
+    let is_expected = |process: &&Process| process.role == Role::Kubelet || process.comm == OWN_NAME;
+    let (expected, others): (Vec<&Process>, Vec<&Process>) =
+        host.first.processes.values().filter(readable).partition(is_expected);
+    let named = |processes: Vec<&Process>| {
+        processes.into_iter().map(|process| (process.pid, process.comm.clone())).collect()
+    };
+    let candidates = Candidates { expected: named(expected), others: named(others) };
+    let crowd = Crowd { connections: limits::SOCKET_CLIENTS, unread: limits::UNREAD_BYTES };
     let limit = FILES_TIME_LIMIT.min(run.budget.left());
-    let found = offload::value(limit, move || clients::read(&proc, &socket, &processes)).await.flatten();
+    let found =
+        offload::value(limit, move || clients::read(&proc, &socket, &candidates, crowd)).await.flatten();
     let why = "the kernel did not list its sockets (sock_diag); a service may forbid netlink sockets";
     let skipped = || NotChecked { what: "the clients of the runtime's socket".into(), why: why.into() };
     let skipped = found.is_none().then(skipped);
     let without_own = |mut found: SocketClients| {
-        found.clients.retain(|client| client.comm != "plegctl");
+        found.clients.retain(|client| client.comm != OWN_NAME);
         found
     };
     (found.map(without_own), skipped)
@@ -218,7 +268,7 @@ pub(super) async fn blocked_again<R>(
     let paths = paths(run.inputs).filter(|_| !pids.is_empty() && run.budget.left() > FILES_TIME_LIMIT)?;
     tokio::time::sleep(limits::UNINTERRUPTIBLE_WAIT_NORMAL).await;
     let wanted = pids.clone();
-    let again = offload::value(FILES_TIME_LIMIT, move || proc::read_again(&paths, wanted)).await?;
+    let again = offload::value(FILES_TIME_LIMIT, move || proc::read_again(&paths, &wanted)).await?;
     Some((pids, again))
 }
 

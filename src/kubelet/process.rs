@@ -11,7 +11,7 @@ use super::program::release_of_program;
 use super::settings::{KubeletSettings, Setting};
 use crate::host::proc::{
     Disqualification, KubeletCandidate, KubeletChoice, ProcSample, Process, ProcessStat, ProcessTrust, Role,
-    cgroup, is_service, waits_uninterruptibly,
+    StatTable, cgroup, is_service, waits_uninterruptibly,
 };
 use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_text};
 use crate::report::load::load;
@@ -94,14 +94,29 @@ pub struct Search {
     /// Why processes in another PID namespace do not qualify. They belong to a node inside a container (kind,
     /// vcluster), so they need no warning.
     pub elsewhere: Vec<String>,
+    /// The process table, if the search has read it.
+    pub processes: Option<Arc<StatTable>>,
 }
 
 impl Search {
     /// Searches the process table at `proc` for the kubelet of the node with the root `host`. Files that a
     /// command line names are opened only after the process has qualified.
     pub fn of(proc: &Path, host: &HostRoot) -> Self {
+        Self::among(named_like_a_kubelet(proc), proc, host)
+    }
+
+    /// Searches as [`Self::of`] does, and keeps the process table for a caller that needs all processes.
+    pub fn with_processes(proc: &Path, host: &HostRoot) -> Self {
+        let processes = StatTable::read(proc);
+        let named = processes.stats.iter().filter(|(_, stat)| Role::of(&stat.comm) == Role::Kubelet);
+        let named = named.map(|(pid, stat)| (*pid, stat.comm.clone())).collect();
+        Self { processes: Some(Arc::new(processes)), ..Self::among(named, proc, host) }
+    }
+
+    fn among(named: Vec<(u32, String)>, proc: &Path, host: &HostRoot) -> Self {
         let mut found = Self::default();
-        let (choice, qualified) = choose(proc, &ProcessTrust::of_node(proc, host), |why, text| match why {
+        let trust = ProcessTrust::of_node(proc, host);
+        let (choice, qualified) = choose(proc, named, &trust, |why, text| match why {
             Disqualification::PidNamespace => found.elsewhere.push(text),
             _ => found.refused.push(text),
         });
@@ -121,25 +136,36 @@ impl Search {
 /// Returns the process id of the kubelet in the process table at `proc`; `None` if no process qualifies, or if
 /// several processes qualify and it is not clear which of them is the node's kubelet.
 pub fn kubelet_pid(proc: &Path) -> Option<u32> {
-    match choose(proc, &ProcessTrust::of_table(proc), |_, _| {}).0 {
+    match choose(proc, named_like_a_kubelet(proc), &ProcessTrust::of_table(proc), |_, _| {}).0 {
         KubeletChoice::One(pid) => Some(pid),
         KubeletChoice::Nobody | KubeletChoice::Several(_) => None,
     }
+}
+
+/// Returns the processes that have a kubelet's name, in the order of their ids.
+fn named_like_a_kubelet(proc: &Path) -> Vec<(u32, String)> {
+    let Ok(table) = KernelDir::open(proc) else { return Vec::new() };
+    let mut pids = table.numbered();
+    pids.sort_unstable();
+    let name = |pid: u32| {
+        let comm = table.record(&format!("{pid}/comm")).ok()?;
+        let comm = comm.trim_ascii_end();
+        (Role::of(comm) == Role::Kubelet).then(|| (pid, comm.to_owned()))
+    };
+    pids.into_iter().filter_map(name).collect()
 }
 
 /// Chooses among the processes that qualify as a kubelet. Calls `refuse` for each process that has a kubelet's name
 /// but does not qualify.
 fn choose(
     proc: &Path,
+    named: Vec<(u32, String)>,
     trust: &ProcessTrust,
     mut refuse: impl FnMut(Disqualification, String),
 ) -> (KubeletChoice, Vec<QualifiedProcess>) {
-    let Ok(table) = KernelDir::open(proc) else { return (KubeletChoice::Nobody, Vec::new()) };
-    let mut pids = table.numbered();
-    pids.sort_unstable();
     let mut qualified: Vec<QualifiedProcess> = Vec::new();
-    for pid in pids {
-        match QualifiedProcess::check(pid, proc, &table, trust) {
+    for (pid, comm) in named {
+        match QualifiedProcess::check(pid, &comm, proc, trust) {
             Some(Ok(process)) => qualified.push(process),
             Some(Err((why, text))) => refuse(why, text),
             None => {}
@@ -167,19 +193,14 @@ struct QualifiedProcess {
 }
 
 impl QualifiedProcess {
-    /// Checks the process `pid`: `None` if it is not named like a kubelet, `Err` if it is named so but does not
+    /// Checks the process `pid`, which has a kubelet's name: `None` if it does not run a kubelet, `Err` if it does not
     /// qualify.
     fn check(
         pid: u32,
+        comm: &str,
         proc: &Path,
-        table: &KernelDir,
         trust: &ProcessTrust,
     ) -> Option<Result<Self, (Disqualification, String)>> {
-        let comm = table.record(&format!("{pid}/comm")).ok()?;
-        let comm = comm.trim_ascii_end();
-        if Role::of(comm) != Role::Kubelet {
-            return None;
-        }
         let path = proc.join(pid.to_string());
         // Open the directory once, so that all reads are of the same process.
         let dir = KernelDir::open(&path).ok()?;

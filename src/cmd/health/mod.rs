@@ -197,7 +197,7 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
             None,
         ),
         None if remote::is_wanted(arguments, context) => block_on(diagnose_remotely(arguments, context))??,
-        None => match context.endpoint() {
+        None => match local_endpoint(context) {
             Ok(endpoint) => {
                 if context.verbose >= 2 && !context.quiet {
                     context.set_observer(Arc::<CallPrinter>::default());
@@ -244,6 +244,14 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
     files::write(arguments, context, found, state)?;
     printed?;
     Ok(exit)
+}
+
+/// Returns the endpoint. For a runtime of this node, starts to read the processes first.
+fn local_endpoint(context: &Context) -> Result<Endpoint, Error> {
+    if context.is_live() {
+        context.look_at_processes();
+    }
+    context.endpoint()
 }
 
 /// A health report and, for a bundle, the evidence for it.
@@ -332,6 +340,7 @@ async fn gather_and_judge(
     inputs.probe_shims = arguments.probe_shims;
     if let Some(proc) = &arguments.proc {
         inputs.proc = Some(proc.clone());
+        inputs.known_processes = None;
         inputs.simulated_processes = None;
         inputs.proc_is_explicit = true;
     }
@@ -467,6 +476,7 @@ fn inputs(
             inputs.socket = endpoint.path_on_node().map(PathBuf::from);
             inputs.socket_here = Some(path.clone());
             inputs.commands = true;
+            inputs.known_processes = context.take_processes();
             // Only this node's kubelet, and never beside another node's runtime.
             inputs.kubelet.pods = own_socket(context).map(PodsSource::Socket);
         }

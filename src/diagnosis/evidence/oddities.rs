@@ -165,15 +165,26 @@ fn without_process<'a>(evidence: &Evidence, containers: Option<&'a [Container]>)
     let Some(host) = evidence.node().filter(|host| host.latest().complete) else {
         return Vec::new();
     };
-    let living = host.latest().living_containers();
     let running: Vec<&Container> = running(containers).collect();
-    let missing: Vec<&Container> =
-        running.iter().copied().filter(|container| !living.contains(container.id.as_str())).collect();
+    let missing = missing(host.latest(), containers);
     if missing.len() * 2 >= running.len() {
         return Vec::new();
     }
     let missing = missing.into_iter().filter(|container| is_settled(evidence, container));
     missing.map(|container| container.id.as_str()).collect()
+}
+
+/// Returns the running containers of which no process is known.
+fn missing<'a>(sample: &ProcSample, containers: Option<&'a [Container]>) -> Vec<&'a Container> {
+    let living = sample.living_containers();
+    running(containers).filter(|container| !living.contains(container.id.as_str())).collect()
+}
+
+/// Whether the first sample lacks the processes of a running container that is older than a start takes.
+pub fn a_container_is_missing(evidence: &Evidence) -> bool {
+    let containers = evidence.runtime.containers.items();
+    let missing = evidence.node().map(|host| missing(&host.first, containers)).unwrap_or_default();
+    missing.into_iter().any(|container| is_settled(evidence, container))
 }
 
 fn running(containers: Option<&[Container]>) -> impl Iterator<Item = &Container> {

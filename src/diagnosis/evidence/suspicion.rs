@@ -4,6 +4,7 @@ use super::oddities::first_oddities;
 use super::{Evidence, StatusRecord};
 use crate::diagnosis::left_over_shims;
 use crate::diagnosis::limits;
+use crate::diagnosis::living_exits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Psi, Role};
 use crate::diagnosis::shim_sizes;
@@ -49,7 +50,8 @@ pub fn of_node(evidence: &Evidence) -> bool {
         || pressed(|pressure| pressure.memory, limits::MEMORY_FULL)
 }
 
-/// Returns whether a sign suggests that a shim does not answer.
+/// Returns whether a sign suggests that a shim does not answer, or a rule may report something about shims that were not
+/// checked to be shims.
 pub fn of_shims(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
     // Shims that wait for storage increase the I/O pressure. Without a measurement, pressure is assumed.
@@ -70,5 +72,7 @@ pub fn of_shims(evidence: &Evidence) -> bool {
         || of_node(evidence)
         || of_lists(evidence)
         || evidence.runtime.ids_left_out > 0
+        || living_exits::may_exist(evidence)
+        || host.first.zombies_of_shims() > limits::ZOMBIES_OF_SHIMS
         || left_over_shims::are_too_many(evidence)
 }

@@ -392,16 +392,8 @@ pub(super) fn execs(case: &Case<'_>) -> Option<HealthFinding> {
     {
         signs.push(format!("{:.0} % of the kubelet's calls to the runtime are execs", 100.0 * execs / all));
     }
-    let zombies = host
-        .latest()
-        .processes
-        .values()
-        .filter(|process| process.is_zombie())
-        .filter(|process| {
-            host.latest().processes.get(&process.parent).is_some_and(|parent| parent.role == Role::Shim)
-        })
-        .count();
-    if zombies > 50 {
+    let zombies = host.latest().zombies_of_shims();
+    if zombies > limits::ZOMBIES_OF_SHIMS {
         signs.push(format!("{zombies} zombies under shims"));
     }
     let steps = [Step::look("replace exec probes by httpGet, tcpSocket or grpc; raise their periodSeconds")];

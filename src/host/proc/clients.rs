@@ -12,7 +12,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
 
-use super::{Process, same_socket};
+use super::same_socket;
 
 /// The most bytes of the kernel's answer that are read: about 100 bytes for each unix socket of the node.
 const MAX_BYTES: usize = 4 << 20;
@@ -56,8 +56,27 @@ struct UnixSocket {
     queue: u32,
 }
 
-/// Finds the clients of the runtime's socket among these processes; `None` if the kernel does not answer.
-pub fn read(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) -> Option<SocketClients> {
+/// From which numbers on the clients of a socket are of interest.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowd {
+    /// The number of connections besides those of the programs that are expected to have some.
+    pub connections: usize,
+    /// The number of bytes that were not read, of all connections together.
+    pub unread: u64,
+}
+
+/// The processes that may be clients.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    /// The programs that are expected to have connections: the kubelet and plegctl.
+    pub expected: Vec<(u32, String)>,
+    /// All other processes, with their names.
+    pub others: Vec<(u32, String)>,
+}
+
+/// Finds the clients of the runtime's socket among these processes; `None` if the kernel does not answer. The descriptors of
+/// the other processes, which may be a hundred thousand, are read only if the kernel shows a crowd.
+pub fn read(proc: &Path, socket: &Path, candidates: &Candidates, crowd: Crowd) -> Option<SocketClients> {
     let sockets = dump()?;
     let is_server = |found: &&UnixSocket| same_socket(&found.path, socket);
     let servers: Vec<&UnixSocket> = sockets.iter().filter(is_server).collect();
@@ -69,19 +88,23 @@ pub fn read(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) -> O
         .filter(|found| peers.contains(&found.inode))
         .map(|found| (found.inode, found.queue))
         .collect();
-    let mut clients: Vec<SocketClient> = processes
-        .values()
-        .filter(|process| !process.is_kernel_thread && process.state != 'D' && !process.is_zombie())
-        .filter_map(|process| client(proc, process, &unread))
-        .collect();
+    let clients_among = |processes: &[(u32, String)]| -> Vec<SocketClient> {
+        processes.iter().filter_map(|(pid, comm)| client(proc, *pid, comm, &unread)).collect()
+    };
+    let mut clients = clients_among(&candidates.expected);
+    let known: usize = clients.iter().map(|client| client.connections).sum();
+    let all_unread: u64 = unread.values().copied().map(u64::from).sum();
+    if unread.len().saturating_sub(known) >= crowd.connections || all_unread >= crowd.unread {
+        clients.extend(clients_among(&candidates.others));
+    }
     clients.sort_by(|one, other| (other.connections, one.pid).cmp(&(one.connections, other.pid)));
     Some(SocketClients { connections: accepted.count(), waiting, clients })
 }
 
 /// Counts the connections of a process; `None` if it has none, or if its descriptors are not readable.
-fn client(proc: &Path, process: &Process, unread: &BTreeMap<u32, u32>) -> Option<SocketClient> {
-    let descriptors = fs::read_dir(proc.join(process.pid.to_string()).join("fd")).ok()?;
-    let mut found = SocketClient { pid: process.pid, comm: process.comm.clone(), ..SocketClient::default() };
+fn client(proc: &Path, pid: u32, comm: &str, unread: &BTreeMap<u32, u32>) -> Option<SocketClient> {
+    let descriptors = fs::read_dir(proc.join(pid.to_string()).join("fd")).ok()?;
+    let mut found = SocketClient { pid, comm: comm.to_owned(), ..SocketClient::default() };
     for link in descriptors.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()) {
         let inode =
             link.to_str().and_then(|link| link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
@@ -205,13 +228,20 @@ mod tests {
         let _second = listener.accept().unwrap();
         first.write_all(b"12345").unwrap();
         let own = std::process::id();
-        let process = |pid| Process { pid, comm: "this".into(), state: 'S', ..Process::default() };
-        let processes = BTreeMap::from([(own, process(own))]);
-        let found = read(Path::new("/proc"), &path, &processes).unwrap();
-        fs::remove_file(&path).unwrap();
+        let this = || vec![(own, "this".to_owned())];
+        let among = |expected, others, connections, unread| {
+            let crowd = Crowd { connections, unread };
+            read(Path::new("/proc"), &path, &Candidates { expected, others }, crowd).unwrap()
+        };
+        let found = among(this(), Vec::new(), 3, 6);
         assert_eq!((found.connections, found.waiting), (2, 1));
         let [client] = found.clients.as_slice() else { panic!("{found:?}") };
         assert_eq!((client.pid, client.connections, client.unread), (own, 2, 5));
+        // Other processes are read only if they are a crowd or somebody does not read.
+        assert_eq!(among(Vec::new(), this(), 3, 6).clients, []);
+        assert_eq!(among(Vec::new(), this(), 2, 6).clients, found.clients);
+        assert_eq!(among(Vec::new(), this(), 3, 5).clients, found.clients);
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

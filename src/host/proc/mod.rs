@@ -20,6 +20,7 @@ pub mod waits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use monitor::{conmon_container, is_conmon, monitored_ids, sub_command};
@@ -30,9 +31,9 @@ pub use node::{
 #[cfg(feature = "cli")]
 pub use process::PAGE;
 pub use process::{Blocked, Process, Role, Shims, command_line, waits_uninterruptibly};
-pub use stat::ProcessStat;
 #[cfg(feature = "cli")]
 pub use stat::of_ticks;
+pub use stat::{ProcessStat, StatTable};
 pub use tcp::hexadecimal_address;
 #[cfg(feature = "cli")]
 pub use tcp::is_connected;
@@ -121,6 +122,15 @@ impl ProcSample {
             .collect()
     }
 
+    /// Counts the zombies whose parents are shims.
+    pub fn zombies_of_shims(&self) -> usize {
+        let is_of_shim = |process: &&Process| {
+            process.is_zombie()
+                && self.processes.get(&process.parent).is_some_and(|parent| parent.role == Role::Shim)
+        };
+        self.processes.values().filter(is_of_shim).count()
+    }
+
     /// Whether `ancestor` is an ancestor of `pid`.
     pub fn descends(&self, pid: u32, ancestor: u32) -> bool {
         let mut at = pid;
@@ -167,12 +177,6 @@ impl ProcSample {
                 (None, _) => {}
             }
         }
-    }
-
-    /// Replaces the shims with a reading that has all details.
-    pub fn add_details_of_shims(&mut self, shims: BTreeMap<u32, Process>) {
-        self.processes.extend(shims);
-        self.shims = Shims::Detailed;
     }
 
     fn add(&mut self, section: Section) {
@@ -231,38 +235,71 @@ impl ProcPaths {
     }
 }
 
-/// Reads everything and sends it section by section. If no process listens on the socket, shims are read with all
-/// details, because their container ids may then show to which runtime the process table belongs.
-pub fn read(paths: &ProcPaths, shims: Shims, send: &dyn Fn(Section)) {
+/// Reads everything and sends it section by section. Of the processes without a role, it reads the cgroups only of those
+/// below a shim, so that the other programs of the node cost no more than one file each; [`add_cgroups`] reads the other
+/// cgroups. If no process listens on the socket, everything is read with all details, because the container ids may then
+/// show to which runtime the process table belongs.
+///
+/// `known` is a table that the caller has read already. It is used if it is fresh.
+pub fn read(paths: &ProcPaths, known: Option<Arc<StatTable>>, shims: Shims, send: &dyn Fn(Section)) {
     send(Section::Node(Box::new(node::read(&paths.proc))));
-    let uptime = uptime(&paths.proc);
-    let pids = KernelDir::open(&paths.proc).map(|proc| proc.numbered()).unwrap_or_default();
-    let mut processes = read_each(paths, pids, uptime, shims);
+    let table = known.filter(|table| table.is_fresh(&paths.proc));
+    let table = table.unwrap_or_else(|| Arc::new(StatTable::read(&paths.proc)));
+    let mut processes = read_each(paths, &table, shims);
     let owner = paths.socket.as_deref().and_then(|socket| socket_owner(&paths.proc, socket, &processes));
     send(Section::SocketOwner(owner));
     let shims = if owner.is_none() { Shims::Detailed } else { shims };
     if owner.is_none() {
         let again = processes.values().filter(|process| process.role == Role::Shim).map(|shim| shim.pid);
         let again: Vec<u32> = again.collect();
-        processes.extend(read_each(paths, again, uptime, shims));
+        processes.extend(read_again(paths, &again));
+        read_other_cgroups(paths, &mut processes);
     }
     let cgroups = node::read_cgroups(&paths.cgroup, &processes, owner);
     send(Section::Processes(processes, shims));
     send(Section::Cgroups(cgroups));
 }
 
-fn read_each(paths: &ProcPaths, pids: Vec<u32>, uptime: Duration, shims: Shims) -> BTreeMap<u32, Process> {
+/// Reads the processes of a table. With the details of the shims, the cgroups of all processes are read too.
+fn read_each(paths: &ProcPaths, stats: &StatTable, shims: Shims) -> BTreeMap<u32, Process> {
     let Ok(dir) = KernelDir::open(&paths.proc) else {
         return BTreeMap::new();
     };
     let trust = ProcessTrust::of_table(&paths.proc);
-    let table = process::OpenedTable { path: &paths.proc, dir, uptime, trust };
-    pids.into_iter().filter_map(|pid| Some((pid, process::read(&table, pid, shims)?))).collect()
+    let table = process::OpenedTable { path: &paths.proc, dir, uptime: stats.uptime, trust };
+    let mut is_below_shim = stats.below_shims();
+    let read = |(pid, stat): (&u32, &ProcessStat)| {
+        let is_of_container = || shims == Shims::Detailed || is_below_shim(*pid);
+        Some((*pid, process::read(&table, *pid, stat, shims, is_of_container)?))
+    };
+    stats.stats.iter().filter_map(read).collect()
+}
+
+/// Reads the shims of a sample again, with all details.
+pub fn add_details_of_shims(paths: &ProcPaths, sample: &mut ProcSample) {
+    let shims: Vec<u32> = sample.with_role(Role::Shim).map(|shim| shim.pid).collect();
+    sample.processes.extend(read_again(paths, &shims));
+    sample.shims = Shims::Detailed;
+}
+
+/// Reads the cgroups that a sample lacks, and the limits and freezers of the pods in them.
+pub fn add_cgroups(paths: &ProcPaths, sample: &mut ProcSample) {
+    read_other_cgroups(paths, &mut sample.processes);
+    let daemon_cgroup = std::mem::take(&mut sample.daemon_cgroup);
+    sample.add(Section::Cgroups(node::read_cgroups(&paths.cgroup, &sample.processes, None)));
+    sample.daemon_cgroup = daemon_cgroup;
+}
+
+fn read_other_cgroups(paths: &ProcPaths, processes: &mut BTreeMap<u32, Process>) {
+    let Ok(dir) = KernelDir::open(&paths.proc) else { return };
+    for process in processes.values_mut().filter(|process| process.lacks_cgroup()) {
+        process.add_cgroup(&dir);
+    }
 }
 
 /// Reads some processes again, with all details.
-pub fn read_again(paths: &ProcPaths, pids: Vec<u32>) -> BTreeMap<u32, Process> {
-    read_each(paths, pids, uptime(&paths.proc), Shims::Detailed)
+pub fn read_again(paths: &ProcPaths, pids: &[u32]) -> BTreeMap<u32, Process> {
+    read_each(paths, &StatTable::of(&paths.proc, pids), Shims::Detailed)
 }
 
 /// Reads the figures of the cgroup of the daemon `process`.
@@ -278,7 +315,7 @@ pub fn throttled_now(paths: &ProcPaths, process: &Process) -> Option<Throttled> 
 /// Reads one whole sample in this thread.
 pub fn sample(paths: &ProcPaths) -> ProcSample {
     let parts = std::cell::RefCell::new(Vec::new());
-    read(paths, Shims::Detailed, &|section| parts.borrow_mut().push(section));
+    read(paths, None, Shims::Detailed, &|section| parts.borrow_mut().push(section));
     assemble(parts.into_inner(), true)
 }
 
@@ -294,13 +331,7 @@ pub fn assemble(sections: impl IntoIterator<Item = Section>, complete: bool) -> 
 /// Returns how long a process has run; `None` if it has ended.
 pub fn process_age(proc: &Path, pid: u32) -> Option<Duration> {
     let stat = ProcessStat::parse(&kernel_text(&proc.join(pid.to_string()).join("stat")).ok()?)?;
-    (!stat.is_zombie()).then(|| uptime(proc).saturating_sub(stat::of_ticks(stat.started_ticks)))
-}
-
-fn uptime(proc: &Path) -> Duration {
-    let text = kernel_text(&proc.join("uptime")).unwrap_or_default();
-    let seconds = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
-    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
+    (!stat.is_zombie()).then(|| stat::uptime(proc).saturating_sub(stat::of_ticks(stat.started_ticks)))
 }
 
 /// Returns the daemon that listens on `socket`. Examines only processes with the name of a daemon or a kubelet, and
@@ -312,6 +343,9 @@ fn socket_owner(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) 
         .find(|process| listens(&proc.join(process.pid.to_string()), socket))
         .map(|process| process.pid)
 }
+
+/// The number of descriptors that are looked at before all are listed.
+const FIRST_DESCRIPTORS: u32 = 32;
 
 /// Whether the process in `dir` has a descriptor of the listening socket.
 fn listens(dir: &Path, socket: &Path) -> bool {
@@ -331,12 +365,15 @@ fn listens(dir: &Path, socket: &Path) -> bool {
     if inodes.is_empty() {
         return false;
     }
-    let Ok(descriptors) = fs::read_dir(dir.join("fd")) else {
-        return false;
+    let descriptors = dir.join("fd");
+    let is_listener = |path: &Path| {
+        fs::read_link(path).is_ok_and(|link| link.to_str().is_some_and(|link| inodes.contains(link)))
     };
-    descriptors
-        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
-        .any(|link| link.to_str().is_some_and(|link| inodes.contains(link)))
+    // A daemon opens its socket at its start, so the socket has one of the first numbers. Listing the descriptors of a busy
+    // daemon takes a hundred times longer.
+    (0..FIRST_DESCRIPTORS).any(|number| is_listener(&descriptors.join(number.to_string())))
+        || fs::read_dir(&descriptors)
+            .is_ok_and(|entries| entries.flatten().any(|entry| is_listener(&entry.path())))
 }
 
 /// Whether two paths name the same socket on the node.

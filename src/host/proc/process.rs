@@ -5,7 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::{PROC_SUPER_MAGIC, statfs};
+
 use super::cgroup;
+use super::monitor::is_conmon;
 use super::stat::{ProcessStat, is_stopped, is_zombie, of_ticks, state_of};
 use super::trust::{Disqualification, ProcessTrust};
 use super::waits::is_relevant_sleep;
@@ -50,7 +53,8 @@ impl Role {
 /// shims that answer are not needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shims {
-    /// Only their existence and state.
+    /// Only their existence and state, and the cgroups of conmons. Whether they qualify as shims is checked only for those that are stopped or
+    /// in uninterruptible sleep.
     Counted,
     /// Their threads and command lines too.
     #[default]
@@ -95,7 +99,7 @@ pub struct Process {
     pub is_kernel_thread: bool,
     /// CPU time so far.
     pub cpu: Duration,
-    /// The most specific cgroup path.
+    /// The most specific cgroup path; empty if it was not read.
     pub cgroup: String,
     /// The cgroup path in the hierarchy of the CPU controller, for the kubelet and the daemon only.
     pub cpu_cgroup: String,
@@ -144,6 +148,26 @@ impl Process {
     pub fn flag(&self, name: &str) -> Option<&str> {
         self.command.flag(name)
     }
+
+    /// Whether the cgroup can be read and was not.
+    pub(super) const fn lacks_cgroup(&self) -> bool {
+        self.cgroup.is_empty() && !self.is_kernel_thread
+    }
+
+    /// Reads the cgroup of the process from the process table `proc`.
+    pub(super) fn add_cgroup(&mut self, proc: &KernelDir) {
+        if self.is_kernel_thread {
+            return;
+        }
+        let cgroups = proc.record(&format!("{}/cgroup", self.pid)).unwrap_or_default();
+        let (path, id) = cgroup::path_of(&cgroups);
+        path.clone_into(&mut self.cgroup);
+        self.container_id = id.map(str::to_owned);
+        self.pod_uid = cgroup::pod_uid_of(path);
+        if matches!(self.role, Role::Kubelet | Role::Daemon) {
+            cgroup::cpu_path(&cgroups).clone_into(&mut self.cpu_cgroup);
+        }
+    }
 }
 
 /// An open process table, with what is needed to read its processes.
@@ -158,56 +182,98 @@ pub(super) struct OpenedTable<'a> {
     pub trust: ProcessTrust,
 }
 
-/// Reads one process; `None` if it has ended. A shim's threads and command line are only read if `shims` requires it.
-pub(super) fn read(table: &OpenedTable<'_>, pid: u32, shims: Shims) -> Option<Process> {
-    let stat = table.dir.record(&format!("{pid}/stat")).ok()?;
-    let mut process = of_stat(ProcessStat::parse(&stat)?, pid, table.uptime);
-    if !process.is_kernel_thread {
-        let cgroups = table.dir.record(&format!("{pid}/cgroup")).unwrap_or_default();
-        let (path, id) = cgroup::path_of(&cgroups);
-        path.clone_into(&mut process.cgroup);
-        process.container_id = id.map(str::to_owned);
-        process.pod_uid = cgroup::pod_uid_of(path);
-        if matches!(process.role, Role::Kubelet | Role::Daemon) {
-            cgroup::cpu_path(&cgroups).clone_into(&mut process.cpu_cgroup);
+/// How much of a process is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// Only what `stat` shows.
+    Stat,
+    /// Its cgroup too.
+    Cgroup,
+    /// Whether it qualifies for its role, and the details of this role.
+    Details,
+}
+
+impl Extent {
+    /// Returns what of a process is needed. `is_of_container` tells whether it may belong to a container.
+    fn needed(pid: u32, stat: &ProcessStat, shims: Shims, is_of_container: impl FnOnce() -> bool) -> Self {
+        match Role::of(&stat.comm) {
+            // The table may be some hundred milliseconds old, and D15 compares the processor time of process 1.
+            _ if stat.state == 'D' || pid == 1 => Self::Details,
+            Role::Other if stat.is_kernel_thread => Self::Stat,
+            Role::Other if is_of_container() => Self::Cgroup,
+            Role::Other => Self::Stat,
+            // The cgroup of a conmon names its container; a shim is in the cgroup of the daemon.
+            Role::Shim if shims == Shims::Counted && !stat.is_stopped() => {
+                if is_conmon(&stat.comm) {
+                    Self::Cgroup
+                } else {
+                    Self::Stat
+                }
+            }
+            Role::Shim | Role::Kubelet | Role::Daemon | Role::OciRuntime => Self::Details,
         }
     }
+}
+
+/// Reads one process, whose `stat` is known; `None` if it has ended. The cgroup of a process without a role is read only if
+/// `is_of_container` says so. The threads and the command line of a shim are only read if `shims` requires it.
+pub(super) fn read(
+    table: &OpenedTable<'_>,
+    pid: u32,
+    stat: &ProcessStat,
+    shims: Shims,
+    is_of_container: impl FnOnce() -> bool,
+) -> Option<Process> {
+    match Extent::needed(pid, stat, shims, is_of_container) {
+        Extent::Stat => Some(of_stat(stat.clone(), pid, table.uptime)),
+        Extent::Cgroup => {
+            let mut process = of_stat(stat.clone(), pid, table.uptime);
+            process.add_cgroup(&table.dir);
+            Some(process)
+        }
+        Extent::Details => read_details(table, pid, shims),
+    }
+}
+
+fn read_details(table: &OpenedTable<'_>, pid: u32, shims: Shims) -> Option<Process> {
+    let stat = table.dir.record(&format!("{pid}/stat")).ok()?;
+    let mut process = of_stat(ProcessStat::parse(&stat)?, pid, table.uptime);
+    process.add_cgroup(&table.dir);
     if process.role == Role::Other && process.state != 'D' {
         return Some(process);
     }
     let dir = &table.path.join(pid.to_string());
     // Open the directory once, so that all reads are of the same process.
     let opened = KernelDir::open(dir).ok()?;
+    let has_details = process.role != Role::Other && (process.role != Role::Shim || shims == Shims::Detailed);
+    if has_details {
+        (process.blocked, process.sleeps) = waiting_threads(dir);
+    }
+    let is_awake = process.state != 'D' && process.blocked.is_empty();
     if process.role != Role::Other {
-        let awake = process.state != 'D' && (process.role == Role::Shim || !waits_uninterruptibly(dir));
-        match table.trust.judge(&opened, process.role, awake) {
+        // The program of a shim is on a local disk, and reading its link does not wait for the threads of the shim.
+        let has_readable_program = process.state != 'D' && (process.role == Role::Shim || is_awake);
+        match table.trust.judge(&opened, process.role, has_readable_program) {
             Ok(is_own) => process.is_own = is_own,
             // The first process of a new container has the OCI runtime's name too, but is not an OCI runtime.
             Err(why) => {
                 process.impostor = Some((process.role, why));
                 process.role = Role::Other;
-                if process.state != 'D' {
-                    return Some(process);
-                }
+                (process.blocked, process.sleeps) = (Vec::new(), false);
             }
         }
     }
-    let is_daemon = matches!(process.role, Role::Kubelet | Role::Daemon);
-    let with_details = match process.role {
-        Role::Other => false,
-        Role::Shim => shims == Shims::Detailed,
-        Role::Kubelet | Role::Daemon | Role::OciRuntime => true,
-    };
-    if with_details {
-        (process.blocked, process.sleeps) = waiting_threads(dir);
-    } else if process.state == 'D' {
+    if process.state == 'D' && (process.role == Role::Other || !has_details) {
         process.blocked = vec![blocked(dir, pid)];
     }
+    if process.role == Role::Other || !has_details {
+        return Some(process);
+    }
     // A thread in uninterruptible sleep may hold the lock of the address space, which reading `cmdline` needs.
-    if process.state != 'D' && process.blocked.is_empty() && with_details {
+    if is_awake {
         process.command = Arguments::from_cmdline(&opened.bytes("cmdline").unwrap_or_default());
     }
-    if is_daemon && process.state != 'D' && process.blocked.is_empty() {
+    if is_awake && matches!(process.role, Role::Kubelet | Role::Daemon) {
         process.directory = if process.role == Role::Kubelet { opened.link("cwd").ok() } else { None };
         process.descriptors = descriptors(dir);
         [process.descriptor_limit, process.descriptor_hard_limit] = descriptor_limits(dir);
@@ -280,8 +346,16 @@ fn unguarded_command_line(dir: &Path) -> Arguments {
     Arguments::from_cmdline(&kernel_bytes(&dir.join("cmdline")).unwrap_or_default())
 }
 
+/// Returns the number of open descriptors. Linux 6.2 and later show it as the size of the directory, whose entries then need
+/// not be listed.
 fn descriptors(dir: &Path) -> Option<u64> {
-    u64::try_from(fs::read_dir(dir.join("fd")).ok()?.count()).ok()
+    let descriptors = dir.join("fd");
+    let is_proc = statfs(&descriptors).ok()?.f_type == PROC_SUPER_MAGIC;
+    let size = fs::metadata(&descriptors).ok()?.len();
+    if is_proc && size > 0 {
+        return Some(size);
+    }
+    u64::try_from(fs::read_dir(&descriptors).ok()?.count()).ok()
 }
 
 /// Returns the soft and the hard limit of open file descriptors.

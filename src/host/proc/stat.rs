@@ -1,14 +1,19 @@
 //! Parses `/proc/PID/stat`, which has the same form for a thread.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::host::kernel_record;
+use super::process::Role;
+use crate::host::{KernelDir, kernel_record, kernel_text};
 
 /// The unit of CPU times in `/proc` (`USER_HZ`), which does not depend on the kernel's own tick.
 const TICKS_PER_SECOND: u64 = 100;
 /// The flag of a kernel thread (`PF_KTHREAD`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// The number of fields after the state that are parsed, up to that of the processor.
+const FIELDS: usize = 36;
 
 /// The fields of `/proc/PID/stat` that plegctl uses. A number that the text does not contain is zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +47,11 @@ impl ProcessStat {
     /// Parses the text of the file.
     pub fn parse(text: &str) -> Option<Self> {
         let (comm, state, rest) = split(text)?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+        let mut numbers = [0_u64; FIELDS];
+        for (number, field) in numbers.iter_mut().zip(rest.split_ascii_whitespace()) {
+            *number = field.parse().unwrap_or(0);
+        }
+        let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
         Some(Self {
             comm: comm.to_owned(),
             state,
@@ -66,6 +74,70 @@ impl ProcessStat {
     pub const fn is_zombie(&self) -> bool {
         is_zombie(self.state)
     }
+}
+
+/// A [`StatTable`] older than this is read again. Reading the table of a large and busy node takes some hundred milliseconds.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The `stat` of every process, the cheapest file that shows what a process is and whose child it is.
+#[derive(Clone, Debug, Default)]
+pub struct StatTable {
+    /// The node's uptime at the time of reading.
+    pub uptime: Duration,
+    /// By process id.
+    pub stats: BTreeMap<u32, ProcessStat>,
+}
+
+impl StatTable {
+    /// Reads the process table at `proc`.
+    pub fn read(proc: &Path) -> Self {
+        Self::of(proc, &KernelDir::open(proc).map(|dir| dir.numbered()).unwrap_or_default())
+    }
+
+    /// Reads these processes of the table at `proc`.
+    pub(super) fn of(proc: &Path, pids: &[u32]) -> Self {
+        let uptime = uptime(proc);
+        let Ok(dir) = KernelDir::open(proc) else { return Self { uptime, ..Self::default() } };
+        let stat = |pid: &u32| Some((*pid, ProcessStat::parse(&dir.record(&format!("{pid}/stat")).ok()?)?));
+        Self { uptime, stats: pids.iter().filter_map(stat).collect() }
+    }
+
+    /// Whether the table at `proc` was read a moment ago.
+    pub(super) fn is_fresh(&self, proc: &Path) -> bool {
+        uptime(proc).saturating_sub(self.uptime) < FRESH
+    }
+
+    /// Returns a test whether a process descends from a shim or a conmon, as every process of a container does until its
+    /// shim ends.
+    pub(super) fn below_shims(&self) -> impl FnMut(u32) -> bool {
+        let mut known: BTreeMap<u32, bool> = BTreeMap::new();
+        move |pid| {
+            let mut path = Vec::new();
+            let mut at = self.stats.get(&pid).map_or(0, |stat| stat.parent);
+            let is_below = loop {
+                if let Some(is_below) = known.get(&at) {
+                    break *is_below;
+                }
+                let Some(stat) = self.stats.get(&at) else { break false };
+                if Role::of(&stat.comm) == Role::Shim {
+                    break true;
+                }
+                // Until the answer is known, so that a circle of parents, which a table may show that changes, has an end.
+                known.insert(at, false);
+                path.push(at);
+                at = stat.parent;
+            };
+            known.extend(path.into_iter().map(|ancestor| (ancestor, is_below)));
+            is_below
+        }
+    }
+}
+
+/// Returns the node's uptime.
+pub(super) fn uptime(proc: &Path) -> Duration {
+    let text = kernel_text(&proc.join("uptime")).unwrap_or_default();
+    let seconds = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
 }
 
 /// Returns the state letter in the text of a `stat` file.
