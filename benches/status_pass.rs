@@ -1,5 +1,4 @@
-//! Measures the status calls for every pod: one call at a time compared with eight, and the time of `health` on the
-//! same node.
+//! Measures the status calls for every pod: one call at a time compared with eight.
 
 pub mod support;
 #[path = "support/target.rs"]
@@ -7,7 +6,7 @@ pub mod target;
 
 use clap::Parser;
 use support::process::{PLEGCTL, wall};
-use support::{alone, figure, heading, in_turn, milliseconds, once, ratio};
+use support::{heading, in_turn, once, ratio};
 use target::{Options, Target};
 
 #[derive(Debug, Parser)]
@@ -20,11 +19,9 @@ fn main() {
     let arguments = Arguments::parse();
     if let Some(node) = Target::real(&arguments.options) {
         side_by_side(&node, Some(11));
-        health(&node);
     }
     // One turn is enough: the simulated delays are always the same, and a serial pass takes almost a minute.
     side_by_side(&Target::simulated("slow-disk"), None);
-    health(&Target::simulated("quiet"));
 }
 
 /// Measures `relist --inspect all` with eight calls at a time, and with one.
@@ -40,12 +37,4 @@ fn side_by_side(target: &Target, turns: Option<usize>) {
     let serial = || pass(&["--serial"]);
     let (eight, serial) = turns.map_or_else(|| once(eight, serial), |turns| in_turn(turns, eight, serial));
     ratio("--concurrency 8", &eight, "--serial", &serial);
-}
-
-/// Measures `health`.
-fn health(target: &Target) {
-    heading(&format!("plegctl health, whole process, {}", target.name), "status_pass");
-    let endpoint = target.endpoint();
-    let took = alone(21, || wall(PLEGCTL, &["health", "-r", &endpoint]));
-    figure("plegctl health", &milliseconds(took.median()));
 }
