@@ -30,9 +30,6 @@ pub struct HealthRule {
     /// Whether a critical finding of this rule makes the node unhealthy by itself. The findings of the other rules do so only
     /// if relists fail or take too long because of what they found.
     pub makes_unhealthy: bool,
-    /// Whether the rule reports a call or a runtime that is silent. Then a likely finding differs from a certain one only in
-    /// the length of the silence.
-    pub finds_silence: bool,
     /// What the finding means for the pods of the node.
     pub impact: Impact,
     /// Whether the goroutine stacks of the runtime may show more.
@@ -56,6 +53,9 @@ pub struct ScreenColumns {
     pub holds: Holds,
     /// Whether a process may hang that no call shows, so that a possible finding is always on the short screen.
     pub may_hang: bool,
+    /// Whether the rule reports a call or a runtime that is silent. Then a likely finding differs from a certain one only in
+    /// the length of the silence.
+    pub finds_silence: bool,
 }
 
 /// What a finding means for the pods of the node.
@@ -216,7 +216,7 @@ pub fn catalogue() -> impl Iterator<Item = HealthRule> {
 /// Returns the rules that report a problem in one of these phases: silence, or something else.
 #[cfg(feature = "cli")]
 pub fn rules_about(phases: &[Phase], silence: bool) -> Vec<RuleId> {
-    let fits = |row: &HealthRule| row.finds_silence == silence && phases.contains(&row.phase);
+    let fits = |row: &HealthRule| row.screen.finds_silence == silence && phases.contains(&row.phase);
     catalogue().filter(fits).map(|row| row.id).collect()
 }
 
@@ -235,7 +235,6 @@ macro_rules! rows {
                     phase: Phase::$phase,
                     function: $function,
                     makes_unhealthy: $unhealthy,
-                    finds_silence: $silence,
                     impact: Impact::$impact,
                     stacks: StacksHelp::$stacks,
                     traits: Traits::NONE$(.$trait())*,
@@ -245,6 +244,7 @@ macro_rules! rows {
                         confidence_is_of: ConfidenceIsOf::$confidence,
                         holds: Holds { kind: HolderKind::$kind, own: OwnPod::$own, every: EveryPod::$every },
                         may_hang: $may_hang,
+                        finds_silence: $silence,
                     },
                 },)*
             }

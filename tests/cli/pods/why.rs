@@ -64,7 +64,7 @@ fn an_unknown_pod_gets_the_nearest_name_and_no_answer() {
 #[test]
 fn the_sources_say_whether_the_pod_is_being_deleted() {
     let folder = TestDir::new("why");
-    let scenario = "sim:stopped-shim";
+    let scenario = "sim:quiet";
     let uid = uid_in(scenario);
     let why = |list: Value| {
         let file = folder.file("pods.json", list.to_string());
