@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use plegctl::capture::{Capture, RecordedCall};
 use plegctl::cri::Rpc;
@@ -111,12 +112,19 @@ fn write_token(file: &Path, token: &str, mode: u32) {
 fn capture_of_an_incident_and_a_bundle_are_complete() {
     let mut served = Served::start("sim:hung-container", Some(TOKEN), &["--slow", "1s"]);
     served.until("D01");
-    let (status, exported) = served.get("/capture?incident=1", Some(TOKEN));
-    assert_eq!(status, 200);
     let file = served.place.path("one.plegcap");
-    fs::write(&file, exported.unwrap()).unwrap();
-    let listed = plegctl(&["capture", "ls", argument(&file), "-o", "json"]);
-    let listed: Value = serde_json::from_str(&listed.stdout).unwrap_or_else(|_| panic!("{listed}"));
+    // The recorder prints a diagnosis before it has written it.
+    let since = Instant::now();
+    let listed = loop {
+        let (status, exported) = served.get("/capture?incident=1", Some(TOKEN));
+        assert_eq!(status, 200);
+        fs::write(&file, exported.unwrap()).unwrap();
+        let listed = plegctl(&["capture", "ls", argument(&file), "-o", "json"]);
+        let listed: Value = serde_json::from_str(&listed.stdout).unwrap_or_else(|_| panic!("{listed}"));
+        if listed["incidents"][0]["primary"].is_object() || since.elapsed() > Duration::from_secs(60) {
+            break listed;
+        }
+    };
     let primary = &listed["incidents"][0]["primary"];
     assert_eq!(
         (&primary["id"], &primary["container"]["name"]),
