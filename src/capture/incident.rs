@@ -67,6 +67,8 @@ pub struct Observation {
     pub kubelet: Option<String>,
     /// The restart of the kubelet since the last observation, as text for the user.
     pub restarted: Option<String>,
+    /// The shim that a signal has stopped, as text for the user.
+    pub shim: Option<String>,
 }
 
 /// Detects incidents, one at a time.
@@ -196,7 +198,8 @@ impl IncidentDetector {
         let near = seen.age.is_some_and(|age| age >= self.rules.threshold.mul_f64(NEAR_THRESHOLD));
         let slow = seen.waited >= self.rules.slow;
         let silent = seen.version.is_some_and(|waited| waited >= self.rules.slow);
-        let bad = slow || near || silent || seen.kubelet.is_some() || seen.restarted.is_some();
+        let of_process = [&seen.kubelet, &seen.restarted, &seen.shim].into_iter().flatten().next();
+        let bad = slow || near || silent || of_process.is_some();
         let mut actions = Vec::new();
         if self.open.is_none() {
             let why = match seen.age {
@@ -205,7 +208,7 @@ impl IncidentDetector {
                     format!("Version has not been answered for {}", rounded(seen.version.unwrap_or_default()))
                 }
                 Some(age) if near => format!("the last relist is {} old", rounded(age)),
-                _ => match seen.kubelet.as_ref().or(seen.restarted.as_ref()) {
+                _ => match of_process {
                     Some(words) => words.clone(),
                     None => return actions,
                 },
@@ -389,8 +392,8 @@ impl CurrentIncident {
     fn faults(&self, rules: &IncidentRules, seen: &Observation) -> BTreeSet<String> {
         let call = seen.call.clone().filter(|_| seen.waited >= rules.slow);
         let version = seen.version.filter(|waited| *waited >= rules.slow).map(|_| "Version".to_owned());
-        let kubelet = seen.kubelet.clone();
-        [call, version, kubelet, self.failing.clone()].into_iter().flatten().collect()
+        let (kubelet, shim) = (seen.kubelet.clone(), seen.shim.clone());
+        [call, version, kubelet, shim, self.failing.clone()].into_iter().flatten().collect()
     }
 
     /// Whether the faults differ from those at the last diagnosis, and the pause after that diagnosis is over.
@@ -643,7 +646,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_version_and_faulty_kubelet_open_incidents() {
+    fn silent_version_faulty_kubelet_and_stopped_shim_open_incidents() {
         let observations = [
             (
                 Observation { version: Some(Duration::from_secs(3)), ..Observation::default() },
@@ -652,6 +655,10 @@ mod tests {
             (
                 Observation { kubelet: Some("the kubelet is stopped".into()), ..Observation::default() },
                 "the kubelet is stopped",
+            ),
+            (
+                Observation { shim: Some("containerd-shim is stopped".into()), ..Observation::default() },
+                "containerd-shim is stopped",
             ),
             (
                 Observation { restarted: Some("the kubelet was restarted".into()), ..Observation::default() },

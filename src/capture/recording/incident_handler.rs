@@ -111,7 +111,9 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let (kubelet, restarted) = self.check_kubelet();
         let pending = self.recorder.pending_calls().into_iter();
         let version = pending.filter(|call| call.rpc == Rpc::Version).map(|call| call.waited).max();
-        let observation = Observation { waited, what, age, call, version, kubelet, restarted };
+        let shim = self.sampler.stopped_shim();
+        let shim = shim.map(|shim| format!("{} is stopped: process {}", shim.name, shim.pid));
+        let observation = Observation { waited, what, age, call, version, kubelet, restarted, shim };
         let mut state = locked(&self.state);
         let actions = state.detector.observe((clock.wall(), now), &observation);
         let is_open = state.detector.open_incident().is_some();

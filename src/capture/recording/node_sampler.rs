@@ -81,6 +81,11 @@ impl NodeSampler {
         was_unconfirmed || self.is_unconfirmed
     }
 
+    /// Returns a shim that the last two checks have seen stopped.
+    pub fn stopped_shim(&self) -> Option<&ShimSample> {
+        self.shims.iter().find(|shim| !self.is_unconfirmed && self.stopped.contains(&shim.pid))
+    }
+
     /// Reads which daemons and shims are stopped.
     fn read_states(&mut self) {
         let Some(proc) = &self.proc else { return };
@@ -254,12 +259,15 @@ mod tests {
         assert!(!sampler.states_changed());
         shim(12, 'T');
         assert!(sampler.states_changed());
+        assert_eq!(sampler.stopped_shim(), None, "a debugger may stop it for a moment");
         assert!(sampler.states_changed(), "a second sample confirms the state");
+        assert_eq!(sampler.stopped_shim().map(|shim| shim.pid), Some(12));
         assert!(!sampler.states_changed());
         let of = |pid: u32| ShimSample { pid, name: "containerd-shim".into(), id: Some(format!("s{pid}")) };
         assert_eq!(stopped(&mut sampler), [of(12)]);
         shim(12, 'S');
         assert!(sampler.states_changed());
+        assert_eq!(sampler.stopped_shim(), None);
         assert!(sampler.states_changed());
         assert_eq!(stopped(&mut sampler), []);
         // A shim that has ended does not count as stopped.
