@@ -220,6 +220,8 @@ struct TestNode {
     pod: Pod,
     directory: ImpostorDir,
     named: NamedFiles,
+    /// The process id of the pod's shim, from before there were impostors of it.
+    shim: i32,
     /// Whether a call hangs, so that plegctl may use short silence limits. Otherwise a busy machine may look like a hang.
     a_call_hangs: bool,
 }
@@ -232,7 +234,8 @@ impl TestNode {
         let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
         let directory = ImpostorDir::new(&runtime);
         let named = NamedFiles::new(&directory.0);
-        Some(Self { runtime, pod, directory, named, a_call_hangs: false })
+        let shim = runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get();
+        Some(Self { runtime, pod, directory, named, shim, a_call_hangs: false })
     }
 
     /// Runs plegctl on a node that has this containerd and at most one impostor.
@@ -316,10 +319,9 @@ fn no_impostor_makes_a_healthy_node_unhealthy(node: &TestNode) {
 
 /// While a call hangs. A stopped daemon or OCI runtime is a finding only then.
 fn no_impostor_takes_the_blame_for_a_hang(node: &TestNode) {
-    let (runtime, pod) = (&node.runtime, &node.pod);
+    let (runtime, pod, shim) = (&node.runtime, &node.pod, node.shim);
     let endpoint = runtime.endpoint();
     let debug = format!("unix://{}", runtime.directory().join("debug.sock").display());
-    let shim = runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get();
     let check = |round: &Round| {
         let report = node.report(&["health", "-o", "json", "-r", &endpoint], round)?;
         // On a busy machine the daemon may not send its dump in time.
