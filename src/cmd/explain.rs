@@ -19,6 +19,7 @@ use serde::Serialize;
 use super::catalogue::{CatalogueEntry, entries};
 use super::context::Context;
 use super::output::Output;
+use super::render::words::wrapped;
 use super::{Error, Exit, complete};
 use crate::report::escape::escaped;
 use crate::report::{document, most_similar};
@@ -94,9 +95,11 @@ pub fn run(arguments: &ExplainArgs, context: &Context) -> Result<Exit, Error> {
         }
     }
     let list = RuleList { rules: entries.iter().map(ExplainedRule::from).collect() };
+    let columns =
+        Context::terminal_size().filter(|_| Context::is_seen(&io::stdout())).map(|(_, columns)| columns);
     arguments.output.print(&document(&list), |out| match (arguments.output, entries.as_slice()) {
         (Output::Name, entries) => entries.iter().try_for_each(|entry| writeln!(out, "{}", entry.rule.id)),
-        (_, [entry]) => write(entry, out, context.style().color),
+        (_, [entry]) => write(entry, out, context.style().color, columns),
         (_, entries) => {
             entries.iter().try_for_each(|entry| writeln!(out, "{}  {}", entry.rule.id, entry.rule.title))
         }
@@ -116,25 +119,28 @@ pub fn lines(id: &str) -> Vec<String> {
     let entries = entries();
     if let Some(entry) = entries.iter().find(|entry| entry.rule.id == id) {
         // Writing to memory cannot fail.
-        let _ = write(entry, &mut text, false);
+        let _ = write(entry, &mut text, false, None);
     }
     String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
 }
 
-fn write(entry: &CatalogueEntry, out: &mut dyn Write, color: bool) -> io::Result<()> {
+/// Writes the explanation of a rule. On a terminal, sentences break between words; a command stays one line.
+fn write(entry: &CatalogueEntry, out: &mut dyn Write, color: bool, columns: Option<usize>) -> io::Result<()> {
+    let columns = columns.unwrap_or(usize::MAX);
     let bold = |text: &str| if color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() };
     let rule = entry.rule;
     writeln!(out, "{}  {}", bold(rule.id), rule.title)?;
-    writeln!(out, "\n{}", rule.means)?;
+    writeln!(out, "\n{}", wrapped(rule.means, columns, "").join("\n"))?;
     let parts = [
-        ("how it shows", std::slice::from_ref(&rule.shows)),
-        ("to confirm it", rule.confirm),
-        ("do not conclude", rule.never),
-        ("what to do", rule.act),
+        ("how it shows", std::slice::from_ref(&rule.shows), columns),
+        ("to confirm it", rule.confirm, usize::MAX),
+        ("do not conclude", rule.never, columns),
+        ("what to do", rule.act, columns),
     ];
-    for (name, lines) in parts {
+    for (name, texts, columns) in parts {
         writeln!(out, "\n{}", bold(name))?;
-        lines.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+        let mut lines = texts.iter().flat_map(|text| wrapped(&format!("  {text}"), columns, "    "));
+        lines.try_for_each(|line| writeln!(out, "{line}"))?;
     }
     if let Some(check) = &entry.check {
         writeln!(out, "\n{}; usually {}", check.section, check.severity.as_str())?;

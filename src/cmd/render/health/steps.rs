@@ -59,31 +59,80 @@ fn continued(command: &str, indent: usize, columns: usize) -> Vec<String> {
         }
         // A word that is longer than a line continues at the first column, because a shell would take blanks as its end.
         while width(&line) + end > columns {
-            let fits = line.char_indices().map(|(at, _)| at).take_while(|at| *at < columns).last();
-            let rest = line.split_off(fits.unwrap_or_default());
-            lines.push(format!("{line}\\"));
-            line = rest;
+            let Some((at, place)) = last_break(&line, columns) else { break };
+            let rest = line.split_off(at);
+            // Within single quotation marks, a backslash does not continue a line.
+            let mark = if place == Place::Single { "'" } else { "" };
+            lines.push(format!("{line}{mark}\\"));
+            line = format!("{mark}{rest}");
         }
     }
     lines.push(line);
     lines
 }
 
+/// Where a place in a command is, for a shell.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Plain,
+    /// Behind a backslash.
+    Escaped,
+    /// Within single quotation marks.
+    Single,
+    /// Within double quotation marks.
+    Double,
+    /// Behind a backslash within double quotation marks.
+    EscapedInDouble,
+}
+
+impl Place {
+    /// Returns the place behind a character at this place.
+    const fn after(self, character: char) -> Self {
+        match (self, character) {
+            (Self::Plain, '\\') => Self::Escaped,
+            (Self::Plain, '\'') => Self::Single,
+            (Self::Plain, '"') | (Self::EscapedInDouble, _) => Self::Double,
+            (Self::Single, '\'') | (Self::Double, '"') | (Self::Escaped, _) => Self::Plain,
+            (Self::Double, '\\') => Self::EscapedInDouble,
+            (place, _) => place,
+        }
+    }
+}
+
+/// Returns the last place at which a line can be broken, so that its first part and the mark of the continuation have at most
+/// this many columns. A command within double quotation marks is not broken.
+fn last_break(line: &str, columns: usize) -> Option<(usize, Place)> {
+    let mut place = Place::default();
+    let mut found = None;
+    for (at, character) in line.char_indices() {
+        let marks = match place {
+            Place::Plain => Some(1),
+            Place::Single => Some(2),
+            Place::Escaped | Place::Double | Place::EscapedInDouble => None,
+        };
+        let is_begun = line.get(..at).is_some_and(|part| part.trim_start().len() > 1);
+        let fits =
+            marks.is_some_and(|marks| line.get(..at).is_some_and(|part| width(part) + marks <= columns));
+        if is_begun && fits {
+            found = Some((at, place));
+        }
+        place = place.after(character);
+    }
+    found
+}
+
 /// Splits a command at its blanks, but not within quotation marks.
 fn shell_words(command: &str) -> Vec<&str> {
-    let mut quote = None;
+    let mut place = Place::default();
     let mut words = Vec::new();
     let mut begin = 0;
     for (at, character) in command.char_indices() {
-        match (quote, character) {
-            (None, '\'' | '"') => quote = Some(character),
-            (Some(open), close) if open == close => quote = None,
-            (None, ' ') => {
-                words.extend(command.get(begin..at));
-                begin = at + 1;
-            }
-            _ => {}
+        if place == Place::Plain && character == ' ' {
+            words.extend(command.get(begin..at));
+            begin = at + 1;
         }
+        place = place.after(character);
     }
     words.extend(command.get(begin..));
     words.retain(|word| !word.is_empty());
@@ -124,8 +173,28 @@ mod tests {
         for columns in 30..100 {
             let shown = continued(command, 4, columns);
             assert!(shown.iter().all(|line| width(line) <= columns), "{columns}: {shown:#?}");
-            let joined = shown.join("\n").replace("\\\n", "");
+            let joined = shown.join("\n").replace("'\\\n'", "").replace("\\\n", "");
             assert_eq!(shell_words(&joined).join(" "), command, "{columns}: {shown:#?}");
+        }
+    }
+
+    #[test]
+    fn a_shell_runs_the_printed_command_with_its_words_at_any_width() {
+        let long = format!("/mnt/it's my disk/{}", "x y".repeat(40));
+        for hostile in ["a b", "it's", "$(reboot); `reboot` | \"x\" \\", "a\nb\u{202e}c", "--all", "*", &long]
+        {
+            let command = Command::new("printf '<%s>' {} {} end").arg(hostile).arg("web-0").line();
+            let step =
+                Step::look("look").with(Command::new("printf '<%s>' {} {} end").arg(hostile).arg("web-0"));
+            for columns in [30, 80, 200] {
+                let shown = lines(&step, columns);
+                let at = shown.iter().position(|line| line.contains("printf")).unwrap();
+                let text = shown[at..].join("\n").replacen("look: ", "", 1);
+                #[expect(clippy::disallowed_methods, reason = "the test needs a shell")]
+                let output = std::process::Command::new("sh").args(["-c", &text]).output().unwrap();
+                let said = String::from_utf8(output.stdout).unwrap();
+                assert_eq!(said, format!("<{hostile}><web-0><end>"), "{columns} {command}\n{text}");
+            }
         }
     }
 
@@ -134,7 +203,7 @@ mod tests {
         let command = format!("cat /proc/{}/stack > f.txt", "1".repeat(50));
         let shown = continued(&command, 4, 30);
         assert!(shown.iter().all(|line| width(line) <= 30), "{shown:#?}");
-        let joined = shown.join("\n").replace("\\\n", "");
+        let joined = shown.join("\n").replace("'\\\n'", "").replace("\\\n", "");
         assert_eq!(shell_words(&joined).join(" "), command, "{shown:#?}");
     }
 }
