@@ -111,6 +111,9 @@ pub struct HealthFinding {
     /// For what a task waits in the kernel, if this is the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_reason: Option<KernelReason>,
+    /// The id, at the moment of the finding, of the process that the title names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
 }
 
 /// For what a task waits in the kernel.

@@ -468,7 +468,7 @@ impl<'a> HolderCase<'a> {
         let overdue = overdue_processes::find(self.evidence, host.latest());
         let own = overdue.filter_map(|process| {
             let id = host.overdue_ids.get(&process.pid).filter(|id| self.owns(id))?;
-            let is_new = found.iter().all(|holder| !holder.title.contains(&process.label()));
+            let is_new = found.iter().all(|holder| holder.pid != Some(process.pid));
             is_new.then_some((process, id))
         });
         let holder = |(process, id): (&Process, &String)| {
@@ -778,7 +778,7 @@ fn of_finding(kind: HolderKind, finding: &HealthFinding) -> PodHolder {
     let confidence = if keeps_nothing { Confidence::Possible } else { finding.confidence };
     let mut holder = PodHolder {
         kernel_reason: finding.kernel_reason.clone(),
-        pid: finding.kernel_reason.as_ref().map(|reason| reason.pid),
+        pid: finding.kernel_reason.as_ref().map(|reason| reason.pid).or(finding.pid),
         process: finding.kernel_reason.as_ref().map(|reason| reason.process.clone()),
         ..PodHolder::new(kind, confidence, finding.title.clone())
     };

@@ -329,6 +329,7 @@ fn finding(
         evidence: Vec::new(),
         steps: Vec::new(),
         kernel_reason: None,
+        pid: None,
     }
 }
 

@@ -362,6 +362,7 @@ fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
                 found.add_evidence(format!("it works on {}", case.evidence.names.describe(&id)));
                 found = case.about(found, Some(&id));
             }
+            found.pid = Some(process.pid);
             found.add_evidence(effect.unwrap_or("no list and no status call waits for it now"));
             found.evidence.extend(case.evidence.chain_at(process.pid));
             found.evidence.extend(process.blocked.iter().map(|task| line(process, task)));

@@ -85,7 +85,7 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     let mut signs = Vec::new();
     let mut confidence = Confidence::Possible;
     let mut title = "a network plugin is slow".to_owned();
-    let mut about = None;
+    let (mut about, mut pid) = (None, None);
     let not_ready = network_not_ready(evidence);
     if let Some(condition) = not_ready {
         confidence = Confidence::Certain;
@@ -97,9 +97,11 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
         if plugin.age >= limits::CNI_PROCESS_STUCK && confidence == Confidence::Possible {
             confidence = Confidence::Likely;
             title = format!("the network plugin {}{of_pod} hangs", plugin.label());
+            pid = Some(plugin.pid);
         } else if signs.is_empty() {
             let age = seconds(plugin.age);
             title = format!("the network plugin {}{of_pod} has not finished for {age}", plugin.label());
+            pid = Some(plugin.pid);
         }
         let id = evidence.node().and_then(|host| host.overdue_ids.get(&plugin.pid));
         let sandbox = id.map(|id| format!(" of sandbox {}", evidence.names.describe(id))).unwrap_or_default();
@@ -117,6 +119,7 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     }
     let found = finding(RuleId::D16, Severity::Warning, confidence, title);
     let mut found = case.about(found, about.as_deref());
+    found.pid = pid;
     if not_ready.is_some() {
         found.rpc = Some("Status".to_owned());
     }
