@@ -2,7 +2,7 @@
 //! `diagnosis::tests::one_judge` compares the relists alone, as `top` judges them, for hours of simulated time.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -33,8 +33,9 @@ fn is_about_slowness(document: &Value) -> bool {
 /// The rules about slow answers.
 const SLOW: [&str; 2] = ["D05", "D30"];
 
-/// Compares the verdicts on a scenario while a recorder runs.
-fn compare(scenario: &str) {
+/// Compares the verdicts on a scenario while a recorder runs. Says what contradicts `health`, and whether slow answers are the
+/// reason.
+fn contradiction(scenario: &str) -> Option<(String, bool)> {
     let place = CaptureDir::make();
     let directory = place.path("capture");
     let (endpoint, address) = (format!("sim:{scenario}"), free_address());
@@ -49,33 +50,38 @@ fn compare(scenario: &str) {
         let arguments = [["health", "-r", &endpoint].as_slice(), more].concat();
         Invocation::new(&arguments).with_short_silences().without_load().run()
     };
-    let since = Instant::now();
-    let (output, report, verdict) = loop {
-        let output = health(&["-o", "json"]);
-        let report: Value = serde_json::from_str(&output.stdout).unwrap();
-        let verdict = document(&address, "/verdict");
-        let may_be_busy = is_about_slowness(&verdict) != is_about_slowness(&report);
-        if agrees(&verdict["verdict"], &report) || !may_be_busy || since.elapsed() > Duration::from_secs(300)
-        {
-            break (output, report, verdict);
-        }
-    };
+    let output = health(&["-o", "json"]);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    let verdict = document(&address, "/verdict");
     let incidents = document(&address, "/incidents");
     let npd = health(&["--npd"]);
     recorder.signal("TERM");
     recorder.wait();
-    assert!(agrees(&verdict["verdict"], &report), "{scenario}\nrecorder {verdict:#}\nhealth {output}");
-    let same_cause = |incident: &&Value| is_about_slowness(incident) == is_about_slowness(&report);
-    for incident in incidents["incidents"].as_array().unwrap().iter().filter(same_cause) {
-        let known = incident.get("verdict");
-        assert!(
-            known.is_none_or(|known| agrees(known, &report)),
-            "{scenario}\n{incident:#}\nhealth {output}"
-        );
+    let is_slow = is_about_slowness(&report);
+    if !agrees(&verdict["verdict"], &report) {
+        let is_slow = is_slow || is_about_slowness(&verdict);
+        return Some((format!("recorder {verdict:#}\nhealth {output}"), is_slow));
+    }
+    for incident in incidents["incidents"].as_array().unwrap() {
+        if incident.get("verdict").is_some_and(|known| !agrees(known, &report)) {
+            let is_slow = is_slow || is_about_slowness(incident);
+            return Some((format!("{incident:#}\nhealth {output}"), is_slow));
+        }
     }
     // Without an answer in its four seconds, it says that it does not know.
-    let is_slow = SLOW.iter().any(|rule| npd.stdout.starts_with(rule)) != is_about_slowness(&report);
-    assert!(npd.code == output.code || npd.code == Some(2) || is_slow, "{scenario}\n{npd}\nhealth {output}");
+    (npd.code != output.code && npd.code != Some(2)).then(|| {
+        let is_slow = is_slow || SLOW.iter().any(|rule| npd.stdout.starts_with(rule));
+        (format!("{npd}\nhealth {output}"), is_slow)
+    })
+}
+
+/// Asserts that no verdict contradicts `health`. If slow answers are the reason, a busy machine may have been slow for only one
+/// of the programs, so the comparison is made anew with another recorder.
+fn compare(scenario: &str) {
+    let mut attempts = (0..3).map(|_| contradiction(scenario));
+    let found = attempts.find(|found| found.as_ref().is_none_or(|(_, is_slow)| !is_slow));
+    let found = found.unwrap_or_else(|| contradiction(scenario));
+    assert!(found.is_none(), "{scenario}\n{}", found.unwrap_or_default().0);
 }
 
 /// One test for each scenario, so that they run at the same time and each failure has a name. Nodes with tens of thousands of
