@@ -115,7 +115,7 @@ impl Evidence {
 
     fn journal(&self) -> Command {
         let units = self.runtime_units().iter().flat_map(|unit| ["-u", unit]);
-        Command::new("journalctl --no-pager -S -15min {}").args(units)
+        Command::new("journalctl --no-pager -S -15min {}").options(units)
     }
 
     /// Returns the command that shows the runtime's journal; without systemd, what to do instead.

@@ -56,9 +56,12 @@ impl Step {
         Self { only_signals: true, ..Self::change(purpose) }
     }
 
-    /// Adds the command.
+    /// Adds the command. Without it, if a word from outside would be a flag of the program, such as a pod with the name `--all`.
     #[must_use]
     pub fn with(self, command: Command) -> Self {
+        if command.has_flag {
+            return self;
+        }
         Self {
             time_limit_seconds: command.limit.map(|limit| limit.as_secs()),
             names_process: self.names_process || command.names_process,
@@ -81,12 +84,10 @@ impl Step {
             (false, _) => "",
         }
     }
-}
 
-impl Step {
     /// Returns the text before the command: the purpose and the mark.
     pub fn text(&self) -> String {
-        let colon = if self.command.is_some() && !self.purpose.ends_with('?') { ":" } else { "" };
+        let colon = if self.command.is_some() { ":" } else { "" };
         format!("{}{}{colon}", self.purpose, self.mark())
     }
 }
@@ -99,19 +100,21 @@ impl Display for Step {
 }
 
 /// A command for a shell. Its template is a text of plegctl. Each `{}` in it is a place for words, which are quoted where a
-/// shell needs it, so that no name from outside can become more than one word or a flag of a shell.
+/// shell needs it, so that no name from outside can become more than one word.
 #[derive(Clone, Debug)]
 pub struct Command {
     filled: String,
     rest: &'static str,
     limit: Option<Duration>,
     names_process: bool,
+    /// Whether a word of a place begins with `-`, so that the program would take it for a flag.
+    has_flag: bool,
 }
 
 impl Command {
     /// Creates a command.
     pub const fn new(template: &'static str) -> Self {
-        Self { filled: String::new(), rest: template, limit: None, names_process: false }
+        Self { filled: String::new(), rest: template, limit: None, names_process: false, has_flag: false }
     }
 
     /// Creates a command that ends by itself after some seconds. The first place of the template is for this number.
@@ -122,7 +125,7 @@ impl Command {
     /// Fills the next place with a word. Without a place left, appends the word.
     #[must_use]
     pub fn arg(self, word: impl Display) -> Self {
-        self.fill(&quoted(&word.to_string()))
+        self.args([word])
     }
 
     /// Fills the next place with the id of a process or of a task.
@@ -131,11 +134,25 @@ impl Command {
         Self { names_process: true, ..self.arg(pid) }
     }
 
-    /// Fills the next place with several words.
+    /// Fills the next place with several words. A program does the same for each of them, one after the other, so the limit is
+    /// for each.
     #[must_use]
     pub fn args<T: Display>(self, words: impl IntoIterator<Item = T>) -> Self {
-        let words: Vec<String> = words.into_iter().map(|word| quoted(&word.to_string())).collect();
-        self.fill(&words.join(" "))
+        let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
+        let begins_word = self.rest.split_once("{}").is_none_or(|(before, _)| before.ends_with(' '));
+        let count = u32::try_from(words.len().max(1)).unwrap_or(u32::MAX);
+        let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        Self {
+            limit: self.limit.map(|limit| limit.saturating_mul(count)),
+            has_flag: self.has_flag || begins_word && words.iter().any(|word| word.starts_with('-')),
+            ..self.fill(&quoted.join(" "))
+        }
+    }
+
+    /// Fills the next place with options of plegctl's own.
+    #[must_use]
+    pub fn options(self, words: impl IntoIterator<Item = &'static str>) -> Self {
+        self.fill(&words.into_iter().collect::<Vec<_>>().join(" "))
     }
 
     /// Appends another command, which runs after this one.
@@ -145,6 +162,7 @@ impl Command {
             // The sum of two limits is a limit of both.
             limit: self.limit.zip(next.limit).map(|(one, other)| one + other),
             names_process: self.names_process || next.names_process,
+            has_flag: self.has_flag || next.has_flag,
             filled: format!("{}; {}", self.line(), next.line()),
             rest: "",
         }
@@ -186,18 +204,8 @@ mod tests {
 
     #[test]
     fn a_name_from_outside_stays_one_word_of_the_command() {
-        let hostile = [
-            "a b",
-            "$(reboot)",
-            "`reboot`",
-            "x; reboot",
-            "it's",
-            "a\nb",
-            "100%\u{202e}'\\é",
-            "--all",
-            "~root",
-            "",
-        ];
+        let hostile =
+            ["a b", "$(reboot)", "`reboot`", "x; reboot", "it's", "a\nb", "100%\u{202e}'\\é", "~root", ""];
         for hostile in hostile {
             let line = Command::new("printf '<%s>' {} end").arg(hostile).line();
             #[expect(clippy::disallowed_methods, reason = "the test needs a shell")]
@@ -209,11 +217,22 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_a_program_would_take_for_a_flag_gives_no_command() {
+        let delete = |name| Command::new("kubectl -n {} delete pod {}").arg("shop").arg(name);
+        assert!(Step::change("end it").with(delete("web-0")).command.is_some());
+        assert_eq!(Step::change("end it").with(delete("--all")).command, None);
+        let appended = Command::new("crictl rm").args(["55f1fe6bb863", "-a"]);
+        assert_eq!(Step::change("remove it").with(appended).command, None);
+        let within = Command::new("cat /proc/{}/stack").arg("-1");
+        assert!(Step::look("look").with(within).command.is_some(), "it is no word of its own");
+    }
+
+    #[test]
     fn a_command_has_its_words_its_limit_and_whether_it_names_a_process() {
         let remove = Command::limited(60, "crictl --timeout {}s rm").args(["55f1fe6bb863", "0a"]);
         let step = Step::change("remove them").with(remove.clone());
         assert_eq!(step.to_string(), "remove them (changes state): crictl --timeout 60s rm 55f1fe6bb863 0a");
-        assert_eq!((step.time_limit_seconds, step.names_process), (Some(60), false));
+        assert_eq!((step.time_limit_seconds, step.names_process), (Some(120), false), "60 s for each");
         let stack = Step::look("where it waits").with(Command::new("cat /proc/{}/stack").pid(7));
         assert_eq!(stack.to_string(), "where it waits: cat /proc/7/stack");
         assert_eq!((stack.time_limit_seconds, stack.names_process), (None, true));

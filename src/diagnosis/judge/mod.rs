@@ -329,7 +329,7 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
     keep.push(if evidence.has_systemd() {
         let units = evidence.runtime_units().iter().flat_map(|unit| ["-u", unit]);
         let save = "dmesg -T > dmesg.txt; journalctl --no-pager -S -30min -u kubelet {} > log.txt";
-        Step::look("the logs").with(Command::new(save).args(units))
+        Step::look("the logs").with(Command::new(save).options(units))
     } else {
         Step::look("the kernel's log; copy those of the kubelet and the runtime too")
             .with(Command::new("dmesg -T > dmesg.txt"))

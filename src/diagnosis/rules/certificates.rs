@@ -48,7 +48,7 @@ fn finding_of(certificate: &InvalidCertificate) -> HealthFinding {
             "there is a bootstrap kubeconfig: if its token is valid, the kubelet gets a new certificate at its next start",
         );
     }
-    found.add_step(Step::look("is the clock of this node right?").with(Command::new("date -u")));
+    found.add_step(Step::look("whether the clock of this node is right").with(Command::new("date -u")));
     let explain = if certificate.is_expired { "plegctl explain KP060" } else { "plegctl explain KP061" };
     found.add_step(Step::look("what this means").with(Command::new(explain)));
     found

@@ -157,14 +157,15 @@ pub(super) fn throttled(case: &Case<'_>) -> Option<HealthFinding> {
         .add_evidence("everything that the runtime does is late because of this; no single pod is the cause");
     let cgroup = case.evidence.daemon().map_or("CGROUP", |daemon| daemon.cpu_cgroup.trim_start_matches('/'));
     let is_v1 = host.first.daemon_cgroup.throttled.is_some_and(|throttled| throttled.is_v1);
-    let (tree, file, none) = if is_v1 { ("cpu/", "cpu.cfs_quota_us", "-1") } else { ("", "cpu.max", "max") };
+    let (tree, file, none) =
+        if is_v1 { ("cpu/", "cpu.cfs_quota_us", "echo -1 > {}") } else { ("", "cpu.max", "echo max > {}") };
     let file = format!("/sys/fs/cgroup/{tree}{cgroup}/{file}");
     found.add_step(Step::look("the limit, and who set it").with(Command::new("cat {}").arg(&file)));
     let unit = cgroup.rsplit('/').next().filter(|unit| unit.ends_with(".service"));
     found.add_step(Step::change("remove the limit").with(
         match unit.filter(|_| case.evidence.has_systemd()) {
             Some(unit) => Command::new("systemctl set-property --runtime {} CPUQuota=").arg(unit),
-            None => Command::new("echo {} > {}").arg(none).arg(file),
+            None => Command::new(none).arg(file),
         },
     ));
     Some(found)

@@ -60,7 +60,7 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
         None => "seen once; a shim that is just ending looks the same".to_owned(),
     });
     let tree = Command::new("pstree -p {}").pid(process.pid);
-    found.add_step(Step::look("does anything below it still run?").with(tree));
+    found.add_step(Step::look("whether anything below it still runs").with(tree));
     found.add_step(if is_conmon(&process.comm) {
         let list = Command::limited(20, "crictl --timeout {}s ps -a | grep {}").arg(short(&first.id));
         Step::look("empty: CRI-O does not know it").with(list)

@@ -181,8 +181,7 @@ mod tests {
     #[test]
     fn a_shell_runs_the_printed_command_with_its_words_at_any_width() {
         let long = format!("/mnt/it's my disk/{}", "x y".repeat(40));
-        for hostile in ["a b", "it's", "$(reboot); `reboot` | \"x\" \\", "a\nb\u{202e}c", "--all", "*", &long]
-        {
+        for hostile in ["a b", "it's", "$(reboot); `reboot` | \"x\" \\", "a\nb\u{202e}c", "*", &long] {
             let command = Command::new("printf '<%s>' {} {} end").arg(hostile).arg("web-0").line();
             let step =
                 Step::look("look").with(Command::new("printf '<%s>' {} {} end").arg(hostile).arg("web-0"));
