@@ -7,7 +7,7 @@ DESTDIR ?=
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 STATIC_DIR := target/$(HOST)/release
 
-.PHONY: build static quick test tests lint format clippy library unit doctests docs real-runtimes slow fuzz bench completions install clean
+.PHONY: build static quick test tests lint format clippy library unit doctests docs real-runtimes slow slow-commands soak fuzz bench completions install clean
 
 build:
 	$(CARGO) build --release --locked
@@ -77,8 +77,12 @@ REAL_RUNTIME_THREADS ?= 6
 
 # Runs the tests that take long: mutated input, huge answers, two hundred kills, a browser. Also runs the soak test, if
 # `make real-runtimes` has downloaded its containerd versions.
-slow:
+slow: slow-commands soak
+
+slow-commands:
 	$(CARGO) test --locked --no-fail-fast --test product slow::
+
+soak:
 	$(CARGO) test --locked --no-fail-fast --test real_runtime soak::
 
 # Fuzzes each reader of external input for the time in FUZZ. `make slow` runs the same tests for two seconds each.

@@ -17,8 +17,8 @@ use prost::Message;
 use prost::bytes::Bytes;
 use serde_json::Value;
 
-use crate::capture::exports::{assert_has_lists, with_other_labels};
-use crate::support::captures::{CaptureDir, argument, record};
+use crate::capture::exports::{assert_has_lists, record_sixty, with_other_labels};
+use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::command;
 use crate::support::raw_server::{RawAnswer, RawServer};
 use crate::support::wire::{self, pair};
@@ -172,8 +172,7 @@ fn export_of_a_capture_with_many_names_has_bounded_memory() {
     let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, (0..60).map(with_other_labels));
     let place = CaptureDir::make();
     let (directory, file) = (place.path("capture"), place.path("file"));
-    let how = ["--count", "60", "--period", "1ms", "--no-host", "--no-diagnose", "--slow", "1h"];
-    record(&fake.endpoint(), &directory, &how);
+    record_sixty(&fake.endpoint(), &directory);
     for more in [&["--anonymise"][..], &["--anonymise", "--from", "+0s"], &[]] {
         let words = [&["capture", "export", argument(&directory), argument(&file)], more].concat();
         let (code, most) = peak(env!("CARGO_BIN_EXE_plegctl"), &words);
