@@ -11,8 +11,6 @@
 //! contains these files. The command reads no file and calls no runtime.
 
 #[cfg(test)]
-mod page;
-#[cfg(test)]
 mod tests;
 
 use std::io::{self, Write};
