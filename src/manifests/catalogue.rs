@@ -1,7 +1,6 @@
 //! The table of the checks of `static-pods lint`: section, id and severity of each. The texts are in `checks.txt`.
 //!
-//! The findings, `--ignore`, SARIF, `explain` and the lists in `docs/` read this table. The macro here also defines the
-//! table of `preflight`.
+//! The findings, `--ignore`, SARIF and `explain` read this table. The macro here also defines the table of `preflight`.
 
 use crate::report::{Rule, Severity};
 

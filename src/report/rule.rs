@@ -1,5 +1,4 @@
-//! [`Rule`]: the texts that explain a rule, a check or a signature. `explain`, the reports and the lists in `docs/`
-//! use them.
+//! [`Rule`]: the texts that explain a rule, a check or a signature. `explain` and the reports use them.
 
 /// One row of a catalogue. Each catalogue is in the module that applies its rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Tests of the predicted verdicts on manifests: recordings of real kubelets, examples of each rule, real manifests,
 //! and hostile bytes.
 
-mod documented_checks;
 mod fuzz;
 mod good;
 mod mutated;
