@@ -6,7 +6,7 @@ use crate::report::word_enum;
 word_enum! {
     /// An RPC of the CRI. plegctl can send no other CRI RPC.
     #[derive(Hash, PartialOrd, Ord)]
-    pub enum Rpc: name {
+    pub json enum Rpc: name {
         /// Name and version of the runtime. Runtimes answer it without taking a container's lock.
         Version = "Version",
         /// Runtime and network readiness.

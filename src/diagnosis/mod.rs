@@ -35,6 +35,7 @@ pub(crate) mod commands;
 mod daemon_watch;
 mod disks;
 pub(crate) mod evidence;
+pub mod facts;
 mod gather;
 #[cfg(feature = "cli")]
 pub(crate) mod health_state;

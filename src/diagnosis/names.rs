@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
+use super::facts::Item;
 use super::report::{ContainerRef, PodRef};
-use super::words::short;
 use crate::cri::{Container, Rpc, Sandbox, label};
 
 /// The kind of an id: sandbox or container.
@@ -170,19 +170,20 @@ impl IdNames {
         self.get(id).is_some()
     }
 
+    /// Returns what is known about the id, for a fact.
+    pub(crate) fn item(&self, id: &str) -> Item {
+        let container = self.container(id).map(|container| container.name);
+        Item { id: id.to_owned(), pod: self.pod(id), container }
+    }
+
     /// Formats `namespace/pod/container`, as far as known, otherwise the short id.
     pub fn name(&self, id: &str) -> String {
-        match (self.pod(id), self.container(id)) {
-            (Some(pod), Some(container)) => format!("{pod}/{}", container.name),
-            (Some(pod), None) => pod.to_string(),
-            (None, _) => short(id).to_owned(),
-        }
+        self.item(id).to_string()
     }
 
     /// Formats `namespace/pod/container`, as far as known, and the short id.
     pub fn describe(&self, id: &str) -> String {
-        let name = self.name(id);
-        if self.pod(id).is_some() { format!("{name} ({})", short(id)) } else { name }
+        format!("{:#}", self.item(id))
     }
 }
 

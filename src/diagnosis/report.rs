@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::facts::Fact;
 use crate::clock::Wall;
 use crate::cri::Outcome;
 pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
@@ -102,9 +103,12 @@ pub struct HealthFinding {
     /// The full ids of the sandboxes and containers concerned.
     #[serde(default)]
     pub ids: Vec<String>,
-    /// The measured facts.
+    /// What was measured, in words.
     #[serde(default)]
     pub evidence: Vec<String>,
+    /// The title and the evidence as data: the first fact is the one of the title.
+    #[serde(default)]
+    pub facts: Vec<Fact>,
     /// The suggested steps, in their order.
     #[serde(default)]
     pub steps: Vec<Step>,

@@ -1,11 +1,12 @@
 //! D39: programs besides the kubelet that call the runtime through the same socket.
 
 use super::{Case, finding};
+use crate::diagnosis::facts::{FactKind, ProcessRef};
 use crate::diagnosis::limits;
-use crate::diagnosis::proc::clients::SocketClient;
+use crate::diagnosis::proc::clients::{SocketClient, SocketClients};
 use crate::diagnosis::proc::{Ownership, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::{Command, Step, plural};
+use crate::report::{Command, Step};
 
 /// The most clients that the evidence names.
 const MAX_NAMED: usize = 8;
@@ -22,25 +23,20 @@ pub(super) fn many(case: &Case<'_>) -> Option<HealthFinding> {
     let others: Vec<&SocketClient> = clients.clients.iter().filter(is_other).collect();
     let slow: Vec<&SocketClient> =
         clients.clients.iter().filter(|client| client.unread >= limits::UNREAD_BYTES).collect();
+    let process = |client: &SocketClient| ProcessRef { name: client.comm.clone(), pid: client.pid };
     let title = match slow.first() {
-        Some(slow) => format!("{}[{}] does not read the runtime's answers", slow.comm, slow.pid),
+        Some(slow) => FactKind::DoesNotReadAnswers { process: process(slow) },
         None if others.len() < limits::SOCKET_CLIENTS => return None,
-        None => format!("{} programs besides the kubelet call the runtime", others.len()),
+        None => FactKind::ManyClients { others: others.len() },
     };
     let mut found = finding(RuleId::D39, Severity::Info, Confidence::Possible, title);
-    found.add_evidence(format!(
-        "{} to the runtime's socket, {} not accepted yet",
-        plural(clients.connections, "connection"),
-        clients.waiting
-    ));
+    let SocketClients { connections, waiting, .. } = clients;
+    found.add_fact(FactKind::SocketConnections { connections: *connections, waiting: *waiting });
     let named = slow.iter().chain(others.iter().filter(|client| client.unread < limits::UNREAD_BYTES));
-    found.evidence.extend(named.take(MAX_NAMED).map(|client| {
-        let unread = match client.unread {
-            0 => String::new(),
-            bytes => format!(", {} not read", plural(usize::try_from(bytes).unwrap_or(usize::MAX), "byte")),
-        };
-        let connections = plural(client.connections, "connection");
-        format!("{}[{}]: {connections}{unread}", client.comm, client.pid)
+    found.add_facts(named.take(MAX_NAMED).map(|client| FactKind::SocketClient {
+        process: process(client),
+        connections: client.connections,
+        unread: client.unread,
     }));
     let list = Command::new("ss -xp | grep .sock");
     found.add_step(Step::look("each of them may list all containers; find out how often").with(list));

@@ -4,11 +4,11 @@ use super::{Case, Culprit, finding};
 use crate::cri::{Error, Rpc};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::{Evidence, RuntimeEvidence, StatusRecord, StatusTarget};
+use crate::diagnosis::facts::{Call, Fact, FactKind, Items, Quoted, Took};
 use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::diagnosis::words::seconds;
-use crate::report::{Command, Step, plural};
+use crate::report::{Command, Step};
 
 /// Returns the ids that may be named as culprits. No single container is the cause, and no id is returned, if the runtime
 /// answers only Version, if very many calls are silent, or if a CPU limit or a signal stops the daemon.
@@ -41,16 +41,11 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     let hung = runtime.hung_lists();
     let (rpc, waited) = hung.first().copied()?;
     let culprit = case.culprits.first();
-    let names: Vec<&str> = hung.iter().map(|(rpc, _)| rpc.name()).collect();
-    let (lists, verb) = (names.join(" and "), if hung.len() == 1 { "does" } else { "do" });
-    let title = match culprit {
-        Some(culprit) => format!(
-            "{lists} {verb} not answer, nor does {} of {}",
-            culprit.rpc,
-            case.evidence.names.name(&culprit.id)
-        ),
-        None if case.evidence.daemon_is_stopped() => format!("{lists} {verb} not answer"),
-        None => format!("{lists} {verb} not answer; the daemon is alive"),
+    let rpcs: Vec<Rpc> = hung.iter().map(|(rpc, _)| *rpc).collect();
+    let title = FactKind::ListsHang {
+        rpcs: rpcs.clone(),
+        as_does: culprit.map(|culprit| call(case.evidence, culprit.rpc, Some(&culprit.id))),
+        daemon_is_stopped: case.evidence.daemon_is_stopped(),
     };
     let by_silence = runtime.silence.confidence(waited);
     let by_stacks = case.evidence.chain_of(rpc.name()).map_or(by_silence, |chain| chain.confidence);
@@ -62,10 +57,10 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
         found = case.about(found, Some(&culprit.id));
         found.ids = case.culprits.iter().map(|culprit| culprit.id.clone()).collect();
     }
-    found.add_evidence(format!("{} did not answer within {}", names.join(" and "), seconds(waited)));
-    found.evidence.extend(case.evidence.chain_words(rpc.name()));
-    found.evidence.extend(other_calls(case.evidence));
-    found.evidence.extend(id_search_lines(case, &hung));
+    found.add_fact(FactKind::ListsSilent { rpcs, waited: waited.into() });
+    found.add_facts(case.evidence.chain_words(rpc.name()).map(Fact::line));
+    found.add_facts(other_calls(case.evidence));
+    found.add_facts(id_search_facts(case, &hung));
     let chain = case.evidence.chain_of(rpc.name());
     found.steps.extend(chain.and_then(|chain| chain.next.first().cloned()).map(Step::look));
     if culprit.is_some() {
@@ -94,54 +89,46 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
+/// Returns the call as a part of a fact.
+fn call(evidence: &Evidence, rpc: Rpc, id: Option<&str>) -> Call {
+    Call { rpc, of: id.map(|id| evidence.names.item(id)) }
+}
+
 /// Lists the other calls with their outcomes, which show whether one lock or the whole daemon is blocked.
-fn other_calls(evidence: &Evidence) -> Vec<String> {
+fn other_calls(evidence: &Evidence) -> Vec<FactKind> {
     let runtime = &evidence.runtime;
-    let mut lines = Vec::new();
-    match runtime.control.as_ref() {
-        Some(control) => lines.push(match &control.result {
-            Ok(_) => format!(
-                "Version is answered in {} at the same time, so the daemon is alive and waits for something \
-                 internally",
-                seconds(control.duration)
-            ),
-            Err(Error::Silent { waited, .. }) => format!(
-                "Version is not answered within {} at the same time: the whole daemon is blocked, not one \
-                 lock",
-                seconds(*waited)
-            ),
-            Err(why) => why.to_string(),
-        }),
-        None => lines.extend(
-            runtime
-                .version
-                .iter()
-                .filter(|call| call.result.is_ok())
-                .map(|call| format!("Version answered in {} just before", seconds(call.duration))),
-        ),
+    let mut facts = Vec::new();
+    if let Some(control) = runtime.control.as_ref() {
+        facts.push(match &control.result {
+            Ok(_) => FactKind::VersionAnsweredMeanwhile { took: control.duration.into() },
+            Err(Error::Silent { waited, .. }) => {
+                FactKind::VersionSilentMeanwhile { waited: (*waited).into() }
+            }
+            Err(why) => FactKind::CallFailed { error: why.into() },
+        });
+    } else {
+        let answered = runtime.version.iter().filter(|call| call.result.is_ok());
+        facts.extend(answered.map(|call| FactKind::VersionAnsweredBefore { took: call.duration.into() }));
     }
     if evidence.kubelet.metrics_silent.is_some() && evidence.kubelet.healthz == Some(Healthz::Ok) {
-        lines.push(
-            "the kubelet's /healthz is ok and its /metrics is silent: the kubelet waits for a list call too"
-                .to_owned(),
-        );
+        facts.push(FactKind::KubeletWaitsForListToo);
     }
     let lists = [
         (Rpc::ListPodSandbox, runtime.sandboxes.duration()),
         (Rpc::ListContainers, runtime.containers.duration()),
     ];
     for (rpc, took) in lists {
-        lines.extend(took.map(|took| format!("{rpc} answered in {}", seconds(took))));
+        facts.extend(took.map(|took| FactKind::ListAnswered { rpc, took: took.into() }));
     }
-    lines
+    facts
 }
 
 /// The outcomes of the status calls for the sandboxes or containers of a hung list.
 struct IdSearch {
     /// The status call.
     rpc: Rpc,
-    /// `sandbox` or `container`.
-    noun: &'static str,
+    /// What the list has.
+    items: Items,
     /// The number of ids with a status call, without those that the runtime did not find.
     known: usize,
     /// The number of status calls without an answer.
@@ -152,9 +139,9 @@ struct IdSearch {
 
 impl IdSearch {
     fn of(runtime: &RuntimeEvidence, list: Rpc) -> Self {
-        let (rpc, noun) = match list {
-            Rpc::ListPodSandbox => (Rpc::PodSandboxStatus, "sandbox"),
-            _ => (Rpc::ContainerStatus, "container"),
+        let (rpc, items) = match list {
+            Rpc::ListPodSandbox => (Rpc::PodSandboxStatus, Items::Sandboxes),
+            _ => (Rpc::ContainerStatus, Items::Containers),
         };
         let calls = || runtime.status_calls.iter().filter(move |record| record.rpc == rpc);
         // The search does not know whether an id is a sandbox's or a container's. "Not found" means that it was the other
@@ -162,7 +149,7 @@ impl IdSearch {
         let is_known = |record: &&StatusRecord| !record.result.as_ref().is_err_and(Error::is_not_found);
         Self {
             rpc,
-            noun,
+            items,
             known: calls().filter(is_known).count(),
             silent: calls().filter(|record| record.is_silent()).count(),
             hung: runtime.hung().filter(|record| record.rpc == rpc).count(),
@@ -177,38 +164,24 @@ fn id_search_is_complete(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -
     runtime.ids_left_out == 0 && hung.iter().all(|(list, _)| answers(IdSearch::of(runtime, *list)))
 }
 
-/// Describes the outcomes of the status calls, one line for each hung list.
-fn id_search_lines(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<String> {
-    let runtime = &case.evidence.runtime;
-    let mut lines = Vec::new();
+/// Describes the outcomes of the status calls, with one fact for each hung list and one for each culprit.
+fn id_search_facts(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<FactKind> {
+    let left_out = case.evidence.runtime.ids_left_out;
+    let mut facts = Vec::new();
     for (list, _) in hung {
-        let IdSearch { rpc, noun, known, silent, hung } = IdSearch::of(runtime, *list);
-        lines.push(match (known, silent) {
-            (0, _) => format!("no {noun} is known without the list, so none can be named"),
-            (_, 0) if runtime.ids_left_out > 0 => format!(
-                "{rpc} is answered for {}, and there was no time for {}: no culprit is named",
-                plural(known, noun),
-                plural(runtime.ids_left_out, "other id")
-            ),
-            (_, 0) => format!(
-                "{rpc} is answered for each of the {} that are known without the list: no culprit is named",
-                plural(known, noun)
-            ),
-            _ if hung == 0 => format!(
-                "{rpc} was not yet answered for {silent} of {} when the time was over, which is too early to \
-                 count as hung: no culprit is named",
-                plural(known, noun)
-            ),
-            _ if case.culprits.is_empty() => format!(
-                "{rpc} is not answered for {silent} of {}: no single one is the cause, so no culprit is named",
-                plural(known, noun)
-            ),
-            _ => format!("{silent} of {} not answering {rpc}:", plural(known, noun)),
+        let IdSearch { rpc, items, known, silent, hung } = IdSearch::of(&case.evidence.runtime, *list);
+        facts.push(match (known, silent) {
+            (0, _) => FactKind::NoneKnownWithoutList { items },
+            (_, 0) if left_out > 0 => FactKind::NotAllAsked { rpc, known, items, left_out },
+            (_, 0) => FactKind::AllKnownAnswered { rpc, known, items },
+            _ if hung == 0 => FactKind::TooEarlyToName { rpc, silent, known, items },
+            _ if case.culprits.is_empty() => FactKind::NoSingleCause { rpc, silent, known, items },
+            _ => FactKind::CulpritsAre { rpc, silent, known, items },
         });
         let named = case.culprits.iter().filter(|culprit| culprit.rpc == rpc);
-        lines.extend(named.map(|culprit| format!("  {}", case.evidence.names.describe(&culprit.id))));
+        facts.extend(named.map(|culprit| FactKind::Culprit { of: case.evidence.names.item(&culprit.id) }));
     }
-    lines
+    facts
 }
 
 /// Applies D01, D02 and D07 with the confidence *possible*, to calls without an answer when the run was interrupted or when
@@ -217,15 +190,13 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let silent = evidence.runtime.silent_so_far(evidence.interrupted);
     let (rpc, target, waited) = silent.first()?;
-    let about = |rpc: &Rpc, target: Option<&StatusTarget>| match target {
-        Some(target) => format!("{rpc} of {}", evidence.names.name(&target.id)),
-        None => rpc.to_string(),
+    let about =
+        |rpc: Rpc, target: Option<&StatusTarget>| call(evidence, rpc, target.map(|of| of.id.as_str()));
+    let title = FactKind::SilentSoFar {
+        call: about(*rpc, *target),
+        others: silent.len() - 1,
+        waited: (*waited).into(),
     };
-    let more = match silent.len() {
-        1 => String::new(),
-        many => format!(" (and {})", plural(many - 1, "other call")),
-    };
-    let title = format!("{}{more} has not answered for {}", about(rpc, *target), seconds(*waited));
     let id = match rpc {
         Rpc::Version => RuleId::D07,
         Rpc::ListPodSandbox | Rpc::ListContainers => RuleId::D02,
@@ -235,12 +206,12 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Option<HealthFinding> {
     let mut found = case.about(found, target.map(|target| target.id.as_str()));
     found.rpc = Some(rpc.name().to_owned());
     found.ids = silent.iter().filter_map(|(_, target, _)| Some(target.as_ref()?.id.clone())).collect();
-    let lines = silent.iter().take(limits::MAX_CULPRITS);
-    found.evidence.extend(lines.map(|(rpc, target, waited)| {
-        format!("{}: no answer within {}", about(rpc, *target), seconds(*waited))
+    let shown = silent.iter().take(limits::MAX_CULPRITS);
+    found.add_facts(shown.map(|(rpc, target, waited)| FactKind::NoAnswerSoFar {
+        call: about(*rpc, *target),
+        waited: (*waited).into(),
     }));
-    let likely = seconds(evidence.runtime.silence.likely);
-    found.add_evidence(format!("too early to count as hung: a hang is likely after {likely}"));
+    found.add_fact(FactKind::TooEarlyForHang { likely_after: evidence.runtime.silence.likely.into() });
     found.add_step(Step::look("run it again and let it finish").with(Command::new("plegctl health")));
     Some(found)
 }
@@ -261,18 +232,10 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     let answered = runtime.status_calls.iter().filter(|record| !record.is_silent()).count();
     let estimate = &case.estimate;
     let title = if case.culprits.is_empty() {
-        format!(
-            "{} of {} status calls do not answer: no single pod is to blame",
-            silent.len(),
-            runtime.status_calls.len()
-        )
+        FactKind::ManyStatusCallsHang { silent: silent.len(), of: runtime.status_calls.len() }
     } else {
-        let (more, verb) = match silent.len() {
-            1 => (String::new(), "does"),
-            many => (format!(" and {} more", many - 1), "do"),
-        };
-        let who = case.evidence.names.name(&first.target.id);
-        format!("{} of {who}{more} {verb} not answer", first.rpc)
+        let call = call(case.evidence, first.rpc, Some(&first.target.id));
+        FactKind::StatusHangs { call, others: silent.len() - 1 }
     };
     let mut found = finding(RuleId::D01, Severity::Critical, confidence(first), title);
     if !case.culprits.is_empty() {
@@ -281,19 +244,14 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     }
     found.rpc = Some(first.rpc.name().to_owned());
     let shown = if case.culprits.is_empty() { &[] } else { silent.as_slice() };
-    for record in shown {
-        let who = case.evidence.names.describe(&record.target.id);
-        let also = case.evidence.second_evidence(&record.target.id);
-        found.add_evidence(format!(
-            "{} of {who} did not answer within {}{}",
-            record.rpc,
-            seconds(record.duration),
-            also.map(|also| format!(", and {also}")).unwrap_or_default()
-        ));
-    }
-    let lists = if estimate.lists.is_some() { "both lists answer" } else { "no list is silent" };
-    found.add_evidence(format!("{lists}, and so do {}", plural(answered, "other status call")));
-    found.add_evidence(consequence(case));
+    found.add_facts(shown.iter().map(|record| FactKind::StatusSilent {
+        rpc: record.rpc,
+        of: case.evidence.names.item(&record.target.id),
+        waited: record.duration.into(),
+        blocked_by: case.evidence.second_evidence(&record.target.id).map(Quoted),
+    }));
+    found.add_fact(FactKind::OtherCallsAnswered { lists_answer: estimate.lists.is_some(), answered });
+    found.add_fact(consequence(case));
     if !case.culprits.is_empty() {
         let culprits = silent.iter().map(|record| (record.rpc, record.target.id.as_str()));
         found.steps.extend(advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>()));
@@ -302,23 +260,15 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
 }
 
 /// Describes the effect of the hung calls on the kubelet.
-fn consequence(case: &Case<'_>) -> String {
+fn consequence(case: &Case<'_>) -> FactKind {
     let estimate = &case.estimate;
     let settings = &case.evidence.settings;
-    let gives_up = seconds(settings.request_timeout.value);
-    let threshold = seconds(settings.threshold.value);
-    let calls = plural(estimate.hung_calls, "such call");
+    let (gives_up, threshold) = (settings.request_timeout.value.into(), settings.threshold.value.into());
     if estimate.would_trip {
-        format!(
-            "the kubelet waits {gives_up} for each call and makes {calls} in a relist: so it relists every \
-             {}, and the node is NotReady after {threshold}",
-            estimate.peak_text()
-        )
+        let peak = estimate.peak_age.map(Took::from);
+        FactKind::HangTripsThreshold { gives_up, hung_calls: estimate.hung_calls, peak, threshold }
     } else {
-        format!(
-            "the kubelet gives up such a call after {gives_up}, before its threshold of {threshold}: the \
-             node stays Ready"
-        )
+        FactKind::HangStaysBelow { gives_up, threshold }
     }
 }
 
@@ -334,12 +284,11 @@ pub(super) fn hidden_stall(case: &Case<'_>) -> Option<HealthFinding> {
     let age = case.evidence.kubelet.pleg_age();
     let seen = age.is_some_and(|age| age >= limits::PLEG_AGE_STALE.as_secs_f64());
     let confidence = if seen { Confidence::Certain } else { Confidence::Likely };
-    let title =
-        format!("the node stays Ready, but the state of its pods is up to {} old", case.estimate.peak_text());
+    let title = FactKind::PodsAreOld { peak: case.estimate.peak_age.map(Took::from) };
     let mut found = case.about(finding(RuleId::D28, Severity::Warning, confidence, title), Some(&culprit.id));
     found.rpc = Some(culprit.rpc.name().to_owned());
-    found.add_evidence("one hung call costs one time-out, which is below the threshold");
-    found.evidence.extend(age.map(|age| format!("the kubelet's last relist is {age:.0} s old")));
+    found.add_fact(FactKind::OneHungCall);
+    found.add_facts(age.map(|age| FactKind::KubeletRelistAge { seconds: age.into() }));
     found.add_step(Step::look("start with the hung call (D01)"));
     Some(found)
 }

@@ -35,12 +35,13 @@ pub use kubelet::disagreements;
 pub use size::judge_size;
 pub(in crate::diagnosis) use state::has_network_problem;
 
-use super::evidence::Evidence;
 use super::evidence::container_parts::still_blocked;
+use super::evidence::{Evidence, Population};
+use super::facts::{Fact, FactKind};
 use super::limits::{MANY_EXITED, MANY_RESTARTS};
 use super::proc::{Blocked, Process};
 use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use super::words::{seconds, short};
+use super::words::short;
 use crate::clock::Wall;
 use crate::cri::Rpc;
 use crate::panics::catch_panic;
@@ -148,7 +149,7 @@ impl<'a> Case<'a> {
         id: RuleId,
         severity: Severity,
         confidence: Confidence,
-        title: impl Into<String>,
+        title: impl Into<Title>,
     ) -> HealthFinding {
         HealthFinding {
             phase: self.hang_phase(),
@@ -171,6 +172,18 @@ impl<'a> Case<'a> {
 
 impl HealthFinding {
     /// Adds a measured fact.
+    fn add_fact(&mut self, fact: impl Into<Fact>) {
+        let fact = fact.into();
+        self.evidence.push(fact.to_string());
+        self.facts.push(fact);
+    }
+
+    /// Adds measured facts.
+    fn add_facts<F: Into<Fact>>(&mut self, facts: impl IntoIterator<Item = F>) {
+        facts.into_iter().for_each(|fact| self.add_fact(fact));
+    }
+
+    /// Adds a measured fact.
     fn add_evidence(&mut self, line: impl Into<String>) {
         self.evidence.push(line.into());
     }
@@ -178,6 +191,27 @@ impl HealthFinding {
     /// Adds a suggested step.
     fn add_step(&mut self, step: Step) {
         self.steps.push(step);
+    }
+}
+
+/// The title of a finding: the words of its first fact.
+struct Title(String, Option<Fact>);
+
+impl From<FactKind> for Title {
+    fn from(kind: FactKind) -> Self {
+        Self(kind.to_string(), Some(kind.into()))
+    }
+}
+
+impl From<String> for Title {
+    fn from(words: String) -> Self {
+        Self(words, None)
+    }
+}
+
+impl From<&str> for Title {
+    fn from(words: &str) -> Self {
+        Self(words.to_owned(), None)
     }
 }
 
@@ -225,30 +259,17 @@ pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
     let pods = case.evidence.runtime.pod_uids().len();
     let kubelet = &case.evidence.kubelet;
     let is_unchecked = kubelet.healthz.is_none() && kubelet.latest().is_none();
-    let unchecked = if is_unchecked { "; kubelet not checked" } else { "" };
-    let title = format!("all calls are answered; a relist takes {}{unchecked}", seconds(estimate.serial));
+    let title = FactKind::NothingFound { serial: estimate.serial.into(), kubelet_is_unchecked: is_unchecked };
     let mut finding = finding(RuleId::D00, Severity::Info, Confidence::Certain, title);
-    let others = population.containers.saturating_sub(population.running + population.exited);
-    finding.add_evidence(format!(
-        "{}, {}, {} ({} running, {} exited{}): all answered",
-        plural(pods, "pod"),
-        plural(population.sandboxes, "sandbox"),
-        plural(population.containers, "container"),
-        population.running,
-        population.exited,
-        if others > 0 { format!(", {others} in another state") } else { String::new() }
-    ));
-    if let Some(lists) = estimate.lists {
-        finding.add_evidence(format!(
-            "both lists take {}, a relist of every pod (after a kubelet restart) {}",
-            seconds(lists),
-            seconds(estimate.full)
-        ));
-    }
-    finding.add_evidence(format!(
-        "far below the {} without a relist that make PLEG unhealthy",
-        seconds(case.evidence.settings.threshold.value)
-    ));
+    let Population { sandboxes, containers, running, exited, .. } = population;
+    finding.add_fact(FactKind::Population { pods, sandboxes, containers, running, exited });
+    finding.add_facts(
+        estimate
+            .lists
+            .map(|lists| FactKind::RelistDurations { lists: lists.into(), full: estimate.full.into() }),
+    );
+    let threshold = case.evidence.settings.threshold.value.into();
+    finding.add_fact(FactKind::FarBelowThreshold { threshold });
     finding.steps.extend(most_restarted(case.evidence));
     let node = case.evidence.node_or_placeholder();
     finding.add_step(
@@ -310,15 +331,11 @@ fn most_restarted(evidence: &Evidence) -> Option<Step> {
 }
 
 /// Creates a finding with only its title.
-fn finding(
-    id: RuleId,
-    severity: Severity,
-    confidence: Confidence,
-    title: impl Into<String>,
-) -> HealthFinding {
+fn finding(id: RuleId, severity: Severity, confidence: Confidence, title: impl Into<Title>) -> HealthFinding {
+    let Title(title, fact) = title.into();
     HealthFinding {
         id,
-        title: title.into(),
+        title,
         severity,
         confidence,
         phase: row(id).phase,
@@ -327,6 +344,7 @@ fn finding(
         container: None,
         ids: Vec::new(),
         evidence: Vec::new(),
+        facts: fact.into_iter().collect(),
         steps: Vec::new(),
         kernel_reason: None,
         pid: None,

@@ -1,0 +1,63 @@
+//! [`Fact`]: what a rule measured or concluded, with its numbers, times and references. A finding consists of facts; the
+//! first one is its title, the others are its evidence.
+//!
+//! [`words`] has one row for each kind of fact, with its fields and its English words. To change a sentence, change its row:
+//! nothing else in plegctl reads the words. `health -o json` has the fields of each fact under `facts`.
+
+mod values;
+mod words;
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+pub(crate) use values::{Call, Decimal, Item, Items, ProcessRef, Quoted, Took};
+pub(crate) use words::FactKind;
+
+/// A fact of a finding. Its words are those of `Display`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Fact(pub(crate) FactKind);
+
+impl Fact {
+    /// Creates a fact whose words another part of plegctl has written.
+    pub(crate) fn line(words: String) -> Self {
+        Self(FactKind::Line { words: Quoted(words) })
+    }
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<FactKind> for Fact {
+    fn from(kind: FactKind) -> Self {
+        Self(kind)
+    }
+}
+
+/// A fact of a kind that this release does not know is [`FactKind::Unknown`]; the report has its words too.
+impl<'de> Deserialize<'de> for Fact {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        Ok(Self(serde_json::from_value(value).unwrap_or(FactKind::Unknown)))
+    }
+}
+
+#[cfg(test)]
+impl schemars::JsonSchema for Fact {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Fact".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "What was measured or concluded. The other fields depend on the kind.",
+            "type": "object",
+            "required": ["kind"],
+            "properties": { "kind": { "description": "The kind of fact.", "type": "string" } },
+        })
+    }
+}
