@@ -450,7 +450,7 @@ fn summary(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>, verdict
     // A list that grows opens no incident, because no call fails yet.
     let size = snapshot.calls.largest_list().and_then(|(rpc, bytes)| judge_size(rpc, bytes, true));
     if let Some((_, title)) = size {
-        return title;
+        return title.to_string();
     }
     if let Some((call, is_new)) = troubles(&snapshot.calls).first() {
         let took = in_sentence(call.duration_seconds.duration());

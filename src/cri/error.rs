@@ -314,7 +314,7 @@ word_enum! {
     #[derive(Hash)]
     #[expect(missing_docs, reason = "the names are gRPC's own")]
     #[non_exhaustive]
-    pub enum Code: name {
+    pub json enum Code: name {
         Cancelled = "Canceled",
         Unknown = "Unknown",
         InvalidArgument = "InvalidArgument",

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::facts::FactKind;
 use super::report::{CulpritOutcome, HealthReport, Verdict};
 use crate::clock::Wall;
 use crate::cri::{Outcome, Rpc};
@@ -192,13 +193,14 @@ impl RememberedHang {
         if let Some(not_ready) = report.not_ready() {
             report.set_not_ready(not_ready, now);
         }
-        let age = humantime::format_duration(Duration::from_secs(self.age(now).as_secs()));
-        let times =
-            if self.times_called == 1 { "once".to_owned() } else { format!("{} times", self.times_called) };
-        let still_silent = format!("{} is still silent after {age}, called {times}", self.rpc);
+        let age = Duration::from_secs(self.age(now).as_secs()).into();
+        let still_silent =
+            rpc_named(&self.rpc).map(|rpc| FactKind::StillSilent { rpc, age, calls: self.times_called });
         let repeated = self.times_called > 1;
         for finding in report.primary.iter_mut().chain(report.findings.first_mut()) {
-            finding.evidence.insert(0, still_silent.clone());
+            if let Some(fact) = &still_silent {
+                finding.put_fact_first(fact.clone());
+            }
             if repeated && finding.confidence == Confidence::Likely {
                 finding.confidence = Confidence::Certain;
             }

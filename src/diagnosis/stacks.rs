@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::evidence::Evidence;
+use super::facts::{FactKind, Quoted};
 use super::input_file::InputFile;
 use super::proc::Ownership;
 use super::report::NotChecked;
@@ -240,9 +241,8 @@ impl Evidence {
     }
 
     /// Describes in one sentence what a hung call waits for, if the dump shows it.
-    pub fn chain_words(&self, rpc: &str) -> Option<String> {
-        let finding = self.chain_of(rpc)?;
-        Some(format!("{} ({})", sentence(finding), finding.id))
+    pub(crate) fn chain_fact(&self, rpc: &str) -> Option<FactKind> {
+        self.chain_of(rpc).map(chain)
     }
 
     /// Returns how long the longest call that creates a sandbox or container has waited at most, if the dump shows such a
@@ -271,7 +271,7 @@ impl Evidence {
     }
 
     /// Describes in one sentence that goroutines wait for what this container's goroutine holds, if the dump shows it.
-    pub fn dump_blames(&self, id: &str) -> Option<String> {
+    pub(crate) fn dump_blames(&self, id: &str) -> Option<FactKind> {
         let findings = self.stacks.iter().flat_map(|report| &report.findings);
         findings
             .filter(|finding| finding.waiters > 0)
@@ -279,6 +279,11 @@ impl Evidence {
                 let container = finding.holder.as_ref().and_then(|holder| holder.container.as_ref());
                 container.is_some_and(|container| container.id == id)
             })
-            .map(|finding| format!("the runtime's goroutines confirm it: {}", sentence(finding)))
+            .map(|finding| FactKind::RuntimeStacksConfirm { chain: Quoted(sentence(finding)) })
     }
+}
+
+/// Describes what a finding of the dump shows.
+fn chain(finding: &Finding) -> FactKind {
+    FactKind::RuntimeStacks { chain: Quoted(sentence(finding)), signature: Quoted::from(&finding.id) }
 }

@@ -13,8 +13,8 @@ pub struct InotifyUse {
     pub used: u64,
     /// The number that the kernel allows.
     pub limit: u64,
-    /// The process with the most instances, as `comm[pid]`, and the number of its instances.
-    pub largest: Option<(String, u64)>,
+    /// The process with the most instances: its name, its id, and the number of its instances.
+    pub largest: Option<(String, u32, u64)>,
 }
 
 impl InotifyUse {
@@ -53,9 +53,9 @@ impl InotifyUse {
             };
             let own = u64::try_from(descriptors.flatten().filter(is_instance).count()).unwrap_or(u64::MAX);
             counted.used += own;
-            if own > counted.largest.as_ref().map_or(0, |(_, most)| *most) {
+            if own > counted.largest.as_ref().map_or(0, |(_, _, most)| *most) {
                 let comm = kernel_text(&process.join("comm")).unwrap_or_default();
-                counted.largest = Some((format!("{}[{pid}]", comm.trim_end()), own));
+                counted.largest = Some((comm.trim_end().to_owned(), pid, own));
             }
         }
         Some(counted)
@@ -91,7 +91,7 @@ mod tests {
         fs::write(proc.join("sys/fs/inotify/max_user_instances"), "9\n").unwrap();
         let of_root = InotifyUse::count(&proc, None).unwrap();
         assert_eq!((of_root.used, of_root.limit, of_root.is_exhausted()), (9, 9, true));
-        assert_eq!(of_root.largest, Some(("p13[13]".to_owned(), 4)));
+        assert_eq!(of_root.largest, Some(("p13".to_owned(), 13, 4)));
         let without = InotifyUse::count(&proc, Some(13)).unwrap();
         assert_eq!((without.used, without.is_exhausted()), (5, false));
         fs::create_dir_all(proc.join("sys/user")).unwrap();

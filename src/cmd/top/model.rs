@@ -521,7 +521,7 @@ impl Model {
         }
         let size = self.seen.largest_list().and_then(|(rpc, bytes)| judge_size(rpc, bytes, true));
         if let Some((_, title)) = size {
-            return plain(title);
+            return plain(title.to_string());
         }
         if verdict == Verdict::Unhealthy {
             return plain(format!("PLEG was last active {} ago", elapsed(self.age(now))));

@@ -8,13 +8,13 @@ use std::time::Duration;
 use super::{Evidence, HostEvidence};
 use crate::cri::ContainerState;
 use crate::diagnosis::advice::DaemonFamily;
+use crate::diagnosis::facts::{FactKind, ProcessRef, Quoted};
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{
     self, Blocked, Freeze, NodeMount, Ownership, ProcSample, Process, Role, conmon_container, is_conmon,
 };
 use crate::diagnosis::report::Confidence;
-use crate::diagnosis::words::seconds;
 
 /// The parts of one container or sandbox on the node. Some of them may block a call about it.
 #[derive(Debug, Default)]
@@ -240,27 +240,27 @@ impl Evidence {
     /// Describes what blocks a silent call about `id`: the evidence of [`Self::second_evidence`], otherwise the OCI
     /// runtime process that works on the container. An OCI runtime process does not prove a hang, because a slow call
     /// has such a process too.
-    pub fn holder(&self, id: &str) -> Option<String> {
+    pub(crate) fn holder(&self, id: &str) -> Option<FactKind> {
         self.second_evidence(id).or_else(|| {
             let parts = parts_of(self, id);
-            let process = parts.oci.iter().find(|process| works_on(process, id))?;
-            Some(format!("{} works on it and has not finished for {}", process.label(), seconds(process.age)))
+            let process = parts.oci.iter().copied().find(|process| works_on(process, id))?;
+            Some(FactKind::CommandWorks { process: process.into(), age: process.age.into() })
         })
     }
 
     /// Describes the evidence other than silence that `id` is blocked: a goroutine dump, a frozen cgroup, a stopped shim, or
     /// a task in uninterruptible sleep in both samples.
-    pub fn second_evidence(&self, id: &str) -> Option<String> {
+    pub(crate) fn second_evidence(&self, id: &str) -> Option<FactKind> {
         if let Some(confirmation) = self.dump_blames(id) {
             return Some(confirmation);
         }
         let host = self.node()?;
         let parts = parts_of(self, id);
         if let Some(freeze) = parts.frozen {
-            return Some(format!("its cgroup {} is frozen", freeze.path));
+            return Some(FactKind::CgroupFrozen { path: (&freeze.path).into() });
         }
         if let Some(shim) = parts.shim.filter(|shim| shim.is_stopped()) {
-            return Some(format!("its shim {} is stopped (state {})", shim.label(), shim.state));
+            return Some(FactKind::ShimStopped { shim: shim.into(), state: shim.state });
         }
         // One sample is not enough: every write to a disk blocks a task for a moment.
         host.second.as_ref()?;
@@ -271,15 +271,11 @@ impl Evidence {
                 child.is_some_and(|child| child.parent == process.pid && child.role == process.role)
             };
             let own = host.waits.iter().find(|wait| wait.tid == task.tid);
-            if let Some(wait) = own.or_else(|| host.waits.iter().find(is_of_child)) {
-                return format!("{}, task {} {}", process.label(), task.tid, wait.words());
+            let (process, task, function) = (ProcessRef::from(*process), task.tid, Quoted::from(&task.wchan));
+            match own.or_else(|| host.waits.iter().find(is_of_child)) {
+                Some(wait) => FactKind::TaskWaits { process, task, wait: Quoted(wait.words()) },
+                None => FactKind::TaskWaitsInKernel { process, task, function },
             }
-            format!(
-                "{}, task {} waits in the kernel in both samples ({})",
-                process.label(),
-                task.tid,
-                task.wchan
-            )
         })
     }
 }

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Evidence;
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Wall;
 use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
 use crate::diagnosis::advice::DaemonFamily;
@@ -30,7 +32,8 @@ impl<'a> Oddity<'a> {
 }
 
 /// The kinds of contradictions, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum OddKind {
     /// The state is `UNKNOWN`.
     UnknownState,
@@ -61,20 +64,6 @@ impl OddKind {
             | Self::TwiceReady
             | Self::TwoVersions => Confidence::Certain,
             Self::NoSandbox | Self::NoProcess | Self::NoMonitor => Confidence::Likely,
-        }
-    }
-
-    /// Describes the contradiction; the name of the sandbox or container comes before it.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::UnknownState => "is in state UNKNOWN",
-            Self::NoCreationTime => "has no creation time (other tools show an age of about 50 years)",
-            Self::TwiceRunning => "runs twice with the same name in one pod",
-            Self::TwiceReady => "has two READY sandboxes",
-            Self::TwoVersions => "runs twice, under two UIDs",
-            Self::NoSandbox => "belongs to a sandbox that is not listed",
-            Self::NoProcess => "is RUNNING and has no process",
-            Self::NoMonitor => "is RUNNING, and its conmon is gone",
         }
     }
 }

@@ -11,7 +11,10 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub(crate) use values::{Call, Decimal, Item, Items, ProcessRef, Quoted, Took};
+pub(crate) use values::{
+    Address, Bytes, Call, Counted, Decimal, DescriptorUse, FilePath, Item, Items, Name, PodAge, PodBytes,
+    ProcessRef, Quoted, Share, Took,
+};
 pub(crate) use words::FactKind;
 
 /// A fact of a finding. Its words are those of `Display`.

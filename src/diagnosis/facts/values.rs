@@ -7,10 +7,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::cri::Rpc;
+use crate::diagnosis::proc::Process;
 use crate::diagnosis::words::{seconds, short};
+use crate::report::bytes::bytes;
+use crate::report::duration::elapsed;
 use crate::report::{PodRef, Seconds, word_enum};
 
-/// A measured duration.
+/// A measured duration. `{:#}` writes it roughly, as an age: `3m20s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Took(Seconds);
@@ -21,9 +24,28 @@ impl From<Duration> for Took {
     }
 }
 
+impl Took {
+    /// Returns the duration.
+    pub fn duration(self) -> Duration {
+        self.0.duration()
+    }
+}
+
 impl fmt::Display for Took {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&seconds(self.0.duration()))
+        let text = if f.alternate() { elapsed(self.duration()) } else { seconds(self.duration()) };
+        f.write_str(&text)
+    }
+}
+
+/// A size in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&bytes(self.0))
     }
 }
 
@@ -89,21 +111,43 @@ impl fmt::Display for ProcessRef {
     }
 }
 
-/// Words of another program: an error message, a line of a journal, a path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct Quoted(pub String);
-
-impl<T: fmt::Display> From<&T> for Quoted {
-    fn from(words: &T) -> Self {
-        Self(words.to_string())
+impl From<&Process> for ProcessRef {
+    fn from(process: &Process) -> Self {
+        Self { name: process.comm.clone(), pid: process.pid }
     }
 }
 
-impl fmt::Display for Quoted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Defines types for texts from outside plegctl.
+macro_rules! texts {
+    ($($(#[$about:meta])* $name:ident;)+) => {$(
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub(crate) struct $name(pub String);
+
+        impl<T: fmt::Display + ?Sized> From<&T> for $name {
+            fn from(text: &T) -> Self {
+                Self(text.to_string())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )+};
+}
+
+texts! {
+    /// Words of another program: an error message, a line of a journal.
+    Quoted;
+    /// A path on the node, perhaps with a line and a column.
+    FilePath;
+    /// The address of an endpoint.
+    Address;
+    /// A name in Kubernetes: that of a namespace, or `NAMESPACE/NAME` of pods.
+    Name;
 }
 
 /// A call, perhaps about a sandbox or a container.
@@ -122,6 +166,82 @@ impl fmt::Display for Call {
             Some(item) => write!(f, "{} of {item}", self.rpc),
             None => write!(f, "{}", self.rpc),
         }
+    }
+}
+
+/// How many pods, sandboxes or containers have this name or this namespace: `kube-system 12`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Share {
+    /// The name.
+    pub name: Name,
+    /// The number.
+    pub count: usize,
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.count)
+    }
+}
+
+/// The size of a pod's entries in the lists: `shop/web-0 12.3 KiB`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PodBytes {
+    /// The pod.
+    pub pod: PodRef,
+    /// The size.
+    pub bytes: Bytes,
+}
+
+impl fmt::Display for PodBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.pod, self.bytes)
+    }
+}
+
+/// For how long something has been the case for a pod: `shop/web-0 (3m20s)`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PodAge {
+    /// The pod.
+    pub pod: PodRef,
+    /// The time.
+    pub age: Took,
+}
+
+impl fmt::Display for PodAge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:#})", self.pod, self.age)
+    }
+}
+
+/// The descriptors of a process: `containerd[812] has 1024 of 1024 descriptors open`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DescriptorUse {
+    /// The process.
+    pub process: ProcessRef,
+    /// The number of open descriptors.
+    pub open: u64,
+    /// How many it may open.
+    pub limit: u64,
+}
+
+impl fmt::Display for DescriptorUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has {} of {} descriptors open", self.process, self.open, self.limit)
+    }
+}
+
+word_enum! {
+    /// Which sandboxes and containers a number counts.
+    pub(crate) json enum Counted: as_str {
+        /// All, in the two lists.
+        All = "all",
+        /// All, in smaller lists.
+        InSmallerLists = "smaller lists",
+        /// Not all, in smaller lists.
+        Partly = "partly",
+        /// Those in the part of the lists that was read.
+        PartRead = "part read",
     }
 }
 

@@ -23,7 +23,8 @@ pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
         confidence,
         holder: (outcome == CulpritOutcome::Silent)
             .then(|| case.evidence.holder(&record.target.id))
-            .flatten(),
+            .flatten()
+            .map(|fact| fact.to_string()),
     };
     let hung =
         runtime.hung().filter(|record| case.culprits.iter().any(|culprit| culprit.id == record.target.id));

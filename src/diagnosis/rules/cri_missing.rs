@@ -5,6 +5,7 @@ use std::fmt;
 use super::Case;
 use super::versions::numbers;
 use crate::cri::Error;
+use crate::diagnosis::facts::{FactKind, ProcessRef, Quoted};
 use crate::diagnosis::report::HealthFinding;
 use crate::host::{ContainerdFault, InotifyUse};
 use crate::report::{Command, Step};
@@ -15,8 +16,8 @@ const FIRST_WITH_CRI_V1: [u32; 3] = [1, 6, 0];
 /// What a cause adds to the finding.
 #[derive(Default)]
 struct Explanation {
-    title: Option<String>,
-    evidence: Vec<String>,
+    title: Option<FactKind>,
+    facts: Vec<FactKind>,
     steps: Vec<Step>,
     /// Whether a step shows the state of the unit.
     shows_units: bool,
@@ -31,9 +32,9 @@ pub(super) fn explain(case: &Case<'_>, error: &Error, found: &mut HealthFinding)
         _ => return false,
     };
     if let Some(title) = explanation.title {
-        found.title = title;
+        found.set_title(title);
     }
-    found.evidence.extend(explanation.evidence);
+    found.add_facts(explanation.facts);
     if !explanation.steps.is_empty() {
         found.steps = explanation.steps;
     }
@@ -51,14 +52,14 @@ fn not_served(case: &Case<'_>) -> Explanation {
     let exhausted = start.inotify.as_ref().filter(|inotify| inotify.is_exhausted());
     let mut explanation = Explanation::default();
     if let Some(words) = logged_error {
-        explanation.evidence.push(format!("containerd did not load its CRI plugin: {words}"));
+        explanation.facts.push(FactKind::CriPluginError { error: words.into() });
         let is_inotify = words.contains("too many open files");
         explanation.title = Some(if is_inotify {
-            "containerd serves no CRI v1: root's inotify instances were used up".to_owned()
+            FactKind::InotifyUsedUp { is_now: false }
         } else if words.contains("invalid plugin config") || words.contains("invalid cri image config") {
-            "containerd serves no CRI v1: its CRI plugin refuses its settings".to_owned()
+            FactKind::CriPluginRefusesSettings
         } else {
-            "containerd serves no CRI v1: it did not load its CRI plugin".to_owned()
+            FactKind::CriPluginNotLoaded
         });
         if is_inotify {
             explanation.steps.extend(more_instances());
@@ -72,51 +73,44 @@ fn not_served(case: &Case<'_>) -> Explanation {
     } else if let Some(fault) = fault_that_counts {
         let place = fault.place();
         explanation.title = Some(match fault {
-            ContainerdFault::Disabled { .. } => {
-                "containerd serves no CRI v1: disabled_plugins has its CRI plugin".to_owned()
-            }
-            _ => "containerd serves no CRI v1: its CRI plugin refuses its settings".to_owned(),
+            ContainerdFault::Disabled { .. } => FactKind::CriPluginDisabled,
+            _ => FactKind::CriPluginRefusesSettings,
         });
-        explanation.evidence.push(format!("likely: {place}: {}", fault.text()));
+        explanation.facts.push(likely(fault));
         explanation.steps.push(correct(&place));
     } else if let Some(inotify) = exhausted {
-        explanation.title =
-            Some("containerd serves no CRI v1: root's inotify instances are used up".to_owned());
+        explanation.title = Some(FactKind::InotifyUsedUp { is_now: true });
         explanation.steps.extend(more_instances());
-        explanation.evidence.push("likely: its CRI plugin needs an inotify instance at its start".to_owned());
-        explanation.evidence.push(inotify_use(inotify));
+        explanation.facts.push(FactKind::CriPluginNeedsInotify);
+        explanation.facts.push(inotify_use(inotify));
     }
     if logged_error.is_some_and(|words| words.contains("too many open files")) {
-        explanation.evidence.extend(start.inotify.as_ref().map(inotify_use));
+        explanation.facts.extend(start.inotify.as_ref().map(inotify_use));
     }
     if let Some(fault) = fault.filter(|fault| start.config_is_newer || fault.stops_the_daemon()) {
-        explanation.evidence.push(format!(
-            "{}: {}; the daemon that runs has not read this, so the fault counts at its next start",
-            fault.place(),
-            fault.text()
-        ));
+        let (place, fault) = (fault.place().into(), Quoted(fault.text()));
+        explanation.facts.push(FactKind::FaultOfNextStart { place, fault });
     }
     let version = case.evidence.journal.as_ref().and_then(|journal| journal.containerd_version.as_ref());
     if let Some(version) = version
         && numbers(version).is_some_and(|version| version < FIRST_WITH_CRI_V1)
     {
-        explanation.title = Some(format!("containerd {version} serves only an older CRI, not CRI v1"));
-        explanation
-            .evidence
-            .push("containerd serves CRI v1 from 1.6 on; the kubelet uses no older CRI".to_owned());
+        explanation.title = Some(FactKind::OnlyOlderCri { version: version.into() });
+        explanation.facts.push(FactKind::CriV1Since);
         explanation.steps = vec![Step::change("upgrade containerd")];
     }
     if explanation.title.is_none() {
-        explanation.evidence.push(
-            "containerd without its CRI plugin, and containerd before 1.6 or CRI-O before 1.23, which serve only an older \
-             CRI, answer so"
-                .to_owned(),
-        );
+        explanation.facts.push(FactKind::WhoServesNoCriV1);
         let find =
             "journalctl --no-pager -u containerd | grep -e 'failed to load plugin' -e 'starting containerd'";
         explanation.steps.push(Step::look("what containerd says about it").with(Command::new(find)));
     }
     explanation
+}
+
+/// The fault that is likely to be the cause.
+fn likely(fault: &ContainerdFault) -> FactKind {
+    FactKind::LikelyFault { place: fault.place().into(), fault: Quoted(fault.text()) }
 }
 
 fn correct(place: &impl fmt::Display) -> Step {
@@ -132,16 +126,15 @@ fn not_started(case: &Case<'_>) -> Explanation {
     if logged_error.is_none() && fault.is_none() {
         return Explanation::default();
     }
-    let words = logged_error.map(|words| format!("containerd does not start: {words}"));
-    let place = fault.map(|fault| format!("likely: {}: {}", fault.place(), fault.text()));
+    let error = logged_error.map(|words| FactKind::ContainerdStartError { error: words.into() });
     let file = match (fault, &start.config) {
         (Some(fault), _) => fault.place().to_string(),
         (None, Some(config)) => config.path.clone(),
         (None, None) => "its configuration".to_owned(),
     };
     Explanation {
-        title: Some("nothing listens on the socket: containerd cannot read its configuration".to_owned()),
-        evidence: words.into_iter().chain(place).collect(),
+        title: Some(FactKind::ConfigurationUnreadable),
+        facts: error.into_iter().chain(fault.map(likely)).collect(),
         steps: vec![
             Step::change(format!("correct {file}, then start containerd")),
             case.evidence.show_units(&["containerd"]),
@@ -151,9 +144,12 @@ fn not_started(case: &Case<'_>) -> Explanation {
 }
 
 /// Describes how many inotify instances root uses.
-fn inotify_use(inotify: &InotifyUse) -> String {
-    let most = inotify.largest.as_ref().map(|(process, own)| format!("; {process} has {own}"));
-    format!("root uses {} of {} inotify instances{}", inotify.used, inotify.limit, most.unwrap_or_default())
+fn inotify_use(inotify: &InotifyUse) -> FactKind {
+    let (most, of_most) = match &inotify.largest {
+        Some((name, pid, own)) => (Some(ProcessRef { name: name.clone(), pid: *pid }), *own),
+        None => (None, 0),
+    };
+    FactKind::InotifyInstances { used: inotify.used, limit: inotify.limit, most, of_most }
 }
 
 /// Suggests how to get more inotify instances.

@@ -4,7 +4,7 @@ use super::{Case, Culprit, finding};
 use crate::cri::{Error, Rpc};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::{Evidence, RuntimeEvidence, StatusRecord, StatusTarget};
-use crate::diagnosis::facts::{Call, Fact, FactKind, Items, Quoted, Took};
+use crate::diagnosis::facts::{Call, FactKind, Items, Took};
 use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
@@ -57,8 +57,8 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
         found = case.about(found, Some(&culprit.id));
         found.ids = case.culprits.iter().map(|culprit| culprit.id.clone()).collect();
     }
-    found.add_fact(FactKind::ListsSilent { rpcs, waited: waited.into() });
-    found.add_facts(case.evidence.chain_words(rpc.name()).map(Fact::line));
+    found.add_fact(FactKind::CallsSilent { rpcs, waited: waited.into() });
+    found.add_facts(case.evidence.chain_fact(rpc.name()));
     found.add_facts(other_calls(case.evidence));
     found.add_facts(id_search_facts(case, &hung));
     let chain = case.evidence.chain_of(rpc.name());
@@ -248,7 +248,7 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
         rpc: record.rpc,
         of: case.evidence.names.item(&record.target.id),
         waited: record.duration.into(),
-        blocked_by: case.evidence.second_evidence(&record.target.id).map(Quoted),
+        blocked_by: case.evidence.second_evidence(&record.target.id).map(|fact| Box::new(fact.into())),
     }));
     found.add_fact(FactKind::OtherCallsAnswered { lists_answer: estimate.lists.is_some(), answered });
     found.add_fact(consequence(case));

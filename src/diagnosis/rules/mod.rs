@@ -32,7 +32,7 @@ pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod, rules_about};
 pub use catalogue::{Impact, StacksHelp, catalogue, row};
 pub use kubelet::disagreements;
 #[cfg(feature = "cli")]
-pub use size::judge_size;
+pub(crate) use size::judge_size;
 pub(in crate::diagnosis) use state::has_network_problem;
 
 use super::evidence::container_parts::still_blocked;
@@ -181,6 +181,20 @@ impl HealthFinding {
     /// Adds measured facts.
     fn add_facts<F: Into<Fact>>(&mut self, facts: impl IntoIterator<Item = F>) {
         facts.into_iter().for_each(|fact| self.add_fact(fact));
+    }
+
+    /// Adds a measured fact before all others.
+    pub(in crate::diagnosis) fn put_fact_first(&mut self, fact: impl Into<Fact>) {
+        let fact = fact.into();
+        self.evidence.insert(0, fact.to_string());
+        self.facts.insert(self.facts.len().min(1), fact);
+    }
+
+    /// Replaces the title.
+    fn set_title(&mut self, fact: impl Into<Fact>) {
+        let fact = fact.into();
+        self.title = fact.to_string();
+        self.facts.splice(..self.facts.len().min(1), [fact]);
     }
 
     /// Adds a measured fact.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::cri::{ContainerState, SandboxState, label};
 use crate::diagnosis::evidence::RuntimeEvidence;
+use crate::diagnosis::facts::{Name, Share};
 
 /// The letters and digits of which Kubernetes generates the end of a pod's name (apimachinery, `rand.SafeEncodeString`).
 const GENERATED: &str = "bcdfghjklmnpqrstvwxz2456789";
@@ -50,11 +51,10 @@ pub(super) fn owners(runtime: &RuntimeEvidence, dead_only: bool) -> Vec<OwnedPod
     all
 }
 
-/// Formats the first three owners: `batch/render-* 2600, shop/web-* 20`.
-pub(super) fn largest(owners: &[OwnedPods]) -> String {
-    let all: Vec<String> =
-        owners.iter().take(3).map(|pods| format!("{} {}", pods.name, pods.count)).collect();
-    all.join(", ")
+/// Returns the first three owners.
+pub(super) fn largest(owners: &[OwnedPods]) -> Vec<Share> {
+    let share = |pods: &OwnedPods| Share { name: Name::from(&pods.name), count: pods.count };
+    owners.iter().take(3).map(share).collect()
 }
 
 /// Returns the beginning of a pod's name without the parts that a controller generated, and whether there were such parts: the

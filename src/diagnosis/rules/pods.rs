@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use super::{Case, finding};
 use crate::cri::{ContainerState, Labels, label};
+use crate::diagnosis::facts::{FactKind, PodAge};
 use crate::diagnosis::kubelet::StuckPod;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::duration::elapsed;
 use crate::report::{Command, Step};
 
 /// The most pods that the evidence names.
@@ -57,45 +57,32 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
         (true, false) => (Severity::Warning, Confidence::Likely),
         (false, _) => (Severity::Warning, Confidence::Possible),
     };
-    let age = elapsed(now.duration_since(first.since));
+    let age = now.duration_since(first.since).into();
     let title = match (cannot_start, ends > 0) {
-        (true, true) => format!(
-            "pods neither start ({}) nor end ({}) on this node, although PLEG works",
-            waiting.len(),
-            ending.len()
-        ),
-        (true, false) => {
-            format!("{} pods have no sandbox after {age}, and nothing starts on this node", waiting.len())
-        }
-        _ if ending.len() == 1 => format!("pod {} still runs {age} after its end", first.pod),
-        _ => format!("{} pods still run after their end", ending.len()),
+        (true, true) => FactKind::PodsNeitherStartNorEnd { waiting: waiting.len(), ending: ending.len() },
+        (true, false) => FactKind::NothingStarts { waiting: waiting.len(), age },
+        _ if ending.len() == 1 => FactKind::PodRunsAfterEnd { pod: first.pod.clone(), age },
+        _ => FactKind::PodsRunAfterEnd { ending: ending.len() },
     };
     let mut found = finding(RuleId::D41, severity, confidence, title);
-    let named = |pods: &[&StuckPod]| -> String {
-        let names = pods
-            .iter()
-            .take(MAX_NAMED)
-            .map(|pod| format!("{} ({})", pod.pod, elapsed(now.duration_since(pod.since))));
-        let more =
-            pods.len().checked_sub(MAX_NAMED).filter(|more| *more > 0).map(|more| format!("and {more} more"));
-        names.chain(more).collect::<Vec<_>>().join(", ")
+    let named = |pods: &[&StuckPod]| -> (Vec<PodAge>, usize) {
+        let age =
+            |pod: &&StuckPod| PodAge { pod: pod.pod.clone(), age: now.duration_since(pod.since).into() };
+        (pods.iter().take(MAX_NAMED).map(age).collect(), pods.len().saturating_sub(MAX_NAMED))
     };
     if cannot_start {
-        let last = elapsed(now.duration_since(crate::clock::Wall::from_nanos(newest)));
-        found.add_evidence(format!(
-            "accepted by the kubelet, but without a sandbox: {}; the newest sandbox or container of the node is {last} old",
-            named(&waiting)
-        ));
+        let newest_age = now.duration_since(crate::clock::Wall::from_nanos(newest)).into();
+        let (pods, others) = named(&waiting);
+        found.add_fact(FactKind::PodsWithoutSandbox { pods, others, newest_age });
     }
     if !ending.is_empty() {
-        found.add_evidence(format!("still running although their grace period is over: {}", named(&ending)));
+        let (pods, others) = named(&ending);
+        found.add_fact(FactKind::PodsAfterGracePeriod { pods, others });
     }
     if !settled {
-        found.add_evidence("the kubelet's age is not known, or it has just started");
+        found.add_fact(FactKind::KubeletAgeUnknown);
     } else if confidence == Confidence::Possible {
-        found.add_evidence(
-            "one side only: a volume, a secret or a process that cannot be killed explains it too",
-        );
+        found.add_fact(FactKind::OneSideOnly);
     }
     found.add_step(
         Step::look("what is wanted, and what the kubelet, the runtime and the API server each say")

@@ -1,13 +1,13 @@
 //! D06, D07, D29: the runtime cannot be reached, is silent, or answers its lists with errors.
 
 use super::{Case, cri_missing, finding};
-use crate::cri::{Error, FileKind};
+use crate::cri::{Error, FileKind, Rpc};
 use crate::diagnosis::advice;
 use crate::diagnosis::daemon_watch::{DaemonWatch, Stop};
 use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::facts::{Address, DescriptorUse, FactKind, ProcessRef, Quoted};
 use crate::diagnosis::proc::{Ownership, Process};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use crate::diagnosis::words::{clock_time, seconds};
 use crate::report::{Command, Step};
 
 /// Applies D06. The finding says that plegctl cannot reach the endpoint, not that the runtime is down: the kubelet may use
@@ -21,15 +21,15 @@ pub(super) fn unreachable(case: &Case<'_>) -> Option<HealthFinding> {
     let is_late = |error: &&Error| matches!(error, Error::Silent { .. } | Error::Unfinished { .. });
     let error = error.filter(|error| !is_late(error))?;
     let title = match error {
-        Error::NoSuchSocket { .. } => "there is no such socket",
-        Error::NotASocket { kind: FileKind::Directory, .. } => "the endpoint is a directory, not a socket",
-        Error::NotASocket { .. } => "the endpoint is a file, not a socket",
-        Error::PermissionDenied { .. } => "no permission to open the socket",
-        Error::Refused { .. } => "nothing listens on the runtime's socket",
-        Error::WrongProtocol { .. } => "the process that listens on the socket does not speak gRPC",
-        Error::Unimplemented { .. } => "the process that listens there does not serve the CRI v1 API",
-        Error::ClosedMidCall { .. } => "the runtime closes the connection",
-        Error::Unreachable { .. } => "the runtime cannot be reached",
+        Error::NoSuchSocket { .. } => FactKind::NoSuchSocket,
+        Error::NotASocket { kind: FileKind::Directory, .. } => FactKind::EndpointIsDirectory,
+        Error::NotASocket { .. } => FactKind::EndpointIsFile,
+        Error::PermissionDenied { .. } => FactKind::SocketPermissionDenied,
+        Error::Refused { .. } => FactKind::NothingListens,
+        Error::WrongProtocol { .. } => FactKind::NoGrpc,
+        Error::Unimplemented { .. } => FactKind::NoCriV1,
+        Error::ClosedMidCall { .. } => FactKind::ConnectionClosed,
+        Error::Unreachable { .. } => FactKind::RuntimeUnreachable,
         Error::Silent { .. }
         | Error::Unfinished { .. }
         | Error::TooLarge { .. }
@@ -37,23 +37,24 @@ pub(super) fn unreachable(case: &Case<'_>) -> Option<HealthFinding> {
         | Error::Implausible { .. }
         | Error::Internal { .. }
         | Error::Unanswerable { .. }
-        | Error::Runtime { .. } => "the runtime answers Version with an error",
+        | Error::Runtime { .. } => FactKind::VersionFails,
     };
     let mut found = finding(RuleId::D06, Severity::Critical, Confidence::Certain, title);
     found.rpc = Some("Version".to_owned());
-    found.add_evidence(error.to_string());
+    found.add_fact(FactKind::CallFailed { error: error.into() });
     let used = evidence.kubelet.config.endpoint.as_ref();
     if let Some(used) = used {
         let same =
             used.value.trim_start_matches("unix://") == evidence.endpoint.trim_start_matches("unix://");
-        found.add_evidence(if same {
-            format!("the kubelet uses this endpoint ({})", used.source)
+        let source = Quoted::from(&used.source);
+        found.add_fact(if same {
+            FactKind::KubeletUsesThisEndpoint { source }
         } else {
-            format!("the kubelet uses another endpoint, {} ({})", used.value, used.source)
+            FactKind::KubeletUsesAnotherEndpoint { endpoint: Address::from(&used.value), source }
         });
     }
     let others = evidence.other_sockets.iter();
-    found.evidence.extend(others.map(|socket| format!("there is also {socket}")));
+    found.add_facts(others.map(|socket| FactKind::OtherSocket { endpoint: Address::from(socket) }));
     // A socket without a listener has better steps, below.
     found.steps.extend(error.hint().filter(|_| !matches!(error, Error::Refused { .. })).map(Step::look));
     let shows_units = cri_missing::explain(case, error, &mut found);
@@ -81,55 +82,51 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let Some((first, second)) = runtime.both_versions_silent() else { return stopped(case) };
     let mut confidence = runtime.silence.confidence(first.min(second));
-    let mut title = "the runtime accepts connections and does not answer".to_owned();
+    let mut title = FactKind::RuntimeDoesNotAnswer;
     let mut facts = Vec::new();
     let mut steps = Vec::new();
     if let Some(host) = case.evidence.node()
         && let Ownership::OfRuntime { daemon: Some(pid) } = host.ownership
         && let Some(daemon) = host.latest().processes.get(&pid)
     {
+        let (process, state) = (ProcessRef::from(daemon), daemon.state);
         if daemon.is_stopped() {
             confidence = Confidence::Certain;
-            title = format!("the runtime is stopped: {} is in state {}", daemon.label(), daemon.state);
+            title = FactKind::RuntimeStopped { process: process.clone(), state };
         }
-        // A capture of an older release has no ages.
-        let up = if daemon.age.is_zero() { String::new() } else { format!(", up {}", seconds(daemon.age)) };
-        facts.push(format!(
-            "{}: state {}, {} threads, {} MiB resident{up}",
-            daemon.label(),
-            daemon.state,
-            daemon.threads,
-            daemon.resident / (1024 * 1024),
-        ));
+        facts.push(FactKind::DaemonState {
+            process,
+            state,
+            threads: daemon.threads,
+            resident_mebibytes: daemon.resident / (1024 * 1024),
+            // A capture of an older release has no ages.
+            up: (!daemon.age.is_zero()).then(|| daemon.age.into()),
+        });
         if daemon.is_stopped() {
-            facts.push("somebody stopped it with a signal or a debugger".to_owned());
+            facts.push(FactKind::StoppedBySomebody);
             steps.push(advice::continue_process(pid));
         }
         if let Some((full, more)) = without_descriptor(case.evidence, daemon).filter(|_| !daemon.is_stopped())
         {
             // The daemon cannot accept a connection without a free descriptor.
-            title = format!("the runtime accepts no connection: {full}");
+            title = FactKind::RuntimeAcceptsNothing { full };
             steps.extend(more);
         }
         if let Some((apart, later)) = &host.second
             && let (Some(before), Some(after)) = (host.first.processes.get(&pid), later.processes.get(&pid))
         {
             let used = after.cpu.saturating_sub(before.cpu);
-            facts.push(format!("it used {} of CPU time in {}", seconds(used), seconds(*apart)));
+            facts.push(FactKind::CpuUsed { used: used.into(), within: (*apart).into() });
         }
     }
     let mut found = finding(RuleId::D07, Severity::Critical, confidence, title);
     found.rpc = Some("Version".to_owned());
-    found.add_evidence(format!(
-        "Version did not answer within {}, nor within {} on a second connection",
-        seconds(first),
-        seconds(second)
-    ));
-    found.evidence.extend(facts);
+    found.add_fact(FactKind::VersionSilentTwice { first: first.into(), second: second.into() });
+    found.add_facts(facts);
     if let Some(stop) =
         case.evidence.daemon_watch().and_then(DaemonWatch::worst_stop).filter(|stop| !stop.lasts)
     {
-        found.title = was_stopped(case, stop);
+        found.set_title(was_stopped(case, stop));
         found.confidence = Confidence::Certain;
         steps = vec![Step::look(FIND_STOPPER)];
     }
@@ -142,7 +139,10 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
 }
 
 /// Returns how many descriptors the daemon has, and what to do, if it has no free one.
-pub(super) fn without_descriptor(evidence: &Evidence, daemon: &Process) -> Option<(String, Vec<Step>)> {
+pub(super) fn without_descriptor(
+    evidence: &Evidence,
+    daemon: &Process,
+) -> Option<(DescriptorUse, Vec<Step>)> {
     let (pid, open, limit) = (daemon.pid, daemon.descriptors?, daemon.descriptor_limit?);
     if open < limit {
         return None;
@@ -158,7 +158,7 @@ pub(super) fn without_descriptor(evidence: &Evidence, daemon: &Process) -> Optio
         Step::change("let it answer until the cause is found").with(raise),
         evidence.restart_runtime(),
     ];
-    Some((format!("{} has {open} of {limit} descriptors open", daemon.label()), steps))
+    Some((DescriptorUse { process: daemon.into(), open, limit }, steps))
 }
 
 /// The step that finds out why a daemon was stopped.
@@ -174,7 +174,7 @@ fn stopped(case: &Case<'_>) -> Option<HealthFinding> {
     let hangs = stop.lasts && evidence.runtime.silence.hangs(stop.length);
     let (severity, title) = if stop.lasts {
         let severity = if hangs { Severity::Critical } else { Severity::Warning };
-        (severity, format!("the runtime is stopped: {} is in state {}", daemon.label(), stop.letter))
+        (severity, FactKind::RuntimeStopped { process: daemon.into(), state: stop.letter })
     } else {
         (Severity::Warning, was_stopped(case, stop))
     };
@@ -182,28 +182,27 @@ fn stopped(case: &Case<'_>) -> Option<HealthFinding> {
     if !stop.lasts {
         found.phase = Phase::None;
     }
-    found.add_evidence(format!(
-        "{} was in state {} in every look for {}, at intervals of 0.25 s, and used no CPU time: no call was answered meanwhile",
-        daemon.label(),
-        stop.letter,
-        seconds(stop.length)
-    ));
+    let (process, state, length) = (daemon.into(), stop.letter, stop.length.into());
+    found.add_fact(FactKind::StoppedInEveryLook { process, state, length });
     if stop.lasts {
         found.add_step(advice::continue_process(daemon.pid));
     } else {
-        found.add_evidence("it runs again, so nothing has to be restarted or deleted");
+        found.add_fact(FactKind::RunsAgain);
         found.add_step(Step::look(FIND_STOPPER));
     }
     Some(found)
 }
 
 /// Describes a stop that is over: `the runtime was stopped: crio[812] was in state T from 21:05:03 UTC to 21:05:10 UTC`.
-fn was_stopped(case: &Case<'_>, stop: &Stop) -> String {
-    let who = case.evidence.daemon().map_or_else(|| "the daemon".to_owned(), Process::label);
-    let now = case.evidence.taken_at;
-    let (from, to) = (clock_time(now, stop.from), clock_time(now, stop.to));
-    let from = if stop.began_before { format!("{from} or earlier") } else { from };
-    format!("the runtime was stopped: {who} was in state {} from {from} to {to}", stop.letter)
+fn was_stopped(case: &Case<'_>, stop: &Stop) -> FactKind {
+    FactKind::RuntimeWasStopped {
+        process: case.evidence.daemon().map(Into::into),
+        state: stop.letter,
+        from: stop.from,
+        to: stop.to,
+        began_before: stop.began_before,
+        seen_at: case.evidence.taken_at,
+    }
 }
 
 /// Applies D29. The kubelet gets the same error; it is not a hang.
@@ -213,16 +212,13 @@ pub(super) fn list_fails(case: &Case<'_>) -> Option<HealthFinding> {
         !matches!(error, Error::Silent { .. } | Error::TooLarge { .. }) && !error.is_unread()
     };
     let error = runtime.errors_of_lists().find(fails)?;
-    let rpc = if runtime.sandboxes.error() == Some(error) { "ListPodSandbox" } else { "ListContainers" };
-    let code = error.code().map_or("no answer", crate::cri::Code::name);
-    let title = format!("{rpc} fails at once: {code}");
+    let is_of_sandboxes = runtime.sandboxes.error() == Some(error);
+    let rpc = if is_of_sandboxes { Rpc::ListPodSandbox } else { Rpc::ListContainers };
+    let title = FactKind::ListFails { rpc, code: error.code() };
     let mut found = finding(RuleId::D29, Severity::Critical, Confidence::Certain, title);
-    found.rpc = Some(rpc.to_owned());
-    found.add_evidence(error.to_string());
-    found.add_evidence(
-        "after each such error, the kubelet's time of the last relist does not advance, while its duration \
-         metric stays small",
-    );
+    found.rpc = Some(rpc.name().to_owned());
+    found.add_fact(FactKind::CallFailed { error: error.into() });
+    found.add_fact(FactKind::RelistTimeDoesNotAdvance);
     found.add_step(case.evidence.show_journal());
     Some(found)
 }

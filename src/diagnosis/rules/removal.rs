@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Case;
 use crate::cri::{Container, ContainerState, Labels, Sandbox, SandboxState, label};
 use crate::diagnosis::evidence::RuntimeEvidence;
+use crate::diagnosis::facts::{Bytes, FactKind, PodBytes};
 use crate::diagnosis::report::PodRef;
 use crate::diagnosis::words::short;
 use crate::kubelet::timing::RECEIVE_LIMIT;
-use crate::report::bytes::bytes;
-use crate::report::{Command, Step, plural};
+use crate::report::{Command, Step};
 
 /// The number of containers or sandboxes that one command removes.
 const AT_ONCE: usize = 10;
@@ -75,21 +75,21 @@ impl<'a> Removal<'a> {
     }
 
     /// Describes what is large, and whether something dead can be removed.
-    pub(super) fn evidence(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        let describe = |size: &PodSize<'_>| format!("{} {}", size.pod, bytes(count(size.bytes)));
-        let largest: Vec<String> = self.pods.iter().take(NAMED_PODS).map(describe).collect();
+    pub(super) fn facts(&self) -> Vec<FactKind> {
+        let mut facts = Vec::new();
         if self.explains_size() {
-            lines.push(format!("the pods with the most bytes: {}", largest.join(", ")));
+            let describe =
+                |size: &PodSize<'_>| PodBytes { pod: size.pod.clone(), bytes: Bytes(count(size.bytes)) };
+            let pods = self.pods.iter().take(NAMED_PODS).map(describe).collect();
+            facts.push(FactKind::LargestPods { pods });
         }
         if !self.is_possible() && !self.containers.is_empty() {
-            lines.push("nothing dead can be removed: what makes the list large is in use".to_owned());
+            facts.push(FactKind::NothingDeadToRemove);
         }
         if self.needed > 0 {
-            let needed = plural(self.needed, "exited container");
-            lines.push(format!("{needed} must stay: each is the last of its name in a pod that runs"));
+            facts.push(FactKind::ExitedContainersNeeded { containers: self.needed });
         }
-        lines
+        facts
     }
 
     /// Returns the commands that remove dead containers and sandboxes, some at a time.

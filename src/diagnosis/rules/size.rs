@@ -7,13 +7,13 @@ use super::removal::{Removal, is_plain};
 use super::{Case, finding, row};
 use crate::cri::{Call, Error, Rpc};
 use crate::diagnosis::advice;
-use crate::diagnosis::evidence::Shards;
+use crate::diagnosis::evidence::{Population, Shards};
+use crate::diagnosis::facts::{self, Bytes, Counted, FactKind, Name, Quoted, Share};
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::diagnosis::words::{seconds, short};
+use crate::diagnosis::words::short;
 use crate::kubelet::timing;
-use crate::report::bytes::bytes;
-use crate::report::{Command, Step, plural};
+use crate::report::{Command, Step};
 
 /// The size of a list.
 struct ListSize {
@@ -44,7 +44,6 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
         _ => None,
     });
     if let Some((rpc, message)) = refused {
-        let title = format!("{rpc} fails: its answer is over the 16 MiB of gRPC");
         let shards = match rpc {
             Rpc::ListPodSandbox => &runtime.sandboxes.shards,
             _ => &runtime.containers.shards,
@@ -52,9 +51,9 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
         let whole = shards.as_ref().filter(|shards| !shards.is_incomplete());
         let excess = whole.and_then(|shards| shards.bytes.checked_sub(timing::RECEIVE_LIMIT));
         let excess = excess.map_or(Excess::Unknown, Excess::Bytes);
-        let mut found = oversized(case, Severity::Critical, title, excess);
+        let mut found = oversized(case, Severity::Critical, FactKind::ListRefused { rpc }, excess);
         found.rpc = Some(rpc.name().to_owned());
-        found.evidence.insert(0, message);
+        found.put_fact_first(FactKind::CallFailed { error: Quoted(message) });
         return Some(found);
     }
     let sizes = [list_size(runtime.sandboxes.first.as_ref()), list_size(runtime.containers.first.as_ref())];
@@ -65,49 +64,44 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
     let excess = excess.map_or(Excess::None, Excess::Bytes);
     let mut found = oversized(case, severity, title, excess);
     found.rpc = Some(largest.rpc.name().to_owned());
-    let (share, received) = (largest.bytes * 100 / limit, bytes(largest.bytes));
+    let (percent, received_bytes) = (largest.bytes * 100 / limit, Bytes(largest.bytes));
+    let rpc = largest.rpc;
     let Some(items) = largest.items else {
-        let line = format!(
-            "{} was not read completely: {received} had arrived after {}, {share} % of the kubelet's limit",
-            largest.rpc,
-            seconds(largest.took)
-        );
-        found.evidence.insert(0, line);
+        let after = largest.took.into();
+        found.put_fact_first(FactKind::ListReadInPart { rpc, received_bytes, after, percent });
         return Some(found);
     };
-    let each = largest.bytes / u64::try_from(items.max(1)).unwrap_or(u64::MAX);
-    let too_many = largest.bytes.saturating_sub(limit) / each.max(1);
+    let bytes_each = largest.bytes / u64::try_from(items.max(1)).unwrap_or(u64::MAX);
+    let excess_items = largest.bytes.saturating_sub(limit) / bytes_each.max(1);
     let pods = u64::try_from(case.evidence.runtime.pod_uids().len()).unwrap_or(u64::MAX);
-    let pods = too_many.saturating_mul(pods).div_ceil(u64::try_from(items.max(1)).unwrap_or(u64::MAX));
-    let too_many = if too_many > 0 {
-        format!(", about {too_many} items (those of {pods} pods) too many")
-    } else {
-        String::new()
-    };
-    let line = format!(
-        "{} received {received} for {items} items ({each} bytes each): {share} % of the kubelet's limit{too_many}",
-        largest.rpc
-    );
-    found.evidence.insert(0, line);
-    if each > 8192 {
-        found.add_evidence("the items are large: long annotations or labels");
+    let excess_pods =
+        excess_items.saturating_mul(pods).div_ceil(u64::try_from(items.max(1)).unwrap_or(u64::MAX));
+    found.put_fact_first(FactKind::ListSize {
+        rpc,
+        received_bytes,
+        items,
+        bytes_each,
+        percent,
+        excess_items,
+        excess_pods,
+    });
+    if bytes_each > 8192 {
+        found.add_fact(FactKind::ItemsAreLarge);
     }
     Some(found)
 }
 
 /// Judges the size of a list: how severe it is, and the title of D03. `is_whole` says whether the list was read to its end.
-pub fn judge_size(rpc: Rpc, size: u64, is_whole: bool) -> Option<(Severity, String)> {
+pub(crate) fn judge_size(rpc: Rpc, size: u64, is_whole: bool) -> Option<(Severity, FactKind)> {
     let limit = timing::RECEIVE_LIMIT;
     if timing::refused_message(size).is_some() {
-        let more = if is_whole { "" } else { " and more" };
-        let title = format!("the kubelet refuses {rpc}: {}{more} is over its 16 MiB", bytes(size));
-        return Some((Severity::Critical, title));
+        return Some((Severity::Critical, FactKind::ListTooLarge { rpc, size_bytes: Bytes(size), is_whole }));
     }
     if limits::reaches(size, limit, limits::LIST_SIZE_CRITICAL_PERCENT) {
-        return Some((Severity::Critical, format!("{rpc} has almost reached the size limit of gRPC")));
+        return Some((Severity::Critical, FactKind::ListAlmostTooLarge { rpc }));
     }
     limits::reaches(size, limit, limits::LIST_SIZE_WARNING_PERCENT)
-        .then(|| (Severity::Warning, format!("{rpc} grows towards the limit of gRPC")))
+        .then_some((Severity::Warning, FactKind::ListGrowsLarge { rpc }))
 }
 
 /// How far a list is over the kubelet's limit.
@@ -122,7 +116,7 @@ enum Excess {
 }
 
 /// Creates a finding D03 with the numbers of dead sandboxes and containers, and what to do.
-fn oversized(case: &Case<'_>, severity: Severity, title: String, excess: Excess) -> HealthFinding {
+fn oversized(case: &Case<'_>, severity: Severity, title: FactKind, excess: Excess) -> HealthFinding {
     let runtime = &case.evidence.runtime;
     let mut found = finding(RuleId::D03, severity, Confidence::Certain, title);
     let population = runtime.population();
@@ -132,46 +126,41 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String, excess: Excess)
         .any(Shards::is_incomplete);
     let unread = runtime.unread_lists().next().is_some();
     let all = population.sandboxes + population.containers;
-    found.add_evidence(if unread && all == 0 {
-        "the numbers of dead sandboxes and exited containers are not known: no answer was read completely"
-            .to_owned()
+    found.add_fact(if unread && all == 0 {
+        FactKind::DeadNotCounted
     } else {
-        format!(
-            "{} of {} are dead, {} of {} have exited{}",
-            population.dead_sandboxes,
-            plural(population.sandboxes, "sandbox"),
-            population.exited,
-            plural(population.containers, "container"),
-            match (unread, uncounted, population.from_shards) {
-                (true, ..) => "; what was not read is not counted",
-                (_, true, _) => " (not all could be counted)",
-                (_, _, true) => " (counted in smaller lists)",
-                _ => "",
-            }
-        )
+        FactKind::DeadOfAll {
+            dead_sandboxes: population.dead_sandboxes,
+            sandboxes: population.sandboxes,
+            exited_containers: population.exited,
+            containers: population.containers,
+            counted: match (unread, uncounted, population.from_shards) {
+                (true, ..) => Counted::PartRead,
+                (_, true, _) => Counted::Partly,
+                (_, _, true) => Counted::InSmallerLists,
+                _ => Counted::All,
+            },
+        }
     });
     for (rpc, shards) in
         [(Rpc::ListPodSandbox, &runtime.sandboxes.shards), (Rpc::ListContainers, &runtime.containers.shards)]
     {
-        found.evidence.extend(shards.as_ref().map(|shards| shard_line(rpc, shards)));
+        found.add_facts(shards.as_ref().map(|shards| smaller_lists(rpc, shards)));
     }
     let removal = Removal::of(runtime);
     // If nothing could be counted, dead sandboxes and containers are the most likely reason.
     let are_dead = all == 0 || removal.is_possible();
     let owners = owners(runtime, are_dead);
     if !owners.is_empty() {
-        let whose = if are_dead { "dead pods" } else { "pods" };
-        found.add_evidence(format!("most {whose} by name: {}", largest(&owners)));
+        found.add_fact(FactKind::MostPods { are_dead, names: largest(&owners) });
     }
     // What to scale down comes before a general sentence, and what to remove after it.
     if !are_dead {
-        found.evidence.extend(removal.evidence());
+        found.add_facts(removal.facts());
     }
-    found.add_evidence(
-        "the kubelet's garbage collection makes the same list call, so the node does not recover by itself",
-    );
+    found.add_fact(FactKind::GarbageCollectionListsToo);
     if are_dead {
-        found.evidence.extend(removal.evidence());
+        found.add_facts(removal.facts());
         found.steps = removal.of_dead();
         found.steps.extend(remove_many(case, &removal, &owners));
         if all == 0 {
@@ -246,25 +235,18 @@ fn against_dead_pods(case: &Case<'_>) -> Vec<Step> {
 }
 
 /// Describes a list that was fetched in parts, with the namespaces that have the most items.
-fn shard_line(rpc: Rpc, shards: &Shards) -> String {
+fn smaller_lists(rpc: Rpc, shards: &Shards) -> FactKind {
     let mut top: Vec<_> = shards.by_namespace.iter().collect();
     top.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
-    let top: Vec<String> =
-        top.iter().take(3).map(|(namespace, count)| format!("{namespace} {count}")).collect();
-    let mut parts = vec![format!(
-        "{rpc} in smaller lists: {} ({}), most in {}",
-        plural(shards.total, "item"),
-        bytes(shards.bytes),
-        if top.is_empty() { "no namespace".to_owned() } else { top.join(", ") }
-    )];
-    if !shards.too_large_in.is_empty() {
-        let namespaces: Vec<&str> = shards.too_large_in.iter().take(3).map(String::as_str).collect();
-        parts.push(format!("too large even alone: {}", namespaces.join(", ")));
+    let share = |(namespace, count): (&String, &usize)| Share { name: Name::from(namespace), count: *count };
+    FactKind::SmallerLists {
+        rpc,
+        items: shards.total,
+        size_bytes: Bytes(shards.bytes),
+        most_in: top.into_iter().take(3).map(share).collect(),
+        too_large_in: shards.too_large_in.iter().take(3).map(Name::from).collect(),
+        failed: shards.failed,
     }
-    if shards.failed > 0 {
-        parts.push(format!("{} without an answer", plural(shards.failed, "list")));
-    }
-    parts.join("; ")
 }
 
 /// Applies D04. It reports a leak only if the number grew during the run.
@@ -281,25 +263,21 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<HealthFinding> {
     let slow = slowest.is_some_and(|slowest| slowest > limits::LIST_SLOW);
     let confidence =
         if slow || dead > limits::DEAD_BACKLOG { Confidence::Likely } else { Confidence::Possible };
-    let title = format!("{dead} dead containers and sandboxes are kept");
-    let mut found = finding(RuleId::D04, Severity::Warning, confidence, title);
-    found.add_evidence(format!(
-        "{} exited and {} running containers, {} dead sandboxes",
-        population.exited, population.running, population.dead_sandboxes
-    ));
-    found.evidence.extend(slowest.map(|slowest| format!("the slower list takes {}", seconds(slowest))));
+    let mut found = finding(RuleId::D04, Severity::Warning, confidence, FactKind::DeadAreKept { dead });
+    let Population { exited, running, dead_sandboxes, .. } = population;
+    found.add_fact(FactKind::DeadAndRunning { exited, running, dead_sandboxes });
+    found.add_facts(slowest.map(|slowest| FactKind::SlowerList { took: slowest.into() }));
     if let (Some(before), Some(after)) = (runtime.containers.items(), runtime.containers.second.as_ref())
         && let Ok(after) = &after.result
         && after.len() > before.len()
     {
-        let grown = plural(after.len() - before.len(), "container");
-        found.add_evidence(format!("the list grew by {grown} during this run"));
+        found.add_fact(FactKind::ListGrew { containers: after.len() - before.len() });
     }
     let owners = owners(runtime, true);
     if !owners.is_empty() {
-        found.add_evidence(format!("most dead pods by name: {}", largest(&owners)));
+        found.add_fact(FactKind::MostPods { are_dead: true, names: largest(&owners) });
     }
-    found.evidence.extend(stays_below(case));
+    found.add_facts(stays_below(case));
     found.steps = against_dead_pods(case);
     Some(found)
 }
@@ -320,7 +298,7 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
     }
     let severity = if pass >= limits::RELIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
     let pods = case.evidence.runtime.pod_uids().len();
-    let per_call = estimate.per_call.unwrap_or_default();
+    let (each, full) = (estimate.per_call.unwrap_or_default().into(), pass.into());
     let (dead, all) = {
         let population = case.evidence.runtime.population();
         (population.dead_sandboxes, population.sandboxes)
@@ -328,46 +306,21 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
     // After a restart, the kubelet makes status calls for dead pods too.
     let are_dead = dead * 2 > all;
     let title = if slow_calls {
-        format!(
-            "each status call takes {}, a relist now {}, of every pod {}",
-            seconds(per_call),
-            seconds(estimate.serial),
-            seconds(pass)
-        )
-    } else if are_dead {
-        format!("a relist of all {}, most of them dead, takes {}", plural(pods, "pod"), seconds(pass))
+        FactKind::StatusCallsSlow { each, relist: estimate.serial.into(), full }
     } else {
-        format!("a relist of all {} takes {}", plural(pods, "pod"), seconds(pass))
+        FactKind::RelistSlow { pods, most_are_dead: are_dead, full }
     };
     let mut found = finding(RuleId::D05, severity, Confidence::Likely, title);
-    found.add_evidence(format!(
-        "{}, {} changed within a minute: a relist now takes {}",
-        plural(pods, "pod"),
-        estimate.changed_pods,
-        seconds(estimate.serial)
-    ));
-    let p99 = estimate.p99.unwrap_or_default();
-    found.add_evidence(format!(
-        "one status call takes {}, 99 % of them at most {}",
-        seconds(per_call),
-        seconds(p99)
-    ));
-    found.add_evidence(if slow_calls {
-        "each call is slow: the problem is latency, not the number of pods"
-    } else {
-        "most calls are quick, so their number is the cause"
-    });
+    let (changed, takes) = (estimate.changed_pods, estimate.serial.into());
+    found.add_fact(FactKind::RelistNow { pods, changed, takes });
+    found.add_fact(FactKind::StatusCallTimes { each, p99: estimate.p99.unwrap_or_default().into() });
+    found.add_fact(if slow_calls { FactKind::EachCallIsSlow } else { FactKind::MostCallsAreQuick });
     if are_dead {
-        found.add_evidence(format!(
-            "most dead pods by name: {}",
-            largest(&owners(&case.evidence.runtime, true))
-        ));
+        let names = largest(&owners(&case.evidence.runtime, true));
+        found.add_fact(FactKind::MostPods { are_dead, names });
     }
-    found.evidence.extend(stays_below(case));
-    found.add_evidence(
-        "the kubelet makes status calls for all pods only after its restart, and otherwise for the \
-         pods that changed",
-    );
+    found.add_facts(stays_below(case));
+    found.add_fact(FactKind::AllPodsAfterRestart);
     if slow_calls {
         found.add_step(advice::node_pressure("find out why each call is slow (storage, memory, CPU)"));
         found.add_step(Step::look("nothing has to be restarted or deleted for this: the runtime answers"));
@@ -380,16 +333,11 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
 }
 
 /// Says that PLEG stays healthy, if the estimate is that the age of PLEG stays below the threshold.
-fn stays_below(case: &Case<'_>) -> Option<String> {
+fn stays_below(case: &Case<'_>) -> Option<FactKind> {
     let estimate = &case.estimate;
     let is_known = case.estimate_is_known() && estimate.lists.is_some() && !estimate.would_trip;
-    let threshold = seconds(case.evidence.settings.threshold.value);
-    is_known.then(|| {
-        format!(
-            "the age of PLEG reaches {}, its threshold is {threshold}: PLEG does not make the node NotReady",
-            estimate.peak_text()
-        )
-    })
+    let threshold = case.evidence.settings.threshold.value.into();
+    is_known.then(|| FactKind::AgeStaysBelow { peak: estimate.peak_age.map(Into::into), threshold })
 }
 
 /// Applies D05 to single calls whose late answers delay the events of their pods.
@@ -399,49 +347,33 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
     let mut slow = case.evidence.slow_calls();
     slow.retain(|record| !lost.iter().any(|lost| lost.target == record.target));
     let slowest = slow.first()?;
-    let who = case.evidence.names.name(&slowest.target.id);
-    let (more, verb) = match slow.len() {
-        1 => (String::new(), "is"),
-        many => (format!(" and {} more", many - 1), "are"),
-    };
-    let title =
-        format!("{} of {who}{more} {verb} slow, answered after {}", slowest.rpc, seconds(slowest.duration));
+    let of = case.evidence.names.item(&slowest.target.id);
+    let call = facts::Call { rpc: slowest.rpc, of: Some(of) };
+    let title = FactKind::StatusSlow { call, others: slow.len() - 1, took: slowest.duration.into() };
     let mut found = case.about(
         finding(RuleId::D05, Severity::Warning, case.confidence_in_answers(), title),
         Some(&slowest.target.id),
     );
     found.rpc = Some(slowest.rpc.name().to_owned());
     found.ids = slow.iter().map(|record| record.target.id.clone()).collect();
-    found.evidence.extend(slow.iter().take(5).map(|record| {
-        let who = case.evidence.names.describe(&record.target.id);
-        format!("{} of {who} was answered after {}", record.rpc, seconds(record.duration))
+    found.add_facts(slow.iter().take(5).map(|record| FactKind::StatusAnsweredLate {
+        rpc: record.rpc,
+        of: case.evidence.names.item(&record.target.id),
+        took: record.duration.into(),
     }));
-    let quick = case.evidence.runtime.status_calls.len() - slow.len();
-    found.add_evidence(format!(
-        "{} were quicker than {}",
-        plural(quick, "other status call"),
-        seconds(limits::STATUS_SLOW)
-    ));
+    let calls = case.evidence.runtime.status_calls.len() - slow.len();
+    found.add_fact(FactKind::OtherCallsQuicker { calls, than: limits::STATUS_SLOW.into() });
     let estimate = &case.estimate;
-    let relist = estimate.serial;
-    if relist >= slowest.duration {
-        found.add_evidence(format!(
-            "the kubelet waits for each such call when its pod changes; a relist now takes {}",
-            seconds(relist)
-        ));
-        found.evidence.extend(stays_below(case));
+    let takes = estimate.serial.into();
+    if estimate.serial >= slowest.duration {
+        found.add_fact(FactKind::RelistWithSlowCalls { takes });
+        found.add_facts(stays_below(case));
     } else {
-        found.add_evidence(format!(
-            "a relist now takes {}; whenever this pod changes, the kubelet waits for this call too, and its other pods wait",
-            seconds(relist)
-        ));
+        found.add_fact(FactKind::RelistWithoutSlowCalls { takes });
         let threshold = case.evidence.settings.threshold.value;
         if estimate.lists.is_some() && estimate.hung_calls == 0 && estimate.full < threshold / 2 {
-            found.add_evidence(format!(
-                "with all pods changed at once, a relist takes {}, far below the threshold of {}: the node stays Ready",
-                seconds(estimate.full),
-                seconds(threshold)
-            ));
+            let full = estimate.full.into();
+            found.add_fact(FactKind::FullRelistStaysBelow { full, threshold: threshold.into() });
         }
     }
     found.add_step(Step::look("the runtime answers, so nothing has to be restarted or deleted"));
@@ -468,7 +400,7 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Option<
         return None;
     }
     let severity = if took >= limits::LIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
-    let title = format!("{rpc} takes {}; nothing found explains it", seconds(took));
+    let title = FactKind::ListSlow { rpc, took: took.into() };
     let mut found = finding(RuleId::D30, severity, Confidence::Certain, title);
     found.rpc = Some(rpc.name().to_owned());
     let again = [
@@ -476,18 +408,13 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Option<
         runtime.containers.second.as_ref().map(|call| call.duration),
     ];
     let again = again.into_iter().flatten().max();
-    found.add_evidence(format!("{rpc} answered after {}", seconds(took)));
-    found.evidence.extend(again.map(|again| {
-        if again <= limits::LIST_SLOW {
-            format!("when repeated, the slower list call took {}: it has recovered", seconds(again))
-        } else {
-            format!("when repeated, the slower list call took {}", seconds(again))
-        }
+    found.add_fact(FactKind::ListAnsweredLate { rpc, took: took.into() });
+    found.add_facts(again.map(|again| FactKind::ListRepeated {
+        took: again.into(),
+        is_recovered: again <= limits::LIST_SLOW,
     }));
     let others = runtime.status_calls.iter().map(|record| record.duration);
-    found
-        .evidence
-        .extend(others.max().map(|longest| format!("no status call took longer than {}", seconds(longest))));
+    found.add_facts(others.max().map(|longest| FactKind::LongestStatusCall { took: longest.into() }));
     found.add_step(advice::node_pressure("look at storage, memory and CPU of the node"));
     found.add_step(advice::until_slow());
     Some(found)

@@ -8,26 +8,28 @@ use crate::cri::{Call, Error, Rpc, RuntimeCondition, RuntimeStatus, Sandbox};
 use crate::diagnosis::advice::{self, DaemonFamily};
 use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
 use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
+use crate::diagnosis::facts::{Fact, FactKind, ProcessRef, Quoted};
 use crate::diagnosis::limits;
 use crate::diagnosis::living_exits::LivingExit;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids, sub_command};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
-use crate::diagnosis::words::{seconds, short};
+use crate::diagnosis::words::short;
 use crate::host::CNI_DIRECTORY;
 use crate::manifests::pod_instances::{PodInstance, PodSource, instances};
 use crate::manifests::pod_versions::PodVersions;
-use crate::report::duration::elapsed;
-use crate::report::{Command, Step, plural};
+use crate::report::{Command, Step};
 
 /// The most findings of D42.
 const MAX_LIVING: usize = 5;
 
-fn condition_text(condition: &RuntimeCondition) -> String {
-    format!(
-        "{}={} reason:{} message:{}",
-        condition.kind, condition.holds, condition.reason, condition.message
-    )
+fn fact_of(condition: &RuntimeCondition) -> FactKind {
+    FactKind::Condition {
+        name: Quoted::from(&condition.kind),
+        holds: condition.holds,
+        reason: Quoted::from(&condition.reason),
+        message: Quoted::from(&condition.message),
+    }
 }
 
 /// Returns the answer of Status.
@@ -39,30 +41,25 @@ fn status_answer(evidence: &Evidence) -> Option<&RuntimeStatus> {
 pub(super) fn not_ready(case: &Case<'_>) -> Option<HealthFinding> {
     let call = case.evidence.runtime.status.as_ref()?;
     let mut confidence = Confidence::Certain;
-    let (title, line) = match &call.result {
+    let (title, fact) = match &call.result {
         Ok(status) => match status.condition("RuntimeReady") {
             Some(ready) if ready.holds => return None,
-            Some(ready) => ("the runtime says that it is not ready".to_owned(), condition_text(ready)),
-            None => (
-                "the runtime does not say whether it is ready".to_owned(),
-                "its Status has no RuntimeReady condition".to_owned(),
-            ),
+            Some(ready) => (FactKind::RuntimeNotReady, fact_of(ready)),
+            None => (FactKind::RuntimeReadinessUnknown, FactKind::NoRuntimeReady),
         },
         // The run ended before this silence could count as a hang.
         Err(_) if case.evidence.runtime.status_is_open() => return None,
         Err(Error::Silent { waited, .. }) => {
             confidence = case.evidence.runtime.silence.confidence(*waited);
-            (
-                "Status is not answered".to_owned(),
-                format!("Status did not answer within {}", seconds(*waited)),
-            )
+            let (rpcs, waited) = (vec![Rpc::Status], (*waited).into());
+            (FactKind::RuntimeStatusSilent, FactKind::CallsSilent { rpcs, waited })
         }
-        Err(why) => ("Status fails".to_owned(), why.to_string()),
+        Err(why) => (FactKind::RuntimeStatusFails, FactKind::CallFailed { error: why.into() }),
     };
     let mut found = finding(RuleId::D31, Severity::Critical, confidence, title);
     found.rpc = Some("Status".to_owned());
-    found.add_evidence(line);
-    found.add_evidence("the kubelet reports \"container runtime is down\" if this lasts for 30 s");
+    found.add_fact(fact);
+    found.add_fact(FactKind::RuntimeDownAfter30s);
     found.add_step(case.evidence.show_journal());
     Some(found)
 }
@@ -84,35 +81,32 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let mut signs = Vec::new();
     let mut confidence = Confidence::Possible;
-    let mut title = "a network plugin is slow".to_owned();
+    let mut title = FactKind::NetworkPluginSlow;
     let (mut about, mut pid) = (None, None);
     let not_ready = network_not_ready(evidence);
     if let Some(condition) = not_ready {
         confidence = Confidence::Certain;
-        title = String::from("the network is not ready");
-        signs.push(condition_text(condition));
+        title = FactKind::NetworkNotReady;
+        signs.push(fact_of(condition));
     }
     for plugin in overdue_plugins(evidence) {
-        let of_pod = pod_of(evidence, plugin);
+        let id = evidence.node().and_then(|host| host.overdue_ids.get(&plugin.pid));
+        let (process, age) = (ProcessRef::from(plugin), plugin.age.into());
+        let sandbox = id.map(|id| evidence.names.item(id));
         if plugin.age >= limits::CNI_PROCESS_STUCK && confidence == Confidence::Possible {
             confidence = Confidence::Likely;
-            title = format!("the network plugin {}{of_pod} hangs", plugin.label());
+            title = FactKind::NetworkPluginHangs { process: process.clone(), sandbox: sandbox.clone() };
             pid = Some(plugin.pid);
         } else if signs.is_empty() {
-            let age = seconds(plugin.age);
-            title = format!("the network plugin {}{of_pod} has not finished for {age}", plugin.label());
+            let (process, sandbox) = (process.clone(), sandbox.clone());
+            title = FactKind::NetworkPluginUnfinished { process, sandbox, age };
             pid = Some(plugin.pid);
         }
-        let id = evidence.node().and_then(|host| host.overdue_ids.get(&plugin.pid));
-        let sandbox = id.map(|id| format!(" of sandbox {}", evidence.names.describe(id))).unwrap_or_default();
-        signs.push(format!("{}{sandbox} is {} old", plugin.label(), seconds(plugin.age)));
+        signs.push(FactKind::NetworkPluginAge { process, sandbox, age });
         about = about.or_else(|| id.cloned());
     }
     if let Some(journal) = evidence.journal.as_ref().filter(|journal| journal.network_failures > 0) {
-        signs.push(format!(
-            "{} of network set-up or tear-down in the journal",
-            plural(journal.network_failures, "failure")
-        ));
+        signs.push(FactKind::NetworkFailuresLogged { failures: journal.network_failures });
     }
     if signs.is_empty() {
         return None;
@@ -123,8 +117,8 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     if not_ready.is_some() {
         found.rpc = Some("Status".to_owned());
     }
-    found.evidence = signs;
-    found.add_evidence("pods cannot start or stop because of this; it does not block PLEG");
+    found.add_facts(signs);
+    found.add_fact(FactKind::PodsCannotStartOrStop);
     let directory = evidence.cni_directory.as_deref().unwrap_or(CNI_DIRECTORY);
     let list = Command::new("ls {}").arg(directory);
     found.add_step(Step::look("check that the network plugin's DaemonSet runs on this node").with(list));
@@ -172,13 +166,8 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     let worst = lasting.first()?;
     let confidence = if again { worst.kind.confidence() } else { Confidence::Possible };
     let id = worst.id;
-    let who = match worst.kind {
-        OddKind::TwiceReady | OddKind::TwoVersions => {
-            case.evidence.names.pod(id).map_or_else(|| id.to_owned(), |pod| pod.to_string())
-        }
-        _ => case.evidence.names.describe(id),
-    };
-    let title = format!("{who} {}", worst.kind.text());
+    let item = |id: &str| case.evidence.names.item(id);
+    let title = FactKind::Contradiction { of: item(id), what: worst.kind };
     let found = finding(RuleId::D19, Severity::Warning, confidence, title);
     let mut found = case.about(found, Some(id));
     let ids = lasting.iter().flat_map(Oddity::ids).take(limits::MAX_LISTED_IDS);
@@ -187,23 +176,20 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
         add_versions(&mut found, case.evidence, worst);
         return Some(found);
     }
-    found.evidence.extend(lasting.iter().take(10).map(|oddity| {
-        let who: Vec<String> = oddity.ids().take(10).map(|id| case.evidence.names.describe(id)).collect();
-        format!("{}: {}", who.join(", "), oddity.kind.text())
+    found.add_facts(lasting.iter().take(10).map(|oddity| FactKind::Contradictions {
+        of: oddity.ids().take(10).map(item).collect(),
+        what: oddity.kind,
     }));
     if lasting.len() > 10 {
-        found.add_evidence(format!("and {} more", lasting.len() - 10));
+        found.add_fact(FactKind::AndMore { others: lasting.len() - 10 });
     }
     let without_process = || lasting.iter().filter(|oddity| oddity.kind == OddKind::NoProcess);
     let awaited: Vec<&Process> =
         without_process().filter_map(|oddity| awaited_command(case.evidence, oddity.id)).collect();
-    found.evidence.extend(awaited.iter().take(5).map(|process| {
-        format!(
-            "{} {} has not finished for {}: the runtime records the exit only after it",
-            process.label(),
-            sub_command(&process.command).unwrap_or_default(),
-            seconds(process.age)
-        )
+    found.add_facts(awaited.iter().take(5).map(|process| FactKind::ExitAwaitsCommand {
+        process: ProcessRef::from(*process),
+        command: Quoted::from(sub_command(&process.command).unwrap_or_default()),
+        age: process.age.into(),
     }));
     let lost_conmon = |oddity: &&Oddity<'_>| {
         let sandbox = case.evidence.names.sandbox_of(oddity.id);
@@ -213,21 +199,12 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     };
     let without_conmon = without_process().filter(lost_conmon).count();
     if without_conmon > 0 {
-        found.add_evidence(format!(
-            "{without_conmon} of them also lost their conmon: nothing records the exit, so the list shows \
-             RUNNING for ever"
-        ));
+        found.add_fact(FactKind::ConmonLostToo { containers: without_conmon });
     }
     if worst.kind == OddKind::NoMonitor {
-        found.add_evidence(
-            "its processes run on; but nothing records its exit, nothing reads its output, and a write to it fails",
-        );
+        found.add_fact(FactKind::NothingMonitors);
     }
-    found.add_evidence(if again {
-        "seen in two samples"
-    } else {
-        "seen in one sample: the runtime may just be creating or removing it"
-    });
+    found.add_fact(if again { FactKind::SeenTwice } else { FactKind::SeenOnce });
     found.add_step(match awaited.first() {
         Some(process) => advice::kernel_stack(&format!("for what {} waits", process.comm), process.pid),
         None if worst.kind == OddKind::NoMonitor => {
@@ -255,7 +232,7 @@ fn add_versions(found: &mut HealthFinding, evidence: &Evidence, oddity: &Oddity<
     let instances: Vec<PodInstance> = instances(sandboxes, own.cloned().collect()).collect();
     let versions =
         PodVersions { instances: instances.iter().collect(), wanted: None, now: evidence.taken_at };
-    found.evidence.extend(versions.describe());
+    found.add_facts(versions.describe().into_iter().map(Fact::line));
     found.phase = Phase::None;
     let is_static = instances.iter().any(|one| one.source == Some(PodSource::File));
     found.steps.extend(if is_static {
@@ -285,47 +262,34 @@ pub(super) fn exited_but_alive(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = evidence.node() else { return Vec::new() };
     let living = host.living_exits.iter().filter_map(|living| Some((living, living.process(evidence)?)));
     let finding_of = |(living, process): (&LivingExit, &Process)| {
-        let (id, label, who) = (&living.id, process.label(), evidence.names.name(&living.id));
-        let title = format!("the runtime says that {who} has exited, but its process {label} runs");
+        let (id, of) = (&living.id, evidence.names.item(&living.id));
+        let title = FactKind::ExitedButAlive { of: of.clone(), process: process.into() };
         let status = evidence.runtime.status_calls.iter().find(|record| record.target.id == *id);
         let status = status.and_then(|record| record.result.as_ref().ok());
         let ended = status.and_then(|facts| Some(evidence.taken_at.duration_since(facts.finished_at?)));
         let (confidence, lasts) = match (&host.second, ended.filter(|ended| *ended >= limits::SAMPLES_APART))
         {
-            (Some((apart, _)), _) => {
-                (Confidence::Certain, format!("it still ran {} after the list was answered", seconds(*apart)))
-            }
-            (None, Some(ended)) => {
-                (Confidence::Certain, format!("the runtime recorded its end {} ago", elapsed(ended)))
-            }
-            (None, None) => {
-                (Confidence::Possible, "seen once; a container that is just ending looks the same".to_owned())
-            }
+            (Some((apart, _)), _) => (Confidence::Certain, FactKind::RanAfterList { after: (*apart).into() }),
+            (None, Some(ended)) => (Confidence::Certain, FactKind::EndRecorded { ago: ended.into() }),
+            (None, None) => (Confidence::Possible, FactKind::SeenOnceMayEnd),
         };
         let mut found =
             case.about(finding(RuleId::D42, Severity::Warning, confidence, title), Some(id.as_str()));
         let monitor = host.latest().processes.get(&process.parent);
-        found.add_evidence(format!(
-            "{label} is the first process of container {}: started {} ago, state {}{}",
-            short(id),
-            elapsed(process.age),
-            process.state,
-            monitor.map(|monitor| format!(", below {}", monitor.label())).unwrap_or_default()
-        ));
+        found.add_fact(FactKind::FirstProcess {
+            process: process.into(),
+            of,
+            age: process.age.into(),
+            state: process.state,
+            below: monitor.map(Into::into),
+        });
         let is_crio = evidence.family() == DaemonFamily::Crio;
         if let Some(code) = status.and_then(|facts| facts.exit_code) {
-            let why = if is_crio && code == 255 {
-                ", as CRI-O does if its OCI runtime's `state` fails"
-            } else {
-                ""
-            };
-            found.add_evidence(format!("the runtime recorded exit code {code}{why}"));
+            let is_of_failed_state = is_crio && code == 255;
+            found.add_fact(FactKind::ExitCodeRecorded { code, is_of_failed_state });
         }
-        found.add_evidence(
-            "the kubelet acts on an exit that did not happen: by the pod's restart policy, a second copy starts while \
-             this one runs",
-        );
-        found.add_evidence(lasts);
+        found.add_fact(FactKind::KubeletActsOnFalseExit);
+        found.add_fact(lasts);
         let show = Command::new("ps -o pid,ppid,stat,etime,args -p {}").pid(process.pid);
         found.add_step(Step::look("what still runs").with(show));
         found.add_step(if is_crio {
@@ -339,11 +303,12 @@ pub(super) fn exited_but_alive(case: &Case<'_>) -> Vec<HealthFinding> {
 }
 
 /// Returns why a status call failed; `None` if it did not fail.
-fn failure(record: &StatusRecord) -> Option<String> {
+fn failure(evidence: &Evidence, record: &StatusRecord) -> Option<FactKind> {
+    let of = evidence.names.item(&record.target.id);
     Some(match &record.result {
-        Err(why) if why.is_failure() => why.to_string(),
-        Ok(facts) if !facts.present => "the answer contains no status".to_owned(),
-        Ok(facts) if facts.created_at.is_none() => "the status has no creation time".to_owned(),
+        Err(why) if why.is_failure() => FactKind::StatusError { of, error: why.into() },
+        Ok(facts) if !facts.present => FactKind::StatusMissing { of },
+        Ok(facts) if facts.created_at.is_none() => FactKind::StatusWithoutCreationTime { of },
         _ => return None,
     })
 }
@@ -352,28 +317,24 @@ fn failure(record: &StatusRecord) -> Option<String> {
 pub(super) fn failing_status(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let listed = runtime.sandboxes.items().is_some() || runtime.containers.items().is_some();
-    let failing: Vec<&StatusRecord> =
-        runtime.status_calls.iter().filter(|record| failure(record).is_some()).collect();
-    let first = failing.first().filter(|_| listed)?;
+    let failing: Vec<(&StatusRecord, FactKind)> = runtime
+        .status_calls
+        .iter()
+        .filter_map(|record| Some((record, failure(case.evidence, record)?)))
+        .collect();
+    let (first, _) = failing.first().filter(|_| listed)?;
     let (id, rpc) = (&first.target.id, first.rpc);
-    let title = format!(
-        "{} of {} fails; the kubelet repeats the call in every relist",
-        rpc,
-        case.evidence.names.describe(id)
-    );
+    let title = FactKind::StatusFails { rpc, of: case.evidence.names.item(id) };
     let found = finding(RuleId::D20, Severity::Warning, case.confidence_in_answers(), title);
     let mut found = case.about(found, Some(id));
     found.rpc = Some(rpc.name().to_owned());
-    found.ids = failing.iter().take(limits::MAX_LISTED_IDS).map(|record| record.target.id.clone()).collect();
-    found.add_evidence(format!("{} of {}", failing.len(), plural(runtime.status_calls.len(), "status call")));
-    found.evidence.extend(failing.iter().take(5).filter_map(|record| {
-        Some(format!("{}: {}", case.evidence.names.describe(&record.target.id), failure(record)?))
-    }));
-    let busy =
-        |record: &&StatusRecord| failure(record).is_some_and(|why| why.contains("device or resource busy"));
-    if failing.iter().any(busy) {
-        found.add_evidence("its network namespace is also mounted in another place");
-    }
+    let ids = failing.iter().take(limits::MAX_LISTED_IDS);
+    found.ids = ids.map(|(record, _)| record.target.id.clone()).collect();
+    found.add_fact(FactKind::FailingCalls { failing: failing.len(), of: runtime.status_calls.len() });
+    let is_busy = |why: &Error| why.to_string().contains("device or resource busy");
+    let is_in_use = failing.iter().any(|(record, _)| record.result.as_ref().is_err_and(is_busy));
+    found.add_facts(failing.into_iter().take(5).map(|(_, why)| why));
+    found.add_facts(is_in_use.then_some(FactKind::NetworkNamespaceInUse));
     found.add_step(Step::look(
         "the pod's events wait until this call is answered; see the runtime's journal for this id",
     ));
@@ -401,46 +362,31 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let lost = lost_exits(evidence);
     let first = lost.first()?;
-    let who = evidence.names.name(&first.target.id);
-    let more = if lost.len() > 1 { format!(" and {} more", lost.len() - 1) } else { String::new() };
-    let title = format!(
-        "CRI-O lost the exit of {who}{more}: each status call waits {} for it",
-        seconds(first.duration)
-    );
+    let of = evidence.names.item(&first.target.id);
+    let title = FactKind::ExitLost { of, others: lost.len() - 1, wait: first.duration.into() };
     let found = finding(RuleId::D33, Severity::Warning, case.confidence_in_answers(), title);
     let mut found = case.about(found, Some(&first.target.id));
     found.rpc = Some(first.rpc.name().to_owned());
     found.ids = lost.iter().map(|record| record.target.id.clone()).collect();
     let of_pods = slow_pods_of(evidence, &lost);
     let total: Duration = lost.iter().chain(&of_pods).map(|record| record.duration).sum();
-    let with_pods = if of_pods.is_empty() {
-        ""
-    } else {
-        "; PodSandboxStatus of their pods waits for them too (the runtime sends pod events)"
-    };
-    found.add_evidence(format!(
-        "answered with EXITED and exit code -1: slow, not hung; a relist of all of them takes {}{with_pods}",
-        seconds(total)
-    ));
+    found.add_fact(FactKind::LostExitAnswers { relist: total.into(), pods_wait: !of_pods.is_empty() });
     for record in lost.iter().take(5) {
         let id = &record.target.id;
-        let who = evidence.names.describe(id);
+        let of = evidence.names.item(id);
         match container_parts::parts_of(evidence, id).shim {
             Some(conmon) if conmon.is_stopped() => {
-                found.add_evidence(format!(
-                    "{who}: its {} is stopped (state {})",
-                    conmon.label(),
-                    conmon.state
-                ));
+                let state = conmon.state;
+                found.add_fact(FactKind::ConmonStopped { of, conmon: conmon.into(), state });
                 let run_on = Command::new("kill -CONT {}").pid(conmon.pid);
                 found.add_step(Step::change("who stopped it? to make its calls quick again").with(run_on));
             }
-            Some(conmon) => found.add_evidence(format!("{who}: its {} runs", conmon.label())),
+            Some(conmon) => found.add_fact(FactKind::ConmonRuns { of, conmon: conmon.into() }),
             None if evidence.node().is_some_and(|host| host.latest().shims == Shims::Detailed) => {
-                found.add_evidence(format!("{who}: its conmon is gone, so the exit code is lost"));
+                found.add_fact(FactKind::ConmonGone { of });
                 found.add_step(Step::change("remove it").with(remove(id)));
             }
-            None => found.add_evidence(format!("{who}: its conmon is stopped or gone")),
+            None => found.add_fact(FactKind::ConmonStoppedOrGone { of }),
         }
     }
     if found.steps.is_empty() {

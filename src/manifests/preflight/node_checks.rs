@@ -300,7 +300,7 @@ fn check_inotify(node: &NodeFacts, findings: &mut Vec<StartFinding>) {
     if left >= INOTIFY_OF_A_KUBELET {
         return;
     }
-    let most = of_root.largest.as_ref().map(|(process, own)| format!("; {process} has {own}"));
+    let most = of_root.largest.as_ref().map(|(name, pid, own)| format!("; {name}[{pid}] has {own}"));
     let message = format!(
         "root's processes use {} of {} inotify instances, not counting the kubelet{}",
         of_root.used,
