@@ -4,12 +4,15 @@
 //! [`words`] has one row for each kind of fact, with its fields and its English words. To change a sentence, change its row:
 //! nothing else in plegctl reads the words. `health -o json` has the fields of each fact under `facts`.
 
+#[cfg(test)]
+mod tests;
 mod values;
 mod words;
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub(crate) use values::{
     Address, Bytes, Call, Counted, Decimal, DescriptorUse, FilePath, Item, Items, Name, PodAge, PodBytes,
@@ -18,8 +21,7 @@ pub(crate) use values::{
 pub(crate) use words::FactKind;
 
 /// A fact of a finding. Its words are those of `Display`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact(pub(crate) FactKind);
 
 impl Fact {
@@ -38,6 +40,16 @@ impl fmt::Display for Fact {
 impl From<FactKind> for Fact {
     fn from(kind: FactKind) -> Self {
         Self(kind)
+    }
+}
+
+/// Writes the kind, then the fields that have a value.
+impl Serialize for Fact {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fact = serde_json::to_value(&self.0).map_err(S::Error::custom)?;
+        let fields = fact.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+        let (kind, others): (Vec<_>, Vec<_>) = fields.partition(|(name, _)| *name == "kind");
+        serializer.collect_map(kind.into_iter().chain(others))
     }
 }
 

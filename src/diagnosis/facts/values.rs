@@ -15,19 +15,21 @@ use crate::report::{PodRef, Seconds, word_enum};
 
 /// A measured duration. `{:#}` writes it roughly, as an age: `3m20s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct Took(Seconds);
+pub(crate) struct Took {
+    /// The length.
+    seconds: Seconds,
+}
 
 impl From<Duration> for Took {
     fn from(duration: Duration) -> Self {
-        Self(duration.into())
+        Self { seconds: duration.into() }
     }
 }
 
 impl Took {
     /// Returns the duration.
     pub fn duration(self) -> Duration {
-        self.0.duration()
+        self.seconds.duration()
     }
 }
 

@@ -27,6 +27,16 @@ macro_rules! facts {
             Unknown,
         }
 
+        #[cfg(test)]
+        impl FactKind {
+            /// Returns two facts of each kind: with as little as possible, and with everything.
+            pub(super) fn samples() -> Vec<Self> {
+                use super::tests::Sample;
+                let of_each = |is_full: bool| vec![$(Self::$kind $({ $($field: Sample::sample(is_full)),+ })?),+];
+                [of_each(false), of_each(true)].concat()
+            }
+        }
+
         impl std::fmt::Display for FactKind {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self {
@@ -88,7 +98,7 @@ const fn contradiction(what: OddKind) -> &'static str {
     }
 }
 
-/// The part of a list of pods that is not named.
+/// A list of pods, with the number of those that it does not name.
 fn pods_and_more(pods: &[PodAge], others: usize) -> String {
     if others == 0 { list(pods) } else { format!("{}, and {others} more", list(pods)) }
 }
