@@ -113,7 +113,8 @@ impl Wall {
         format!("{} UTC", text.get(first..19).unwrap_or(&text).replace('T', " "))
     }
 
-    fn system_time(self) -> SystemTime {
+    /// Converts into the type of the standard library.
+    pub(crate) fn system_time(self) -> SystemTime {
         let distance = Duration::from_nanos(self.0.unsigned_abs());
         let moment =
             if self.0 < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };

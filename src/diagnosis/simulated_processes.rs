@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::facts::FactKind;
 use super::kernel_waits::KernelWait;
 use super::proc::{Blocked, NodeMount, ProcSample, Process, Role};
 use crate::host::proc::Tasks;
@@ -95,10 +96,10 @@ impl SimulatedProcesses {
         };
         let umount = |umount: &HungUmount| {
             let owner = format!("{} (nfs4)", umount.source);
-            let wait = KernelWait::simulated(umount.pid(), "KR04", Some(owner.clone()))?;
+            let wait = KernelWait::simulated(umount.pid(), "KR04", Some(owner))?;
             let stack: Vec<String> = UMOUNT_STACK.map(str::to_owned).to_vec();
             let mount = umount.mount();
-            let facts = vec![format!("{owner} is mounted at {}", mount.target)];
+            let facts = vec![FactKind::of_mount(&mount)];
             let function = stack.first().cloned().unwrap_or_default();
             let lasted = Some(umount.age);
             Some(KernelWait { function, stack, facts, mount: Some(mount), lasted, ..wait })

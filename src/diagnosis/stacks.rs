@@ -259,7 +259,7 @@ impl Evidence {
     }
 
     /// Describes in one sentence which calls wait for the process `pid`, if the dump shows it.
-    pub fn chain_at(&self, pid: u32) -> Option<String> {
+    pub(crate) fn chain_at(&self, pid: u32) -> Option<FactKind> {
         let findings = self.stacks.iter().flat_map(|report| &report.findings);
         findings
             .into_iter()
@@ -267,7 +267,7 @@ impl Evidence {
                 let holder = finding.holder.as_ref();
                 holder.is_some_and(|holder| holder.waits_for.pid == Some(pid)) && !finding.rpcs.is_empty()
             })
-            .map(|finding| format!("{} ({})", sentence(finding), finding.id))
+            .map(chain)
     }
 
     /// Describes in one sentence that goroutines wait for what this container's goroutine holds, if the dump shows it.

@@ -273,7 +273,7 @@ impl Evidence {
             let own = host.waits.iter().find(|wait| wait.tid == task.tid);
             let (process, task, function) = (ProcessRef::from(*process), task.tid, Quoted::from(&task.wchan));
             match own.or_else(|| host.waits.iter().find(is_of_child)) {
-                Some(wait) => FactKind::TaskWaits { process, task, wait: Quoted(wait.words()) },
+                Some(wait) => FactKind::TaskWaits { process, task, waits: wait.waits() },
                 None => FactKind::TaskWaitsInKernel { process, task, function },
             }
         })

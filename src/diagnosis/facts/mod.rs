@@ -15,8 +15,8 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub(crate) use values::{
-    Address, Bytes, Call, Counted, Decimal, DescriptorUse, FilePath, Item, Items, Name, PodAge, PodBytes,
-    ProcessRef, Quoted, Share, Took,
+    Address, Bytes, Call, Counted, Decimal, DescriptorUse, ExpectedLoad, FilePath, Item, Items, Name, PodAge,
+    PodBytes, ProcessRef, Quoted, Resource, Share, Took, Waits,
 };
 pub(crate) use words::FactKind;
 

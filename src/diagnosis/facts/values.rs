@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::FactKind;
 use crate::cri::Rpc;
-use crate::diagnosis::proc::Process;
+use crate::diagnosis::kernel_waits::KernelWaitReason;
+use crate::diagnosis::proc::{NodeMount, Process, Psi, ResourcePressure};
 use crate::diagnosis::words::{seconds, short};
 use crate::report::bytes::bytes;
 use crate::report::duration::elapsed;
@@ -40,6 +42,12 @@ impl fmt::Display for Took {
     }
 }
 
+impl From<f64> for Took {
+    fn from(seconds: f64) -> Self {
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).into()
+    }
+}
+
 /// A size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -59,7 +67,7 @@ pub(crate) struct Decimal(Seconds);
 impl From<f64> for Decimal {
     fn from(number: f64) -> Self {
         let sign = if number < 0.0 { -1 } else { 1 };
-        let size = Duration::try_from_secs_f64(number.abs()).unwrap_or_default();
+        let size = Duration::try_from_secs_f64(number.abs()).unwrap_or(Duration::MAX);
         Self(Seconds::from_nanos(i64::try_from(size.as_nanos()).unwrap_or(i64::MAX) * sign))
     }
 }
@@ -254,5 +262,76 @@ word_enum! {
         Sandboxes = "sandbox",
         /// Containers.
         Containers = "container",
+    }
+}
+
+word_enum! {
+    /// For what tasks wait.
+    pub(crate) json enum Resource: as_str {
+        /// For a processor.
+        Cpu = "CPU",
+        /// For storage.
+        Io = "I/O",
+        /// For memory.
+        Memory = "memory",
+    }
+}
+
+impl Resource {
+    /// Returns how long tasks waited for it: all tasks, or some for a processor. `None` if the kernel measures nothing.
+    pub(crate) fn pressure(self, pressure: &ResourcePressure) -> Option<FactKind> {
+        let percent = |psi: &Psi| if self == Self::Cpu { psi.some_waited() } else { psi.all_waited() };
+        let [node, runtime] = [pressure.node, pressure.daemon].map(|psi| Some(percent(&psi?).into()));
+        node.or(runtime).map(|_| FactKind::Pressure { resource: self, node, runtime })
+    }
+}
+
+/// What a task waits for in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Waits {
+    /// The id of the reason in the catalogue.
+    pub reason: Quoted,
+    /// Who or what keeps the task waiting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Quoted>,
+}
+
+/// Writes the words of the catalogue: `waits for the security agent falcon-sensor[812]`.
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owner = self.owner.as_ref().map(|owner| owner.0.as_str());
+        match KernelWaitReason::of(&self.reason.0) {
+            Some(reason) => f.write_str(&reason.describe(owner)),
+            None => write!(f, "waits in the kernel ({})", self.reason),
+        }
+    }
+}
+
+/// The numbers on which the threads and file descriptors of a healthy runtime depend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ExpectedLoad {
+    /// Containers in the list.
+    pub containers: usize,
+    /// Sandboxes in the list.
+    pub sandboxes: usize,
+    /// Processes.
+    pub shims: usize,
+}
+
+impl fmt::Display for ExpectedLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { containers, sandboxes, shims } = self;
+        write!(f, "{containers} containers, {sandboxes} sandboxes and {shims} shims")
+    }
+}
+
+impl FactKind {
+    /// Returns where a network or user-space file system is mounted.
+    pub(crate) fn of_mount(mount: &NodeMount) -> Self {
+        Self::SourceIsMountedAt {
+            source: (&mount.source).into(),
+            file_system: Some((&mount.kind).into()),
+            path: (&mount.target).into(),
+        }
     }
 }

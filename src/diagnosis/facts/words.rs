@@ -4,13 +4,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Address, Bytes, Call, Counted, Decimal, DescriptorUse, Fact, FilePath, Item, Items, Name, PodAge,
-    PodBytes, ProcessRef, Quoted, Share, Took,
+    Address, Bytes, Call, Counted, Decimal, DescriptorUse, ExpectedLoad, Fact, FilePath, Item, Items, Name,
+    PodAge, PodBytes, ProcessRef, Quoted, Resource, Share, Took, Waits,
 };
 use crate::clock::Wall;
 use crate::cri::{Code, Rpc};
 use crate::diagnosis::evidence::oddities::OddKind;
+use crate::diagnosis::proc::is_conmon;
 use crate::diagnosis::words::short;
+use crate::manifests::preflight::{CertificateUse, refusal};
 use crate::report::{PodRef, plural};
 
 /// Defines [`FactKind`]. Each row has a kind, its fields with their types, and after `=>` the arguments of `format!` that
@@ -108,6 +110,56 @@ fn number(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
+/// The kubelet's certificate.
+const fn certificate(usage: CertificateUse) -> &'static str {
+    match usage {
+        CertificateUse::Client => "the kubelet's client certificate",
+        CertificateUse::Serving => "the kubelet's serving certificate",
+        CertificateUse::CallerAuthority => "the certificate authority (CA) of the kubelet's callers",
+        CertificateUse::ServerAuthority => "the authority of the API server",
+    }
+}
+
+/// A time without a fraction of a second.
+fn date(at: Wall) -> String {
+    humantime::format_rfc3339_seconds(at.system_time()).to_string()
+}
+
+/// Memory and threads: `12 MiB and 9 threads`.
+fn size(bytes: u64, threads: u64) -> String {
+    format!("{} MiB and {}", bytes >> 20, plural(number(threads), "thread"))
+}
+
+/// A pod, by its UID if its name is not known.
+fn pod_or_uid(pod: &PodRef) -> String {
+    if pod.name.is_empty() { pod.uid.clone() } else { pod.to_string() }
+}
+
+/// A server as the subject of a sentence.
+fn subject(server: Option<&Quoted>) -> String {
+    match server {
+        Some(server) if server.0.ends_with(", which is stopped") => format!("{server},"),
+        Some(server) => server.to_string(),
+        None => "a network or user-space file system".to_owned(),
+    }
+}
+
+/// A shim with an article, or a conmon.
+fn shim_or_conmon(process: &ProcessRef, article: &str) -> String {
+    if is_conmon(&process.name) { process.to_string() } else { format!("{article}shim {process}") }
+}
+
+/// What the process was started for: a conmon for a container, a shim for a sandbox.
+fn sandbox_or_container(process: &ProcessRef) -> &'static str {
+    if is_conmon(&process.name) { "container" } else { "sandbox" }
+}
+
+/// Which version has no fault.
+fn fix(version: Option<&Quoted>) -> String {
+    version
+        .map_or_else(|| "no version with a fix is known".to_owned(), |version| format!("fixed in {version}"))
+}
+
 facts! {
     // mod.rs: D00
     NothingFound { serial: Took, kubelet_is_unchecked: bool } =>
@@ -120,6 +172,305 @@ facts! {
         "both lists take {lists}, a relist of every pod (after a kubelet restart) {full}";
     FarBelowThreshold { threshold: Took } =>
         "far below the {threshold} without a relist that make PLEG unhealthy";
+
+    // certificates.rs: D36
+    CertificateExpired { usage: CertificateUse, at: Wall } =>
+        "{} expired on {}", certificate(*usage), date(*at);
+    CertificateNotYetValid { usage: CertificateUse, from: Wall } =>
+        "{} is valid only from {} on", certificate(*usage), date(*from);
+    IsInFile { path: FilePath } => "it is in {path}";
+    CertificateEffect { usage: CertificateUse } => "{}", match usage {
+        CertificateUse::Client => "without it the kubelet cannot report to the API server: the node becomes NotReady",
+        CertificateUse::ServerAuthority => "with it the kubelet trusts no API server: the node becomes NotReady",
+        CertificateUse::Serving => "with it, callers may refuse the kubelet: logs, exec and metrics",
+        CertificateUse::CallerAuthority => "with it, the kubelet refuses its callers: logs, exec and metrics",
+    };
+    CertificateIsReplacedAtStart =>
+        "there is a bootstrap kubeconfig: if its token is valid, the kubelet gets a new certificate at its next start";
+
+    // disk.rs: D34
+    CannotWriteFiles => "the runtime or the kubelet cannot write to its directories";
+    DiskIsReadOnly { file_system: Quoted, device: Quoted, directories: Vec<FilePath> } =>
+        "{file_system} ({device}) is read-only: {}", list(directories);
+    DiskIsFull { file_system: Quoted, device: Quoted, free_bytes: u64, bytes: u64, directories: Vec<FilePath> } =>
+        "{file_system} ({device}) is full: {} of {} MiB are free: {}", free_bytes >> 20, bytes >> 20, list(directories);
+    DiskHasNoInodes { file_system: Quoted, device: Quoted, free_inodes: u64, inodes: u64, directories: Vec<FilePath> } =>
+        "{file_system} ({device}) cannot store more files: {free_inodes} of {inodes} inodes are free: {}", list(directories);
+
+    // growth.rs: D40
+    HasGrown { process: ProcessRef, bytes: Option<u64>, threads: Option<u64>, descriptors: Option<u64>, age: Took } =>
+        "{process} has {} after {age:#}", [
+            bytes.map(|bytes| format!("{} MiB of memory", bytes >> 20)),
+            threads.map(|threads| format!("{threads} threads")),
+            descriptors.map(|open| format!("{open} open descriptors")),
+        ].into_iter().flatten().collect::<Vec<_>>().join(" and ");
+    SizeOfProcess { bytes: u64, threads: u64, descriptors: u64, expected: ExpectedLoad, age: Took } =>
+        "{} MiB, {threads} threads, {descriptors} descriptors for {expected}; started {age:#} ago", bytes >> 20;
+    SteadyGrowth { bytes_per_day: u64 } => "if it grew steadily: {} MiB for each day", bytes_per_day >> 20;
+    NoKnownLeak => "no release of this version is known to leak; a busy node can need as much";
+    ShimIsLarge { shim: ProcessRef, pod: Option<PodRef>, bytes: u64, threads: u64 } =>
+        "{shim}{} is far larger than the other shims: {}", with(" of ", pod.as_ref()), size(*bytes, *threads);
+    SizeAmongShims { bytes: u64, threads: u64, age: Took, shims: usize, median_bytes: u64, median_threads: u64 } =>
+        "{}, {age:#} old; the median of {shims} shims is {}", size(*bytes, *threads), size(*median_bytes, *median_threads);
+    GoroutinesWaitForEver =>
+        "goroutines that wait for ever make a shim so large; a stop or an exec of its pod may hang with them";
+
+    // journal.rs: D18, D21, D24, D25, D26
+    Logged { line: Quoted } => "{line}";
+    NameStaysReserved => "a name stays reserved: an earlier create has not finished";
+    RecoveryHasNotFinished => "the runtime began to recover its state and has not finished";
+    RuntimeKeepsRestarting => "the runtime keeps restarting";
+    RuntimeStarts { starts: usize } => "{} within the last 15 minutes", plural(*starts, "start");
+    RecoveryHasNoEnd => "\"Start recovering state\" without a message about the end";
+    RuntimeRestores { waits_for: Item } => "the runtime restores its containers and waits for {waits_for}";
+    StateDelaysCalls { process: ProcessRef, age: Took } =>
+        "{process} state for this container has not finished for {age}; the daemon answers no calls until then";
+    ItsTaskWaits { task: u32, function: Quoted } => "its task {task} waits uninterruptibly in {function}";
+    NoRelistHasSucceeded => "no relist has succeeded since the kubelet started";
+    LinesAboutIt { lines: usize } => "{} about this in the last 15 minutes", plural(*lines, "line");
+    PlegCameBack => "PLEG was unhealthy and came back, more than once";
+    PlegWasUnhealthy => "PLEG was unhealthy within the last 15 minutes";
+    PlegAgeRose { seconds: Decimal, messages: usize, periods: usize } =>
+        "the age of PLEG rose to {seconds:.0} s: {} in {}", plural(*messages, "message"), plural(*periods, "period");
+    CallsTimedOutInRelists { calls: Decimal, timeout: Took } =>
+        "about {calls:.0} calls of {timeout} timed out in each relist: a status call hung and then ended";
+    PlegAgeOnlyGrew => "the age only grew: a list call hung or failed";
+    WatchdogRestartsKubelet => "a watchdog restarts the kubelet";
+    RestartsHideCause => "each restart hides the cause and resets the kubelet's metrics";
+
+    // kernel.rs: D37, with the facts of kernel_waits
+    ProcessWaits { process: ProcessRef, pod: Option<PodRef>, waits: Waits } =>
+        "{process}{} {waits}", with(" of ", pod.as_ref());
+    DidNotRun { process: ProcessRef, task: u32, function: Quoted, age: Took } =>
+        "{process}, task {task}: in {function} in two looks, and did not run between them; started {age:#} ago";
+    HasWaited { at_least: Took } => "it has waited for {at_least:#}, at least";
+    PodsOfMount { pods: Vec<PodRef> } => "pods with a volume on it, which may neither start nor end: {}",
+        list(&pods.iter().map(pod_or_uid).collect::<Vec<_>>());
+    ProgramsWaitForTheSame { programs: usize } => "{} wait for the same", plural(*programs, "program");
+    KernelStack { functions: Vec<Quoted> } => "{}", match functions.as_slice() {
+        [] => "its kernel stack is not readable (not root?), so the reason is not certain".to_owned(),
+        [first, rest @ ..] => rest.iter().fold(format!("kernel stack: {first}"), |all, next| format!("{all} < {next}")),
+    };
+    KernelReportsLockup => "the kernel reports that a processor or the hardware is stuck";
+    MessagesBefore { messages: usize } => "{} in the last minutes; the last one:", plural(*messages, "message");
+    AgentDecides { agent: Quoted } =>
+        "{agent} decides about file accesses: its /proc/PID/fdinfo has a fanotify group with permission events";
+    RemovesNetworkNamespaces { process: ProcessRef } => "{process} removes network namespaces";
+    MayBeMount { source: Address, file_system: Quoted } => "{source} ({file_system})";
+    SourceIsMountedAt { source: Address, file_system: Option<Quoted>, path: FilePath } =>
+        "{source}{} is mounted at {path}", file_system.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+    FuseRequestsWait { requests: u64, connection: u64 } => "{requests} requests wait in FUSE connection {connection}";
+    ItWritesTo { path: FilePath } => "it writes to {path}";
+    RuntimeAndKubeletWriteTo { paths: Vec<FilePath> } => "the runtime and the kubelet write to {}", list(paths);
+    RunsHere { process: ProcessRef } => "{process} runs here and may have frozen it";
+    DiskStalls { disk: Quoted, requests_in_flight: u64 } =>
+        "{disk}: {requests_in_flight} requests in flight, none completed between two looks";
+    HasLocked { process: Quoted, path: Option<FilePath> } =>
+        "{process} has locked {}", path.as_ref().map_or("the file", |path| path.0.as_str());
+
+    // kubelet.rs: D22, D23, D32
+    RelistIsOverThreshold { age: Took, threshold: Took } =>
+        "the kubelet's last relist is {age} old, over its threshold of {threshold}";
+    NoNewRelistSucceeds { age: Took } => "the kubelet's last relist is {age} old, and no new one succeeds";
+    RelistAges { before: Decimal, apart_seconds: Decimal, after: Decimal } =>
+        "its last relist was {before:.0} s old, and {apart_seconds:.0} s later {after:.0} s";
+    KubeletRelistsAgain => "the age falls: the kubelet relists again";
+    MetricsAreOld { age: Took } => "according to metrics that are {age} old";
+    CauseIsInKubelet => "the runtime answers, and the age still grows: the cause is in the kubelet";
+    CauseIsInKubeletOrOver => "the runtime answers now: the cause is in the kubelet, or the problem is over";
+    RuntimeDoesNotAnswerWell => "the runtime does not answer well either: start with the runtime";
+    EventsWereDiscarded { events: Decimal } =>
+        "the kubelet discarded {events:.0} events between the readings: its event channel is full";
+    TaskWaitsIn { process: ProcessRef, task: u32, function: Quoted } =>
+        "{process}, task {task} waits uninterruptibly in {function}";
+    OwnRelistIsQuick { age: Took, own: Took } =>
+        "the kubelet's last relist is {age} old; plegctl's own relist takes {own}";
+    KubeletRelistedMeanwhile { age: Took } =>
+        "the kubelet relisted {age} ago, although a call of plegctl is not answered";
+    HealthzDoesNotCheckPleg => "its /healthz says ok, but /healthz does not check PLEG";
+    HealthzFailsAlone { status: u16 } => "its /healthz answers {status}; the runtime answers";
+    MetricsSilentThoughHealthy { lists_hang: bool } => "its /healthz says ok and its /metrics is silent{}",
+        if *lists_hang { ": it waits for a list call itself" } else { "; plegctl's list calls are answered" };
+    EndpointsDiffer { kubelet: Address, plegctl: Address } =>
+        "the kubelet uses the runtime at {kubelet}, but plegctl called the runtime at {plegctl}";
+    KubeletUsesEventedPleg => "this kubelet uses Evented PLEG";
+    EventedRelistsSeldom =>
+        "it relists every 300 s and is unhealthy after 10 min; its last-seen metric proves nothing";
+    EventedIsAHint =>
+        "from 1.37 on, EventedPLEG is only a hint: the kubelet relists every second and is unhealthy after 3 min as \
+         without it, a CONTAINER_STOPPED event relists one pod, and after five failures the stream is off until the \
+         kubelet restarts (according to its code)";
+    FallbackIsNotLogged { verbosity: u8 } =>
+        "it logs a fallback to relisting only from verbosity 4 on; it runs with {verbosity}";
+    EventStreamBroke { times: Decimal } => "its event stream broke {times:.0} times";
+    KubeletSaysUnhealthy => "the kubelet says that it is not healthy";
+    HealthzAnswers { status: u16, text: Quoted } => "/healthz answers {status}: {text}";
+    HealthzIsSilent => "the kubelet does not answer /healthz";
+    NoAnswerWithin { waited: Took } => "no answer within {waited}";
+    MetricsAreSilent => "the kubelet does not answer /metrics";
+    KubeletWaitsForListOrLock =>
+        "its /healthz says ok: the kubelet waits for a list call, or for its own lock";
+    KubeletMayWaitForList => "it may wait for a list call, but plegctl's list calls are answered";
+    NoKubeletRuns => "no kubelet runs on this node";
+    OnlyRuntimeRuns => "the process table has the runtime and no kubelet";
+    KubeletShouldRun { pods: usize } =>
+        "a kubelet should run here: its directory exists and the runtime has {}", plural(*pods, "pod");
+    KubeletWouldNotStart { fault: Quoted } => "no kubelet runs on this node, and it would not start: {fault}";
+    PreflightFinds { check: Quoted, message: Quoted } => "preflight, {check}: {message}";
+    SeeFile { path: FilePath, line: Option<u32> } => "see {path}{}", with(", line ", line.as_ref());
+    RuntimeIsNotAtFault => "the runtime is not at fault for this";
+    KubeletExits { is_restarted: bool, message: Quoted } => "{}: {}",
+        if *is_restarted { "the kubelet keeps exiting" } else { "no kubelet runs on this node" },
+        refusal(&message.0).map_or("it exits at its start", |refusal| refusal.meaning);
+    LastMessage { message: Quoted } => "its last message: {message}";
+    EndedInARow { processes: usize } => "{processes} processes in a row ended so within the last 15 minutes";
+    KubeletMayStartNow => "the runtime answers now: the kubelet may start at its next attempt";
+    StartWithTheRuntime => "start with the runtime";
+    KubeletIsStopped { process: ProcessRef, state: char } => "the kubelet is stopped: {process} is in state {state}";
+    KubeletIsFrozen { process: ProcessRef, cgroup: FilePath } => "the kubelet is frozen: {process} is in {cgroup}";
+    ItsHealthzIsSilent { waited: Took } => "its /healthz did not answer within {waited}";
+    NothingRelists => "while the kubelet is stopped, nothing relists; this is not the runtime's fault";
+
+    // load.rs: D12, D13, D14, D15, D17, D35
+    Pressure { resource: Resource, node: Option<Decimal>, runtime: Option<Decimal> } =>
+        "{resource} pressure: {} tasks{}", if *resource == Resource::Cpu { "some" } else { "all" },
+        match (node, runtime) {
+            (Some(node), None) => format!(" waited {node:.0} % of the last 10 s"),
+            (Some(node), Some(own)) => format!(" waited {node:.0} % of the last 10 s, in the runtime's own cgroup {own:.0} %"),
+            (None, Some(own)) => format!(" in the runtime's own cgroup waited {own:.0} % of the last 10 s"),
+            (None, None) => " waited".to_owned(),
+        };
+    NodeIsOutOfMemory => "the node is out of memory";
+    MemoryIsAvailable { available_bytes: u64, bytes: u64 } =>
+        "{} of {} MiB of memory are available", available_bytes >> 20, bytes >> 20;
+    KilledForMemory { processes: u64, within: Took } =>
+        "the kernel killed {} for lack of memory within {within}", plural(number(*processes), "process");
+    MajorPageFaults { faults: u64, within: Took } => "{faults} major page faults within {within}";
+    CpuIsStarved => "the CPU is starved";
+    VersionIsSlow { version: Took, quickest_status: Took } =>
+        "Version took {version}, the quickest status call {quickest_status}";
+    HypervisorTakes { percent: Decimal } => "the hypervisor takes {percent:.0} % of the CPU";
+    CpuLimitThrottled { process: Option<ProcessRef>, limit_percent: Option<Decimal>, percent: Decimal } =>
+        "{} has a CPU limit{}, which throttled it {percent:.0} % of the time",
+        process.as_ref().map_or_else(|| "the runtime".to_owned(), ToString::to_string),
+        limit_percent.map(|limit| format!(" of {limit:.1} % of a processor")).unwrap_or_default();
+    ThreadsOfRuntimeWaited { percent: Decimal } =>
+        "the threads of the runtime itself waited for a processor for {percent:.0} % of the time, together";
+    RuntimeIsThrottled => "the runtime is throttled by the CPU limit of its own cgroup";
+    EverythingIsLate => "everything that the runtime does is late because of this; no single pod is the cause";
+    LimitsRunOut => "processes, threads or file descriptors run out";
+    RuntimeOpensNoFile { full: DescriptorUse } => "the runtime can open no file: {full}";
+    PlegctlGotNoThread =>
+        "plegctl could not start a thread: a limit of its user, its cgroup (pids.max) or the node is reached";
+    TasksOf { tasks: u64, setting: Quoted, max: u64 } => "{tasks} tasks of {setting} {max}";
+    ProcessesIn { processes: u64, max: u64, cgroup: FilePath } => "{processes} of {max} processes in {cgroup}";
+    DescriptorsOpen { full: DescriptorUse } => "{full}";
+    HasThreads { process: ProcessRef, threads: u64 } => "{process} has {threads} threads";
+    ZombieChildren { pid: u32, name: Option<Quoted>, zombies: usize } => "zombie children of {}: {zombies}",
+        name.as_ref().map_or_else(|| pid.to_string(), |name| format!("{name}[{pid}]"));
+    SystemdDoesNotKeepUp => "systemd does not keep up";
+    SystemdWaits => "systemd waits uninterruptibly";
+    SystemdIsBusy { percent: Decimal } => "systemd uses {percent:.0} % of one CPU";
+    SystemctlDidNotEnd { waited: Took } => "systemctl is-system-running did not end within {waited}";
+    BusTimeouts { timeouts: usize } => "{} of D-Bus in the journal", plural(*timeouts, "time-out");
+    ManyMounts { mounts: usize } => "{mounts} mounts";
+    ExecProbesPileUp => "exec probes pile up";
+    HasThreadsFor { process: ProcessRef, threads: u64, expected: ExpectedLoad } =>
+        "{process} has {threads} threads for {expected}";
+    HasDescriptorsFor { process: ProcessRef, descriptors: u64, expected: ExpectedLoad } =>
+        "{process} has {descriptors} descriptors open for {expected}";
+    ThreadsGrew { from: u64, to: u64 } => "its number of threads grew from {from} to {to} during this run";
+    ExecProbesTimeOut { per_minute: Decimal } => "{per_minute:.0} exec probes per minute time out";
+    CallsAreExecs { percent: Decimal } => "{percent:.0} % of the kubelet's calls to the runtime are execs";
+    ZombiesUnderShims { zombies: usize } => "{zombies} zombies under shims";
+
+    // node.rs: D08, D09, D10, D11
+    TaskIsUninterruptible { process: ProcessRef, task: u32, function: Option<Quoted>, age: Took } =>
+        "{process}, task {task}: waits uninterruptibly in {}; started {age:#} ago",
+        function.as_ref().map_or("an unknown kernel function (not root?)", |function| function.0.as_str());
+    StorageKeepsWaiting => "storage keeps the node waiting";
+    IoPressureIsNotMeasured => "this kernel does not measure I/O pressure";
+    ServerDoesNotAnswer { server: Option<Quoted>, pod: Option<PodRef>, process: ProcessRef } =>
+        "{} does not answer; {} waits for it", subject(server.as_ref()),
+        pod.as_ref().map_or_else(|| process.to_string(), ToString::to_string);
+    MountedAt { path: FilePath } => "mounted at {path}";
+    ItWaits { waits: Waits } => "it {waits}";
+    OciProcessHasNotFinished { process: ProcessRef, of: Item, age: Took } => "{process} of {of} has not finished for {age}";
+    MonitorIsStopped { monitor: ProcessRef, of: Item } => "{} of {of} is stopped", shim_or_conmon(monitor, "the ");
+    MonitorWaits { monitor: ProcessRef, of: Item, waits: Option<Waits> } => "{} of {of} {}", shim_or_conmon(monitor, "the "),
+        waits.as_ref().map_or_else(|| "waits in the kernel".to_owned(), ToString::to_string);
+    CallAboutItIsSilent { rpc: Rpc, of: Item, waited: Took } =>
+        "{rpc} of it ({}) did not answer within {waited}", short(&of.id);
+    ListWaitsForIt { rpc: Rpc, waited: Took } => "{rpc} waits for it: no answer within {waited}";
+    OciProcess { process: ProcessRef, verb: Option<Quoted>, state: char, age: Took } =>
+        "{process}{}: state {state}, {age} old", with(" ", verb.as_ref());
+    ItsMonitor { monitor: ProcessRef, state: char, threads: u64 } =>
+        "its {}: state {state}, {threads} threads", shim_or_conmon(monitor, "");
+    ItsPodHasMounted { source: Address, file_system: Quoted } => "its pod has {source} ({file_system}) mounted";
+    ShimDoesNotAnswer { of: Item } => "the shim of {of:#} does not answer";
+    StatsSilent { waited: Took } =>
+        "ContainerStats, the only read-only call that reaches the shim, was not answered within {waited}";
+    ShimHasNotStarted { shim: ProcessRef, pod: Option<PodRef>, age: Took } =>
+        "{shim}{} has not started its container for {age}", with(" of ", pod.as_ref());
+    ProcessHasNotFinished { process: ProcessRef, verb: Option<Quoted>, pod: Option<PodRef>, age: Took } =>
+        "{process}{}{} has not finished for {age}", with(" ", verb.as_ref()), with(" of ", pod.as_ref());
+    WorksOn { of: Item } => "it works on {of:#}";
+    NoCallWaitsForItNow => "no list and no status call waits for it now";
+    CreateDelaysStart => "no list and no status call waits for it; the pod cannot start before it ends";
+    StateDelaysRecord =>
+        "no list waits for it; while it runs, the runtime can neither record the exit of the container nor stop or remove it";
+    KillDelaysEnd =>
+        "no list and no status call waits for it; the call that stops the container does, and the pod does not end";
+    DeleteDelaysRemoval => "no list and no status call waits for it; the call that removes the container does";
+    ShimDelaysStart =>
+        "no list and no status call waits for it; the call that creates the container does, and the pod cannot start. \
+         It has not detached from the runtime: does it wait for the log?";
+    MonitorIsInState { monitor: ProcessRef, of: Option<Item>, state: char } =>
+        "{} of {} is stopped (state {state})", shim_or_conmon(monitor, "the "),
+        of.as_ref().map_or_else(|| monitor.to_string(), |of| format!("{of:#}"));
+    StoppedShimBlocks { of: Item, shim: ProcessRef, state: char } =>
+        "stop and exec of {of:#} hang: its shim {shim} is stopped (state {state})";
+    ConmonIsMissed =>
+        "list calls, status calls, stats and exec still work without it. But the container's exit is not noticed, its \
+         log is not reopened, and stopping or removing it takes some seconds longer";
+    ShimIsMissed =>
+        "its containers run on, and lists and status calls do not need the shim, so PLEG works; but this pod cannot be \
+         stopped, and its exec probes and stats hang";
+    CgroupIsFrozen { cgroup: FilePath, pod: Option<PodRef> } =>
+        "the cgroup of {} is frozen", pod.as_ref().map_or_else(|| cgroup.to_string(), ToString::to_string);
+    IsFrozen { cgroup: FilePath, seen_twice: bool } =>
+        "{cgroup} is frozen{}", if *seen_twice { ", in two samples" } else { "" };
+    ProcessesInIt { processes: usize } => "{} in it", plural(*processes, "process");
+    MayHaveFrozenIt { process: ProcessRef } => "{process} runs for it and may have frozen it";
+    NobodyKnownFrozeIt => "the kernel does not record who froze it; no OCI runtime and no criu work on it now";
+    CheckpointMayFreeze =>
+        "kubelets from 1.37 on may freeze every container of a pod on purpose while CheckpointPod runs";
+
+    // shims.rs: D38
+    LeftOverShim { shim: ProcessRef } =>
+        "{shim} still runs, but its {} is in no list", sandbox_or_container(shim);
+    LeftOverShims { shims: usize, are_conmons: bool } => "{} still run, but their {} are in no list",
+        plural(*shims, if *are_conmons { "conmon" } else { "shim" }), if *are_conmons { "containers" } else { "sandboxes" };
+    LeftOverTogether { bytes: u64, threads: u64, oldest: Took } =>
+        "together {}, the oldest was started {oldest:#} ago; PLEG does not wait for them, so the node stays Ready",
+        size(*bytes, *threads);
+    LeftOver { shim: ProcessRef, pod: Option<PodRef>, of: Item, age: Took, bytes: u64, threads: u64, below: usize, bundle_is_deleted: bool } =>
+        "{shim}{}, {} {}: {age:#} old, {}; {}{}", with(" of ", pod.as_ref()), sandbox_or_container(shim), short(&of.id),
+        size(*bytes, *threads),
+        match below { 0 => "no process runs below it".to_owned(), count => format!("below it runs {}", plural(*count, "process")) },
+        if *bundle_is_deleted { "; its bundle is deleted" } else { "" };
+    MoreLeftOver { more: usize, oldest: Vec<u32> } => "and {more} more; the process ids of the {} oldest: {}",
+        oldest.len(), oldest.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    LeftOverStillRan { after: Took } => "all of them still ran {after} after the lists were answered";
+    LeftOverSeenOnce => "seen once; a shim that is just ending looks the same";
+
+    // versions.rs: D27
+    KnownFault { program: Quoted, version: Quoted, fault: Quoted } => "{program} {version} has a known fault: {fault}";
+    KnownLeak { program: Quoted, version: Quoted, fault: Quoted, source: Quoted, fixed_in: Option<Quoted> } =>
+        "{program} {version} has a known leak: {fault} ({source}; {})", fix(fixed_in.as_ref());
+    See { source: Quoted } => "see {source}";
+    FixedIn { version: Option<Quoted> } => "{}", fix(version.as_ref());
+    NoProofOfFault => "there is no proof that it is the cause here";
 
     // hang.rs: D01, D02, D28
     ListsHang { rpcs: Vec<Rpc>, as_does: Option<Call>, daemon_is_stopped: bool } =>
@@ -401,7 +752,7 @@ facts! {
     // evidence/container_parts.rs, stacks.rs: what blocks a call, for several rules
     CgroupFrozen { path: FilePath } => "its cgroup {path} is frozen";
     ShimStopped { shim: ProcessRef, state: char } => "its shim {shim} is stopped (state {state})";
-    TaskWaits { process: ProcessRef, task: u32, wait: Quoted } => "{process}, task {task} {wait}";
+    TaskWaits { process: ProcessRef, task: u32, waits: Waits } => "{process}, task {task} {waits}";
     TaskWaitsInKernel { process: ProcessRef, task: u32, function: Quoted } =>
         "{process}, task {task} waits in the kernel in both samples ({function})";
     CommandWorks { process: ProcessRef, age: Took } => "{process} works on it and has not finished for {age}";

@@ -298,7 +298,7 @@ fn kubelet(case: &Case<'_>) -> Option<KubeletReport> {
         }),
         pleg_age_seconds: kubelet.pleg_age(),
         reading_age_seconds: kubelet.reading_age(case.evidence.taken_at).filter(|age| *age >= 1.0),
-        disagreements: rules::disagreements(case),
+        disagreements: rules::disagreements(case).iter().map(ToString::to_string).collect(),
         not_accepted: kubelet.not_accepted.clone(),
         discarded_events: reading.and_then(|reading| reading.metrics.discarded),
         evented_pleg: kubelet.evented(),

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::evidence::Evidence;
+use super::facts::{FactKind, Quoted, Waits};
 use super::proc::waits::{self, DiskCounters, TaskLook, WaitLook};
 use super::proc::{Process, Role};
 use super::processes::paths;
@@ -26,7 +27,7 @@ const OWNER_TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// A task that waited in the kernel at both looks, for a known kind of reason.
 #[derive(Clone, Debug)]
-pub struct KernelWait {
+pub(crate) struct KernelWait {
     /// The kind of reason.
     pub reason: &'static KernelWaitReason,
     /// The process.
@@ -42,7 +43,7 @@ pub struct KernelWait {
     /// The process id of the owner, if the owner is a process.
     pub owner_pid: Option<u32>,
     /// The facts that point to the owner.
-    pub facts: Vec<String>,
+    pub facts: Vec<FactKind>,
     /// The command that ends the wait, if plegctl knows it with its path.
     pub remedy: Option<Command>,
     /// The mount of the file server or daemon that does not answer, if there is only one.
@@ -54,18 +55,14 @@ pub struct KernelWait {
 }
 
 impl KernelWait {
-    /// Describes the wait: `waits for the security agent falcon-sensor[812]`.
-    pub fn words(&self) -> String {
-        self.reason.describe(self.owner.as_deref())
+    /// Returns what the task waits for.
+    pub fn waits(&self) -> Waits {
+        Waits { reason: self.reason.rule.id.into(), owner: self.owner.as_ref().map(Quoted::from) }
     }
 
-    /// Formats the kernel stack as evidence.
-    pub fn stack_line(&self) -> String {
-        if self.stack.is_empty() {
-            "its kernel stack is not readable (not root?), so the reason is not certain".to_owned()
-        } else {
-            format!("kernel stack: {}", self.stack.join(" < "))
-        }
+    /// Returns the kernel stack.
+    pub fn stack(&self) -> FactKind {
+        FactKind::KernelStack { functions: self.stack.iter().map(Quoted::from).collect() }
     }
 
     /// Converts the wait into its part of the report; `process` is the process that waits.
@@ -135,7 +132,11 @@ impl KernelWait {
         let function = reason.sample_function()?.to_owned();
         let stack = vec![function.clone()];
         let is_agent = reason.rule.id == "KR01";
-        let facts = owner.iter().filter(|_| is_agent).map(|owner| owner::fact_of_agent(owner)).collect();
+        let facts = owner
+            .iter()
+            .filter(|_| is_agent)
+            .map(|owner| FactKind::AgentDecides { agent: owner.into() })
+            .collect();
         Some(Self {
             reason,
             pid,

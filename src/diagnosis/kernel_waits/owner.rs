@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::KernelWait;
 use super::reason::KernelWaitReason;
+use crate::diagnosis::facts::{FactKind, FilePath, Quoted, Resource};
 use crate::diagnosis::limits;
 use crate::host::kernel_text;
 use crate::host::proc::waits::{self, DiskCounters, TaskLook};
@@ -26,13 +27,6 @@ pub(super) struct OwnerSearch {
     pub stalled: BTreeMap<String, DiskCounters>,
 }
 
-/// Returns the fact that points to a security agent.
-pub(super) fn fact_of_agent(agent: &str) -> String {
-    format!(
-        "{agent} decides about file accesses: its /proc/PID/fdinfo has a fanotify group with permission events"
-    )
-}
-
 /// What the search found about the owner of a wait.
 #[derive(Default)]
 struct FoundOwner {
@@ -41,7 +35,7 @@ struct FoundOwner {
     /// Its process id, if it is a process.
     pid: Option<u32>,
     /// The facts that point to the owner or, without a name, to the possible owners.
-    facts: Vec<String>,
+    facts: Vec<FactKind>,
     /// See [`KernelWait::remedy`].
     remedy: Option<Command>,
     /// See [`KernelWait::mount`].
@@ -72,7 +66,7 @@ impl OwnerSearch {
         let process = self.sample.processes.get(&task.pid)?;
         let frozen = waits::frozen_around(&self.paths.cgroup, &process.cgroup);
         let (reason, function, owner) = if let Some(freeze) = frozen {
-            let facts = vec![format!("{} is frozen", freeze.path)];
+            let facts = vec![FactKind::IsFrozen { cgroup: (&freeze.path).into(), seen_twice: false }];
             let remedy = Some(freeze.thaw());
             let owner = FoundOwner { name: Some(freeze.path), facts, remedy, ..FoundOwner::default() };
             (KernelWaitReason::of("KR08")?, task.wchan.as_str(), owner)
@@ -123,9 +117,9 @@ impl OwnerSearch {
             "KR09" => Some(self.lock_holder(task)),
             "KR10" => {
                 let pressure = self.sample.pressure_on(|pressure| pressure.memory);
-                let fact = format!("memory pressure: {}", pressure.describe("all", Psi::all_waited)?);
+                let facts = vec![Resource::Memory.pressure(&pressure)?];
                 (pressure.highest(Psi::all_waited) >= limits::MEMORY_FULL)
-                    .then(|| FoundOwner { facts: vec![fact], ..FoundOwner::default() })
+                    .then(|| FoundOwner { facts, ..FoundOwner::default() })
             }
             // `wait_of` finds frozen tasks without this search.
             "KR08" => None,
@@ -137,7 +131,8 @@ impl OwnerSearch {
     /// there is only one.
     fn agent(&self) -> FoundOwner {
         let agents = waits::permission_agents(&self.paths.proc);
-        let facts = agents.iter().map(|pid| fact_of_agent(&self.label(*pid))).collect();
+        let decides = |pid: &u32| FactKind::AgentDecides { agent: Quoted(self.label(*pid)) };
+        let facts = agents.iter().map(decides).collect();
         let pid = if let [only] = agents.as_slice() { Some(*only) } else { None };
         FoundOwner { name: pid.map(|pid| self.label(pid)), pid, facts, ..FoundOwner::default() }
     }
@@ -146,7 +141,7 @@ impl OwnerSearch {
     fn network_cleaner(&self) -> FoundOwner {
         let cleans = |process: &&Process| process.is_kernel_thread && process.comm.ends_with("netns");
         let thread = self.sample.processes.values().filter(|process| process.state == 'D').find(cleans);
-        let fact = |thread: &Process| format!("{} removes network namespaces", thread.label());
+        let fact = |thread: &Process| FactKind::RemovesNetworkNamespaces { process: thread.into() };
         FoundOwner { facts: thread.map(fact).into_iter().collect(), ..FoundOwner::default() }
     }
 
@@ -179,10 +174,13 @@ impl OwnerSearch {
         let candidates = if own.is_empty() { mounts } else { own };
         let devices: BTreeSet<&str> = candidates.iter().map(|mount| mount.device.as_str()).collect();
         let Some(&mount) = candidates.first().filter(|_| devices.len() == 1) else {
-            let facts = candidates.iter().take(3).map(|mount| format!("{} ({})", mount.source, mount.kind));
+            let facts = candidates.iter().take(3).map(|mount| FactKind::MayBeMount {
+                source: (&mount.source).into(),
+                file_system: (&mount.kind).into(),
+            });
             return FoundOwner { facts: facts.collect(), ..FoundOwner::default() };
         };
-        let mut facts = vec![format!("{} ({}) is mounted at {}", mount.source, mount.kind, mount.target)];
+        let mut facts = vec![FactKind::of_mount(mount)];
         let source = format!("{} ({})", mount.source, mount.kind);
         let connection = waits::fuse_connection(&mount.device).filter(|_| is_fuse);
         let Some(connection) = connection else {
@@ -194,7 +192,7 @@ impl OwnerSearch {
             };
         };
         if let Some(count) = waiting(mount) {
-            facts.push(format!("{count} requests wait in FUSE connection {connection}"));
+            facts.push(FactKind::FuseRequestsWait { requests: count, connection });
         }
         let servers = waits::fuse_servers(&self.paths.proc, connection);
         let daemon = servers.first().map(|server| format!(" of {}", self.label(*server)));
@@ -228,7 +226,7 @@ impl OwnerSearch {
         let mut facts = self.freezers();
         let file = waits::written_file(&self.paths.proc, task, mounts);
         let by_file = file.as_ref().map(|(mount, _)| *mount);
-        facts.extend(file.as_ref().map(|(_, file)| format!("it writes to {}", file.display())));
+        facts.extend(file.as_ref().map(|(_, file)| FactKind::ItWritesTo { path: (&file.display()).into() }));
         let may_freeze = |mount: &&NodeMount| {
             self.written.contains(&mount.device)
                 && !["tmpfs", "ramfs", "overlay"].contains(&mount.kind.as_str())
@@ -241,8 +239,8 @@ impl OwnerSearch {
         }
         let mount = by_file.or_else(|| written.values().copied().next().filter(|_| written.len() == 1));
         if by_file.is_none() && !written.is_empty() {
-            let targets: Vec<&str> = written.values().map(|mount| mount.target.as_str()).collect();
-            facts.push(format!("the runtime and the kubelet write to {}", targets.join(", ")));
+            let paths = written.values().map(|mount| (&mount.target).into()).collect();
+            facts.push(FactKind::RuntimeAndKubeletWriteTo { paths });
         }
         FoundOwner {
             name: by_file.map(|mount| mount.target.clone()),
@@ -253,10 +251,10 @@ impl OwnerSearch {
     }
 
     /// Finds running programs that may have frozen the file system.
-    fn freezers(&self) -> Vec<String> {
+    fn freezers(&self) -> Vec<FactKind> {
         let may_freeze = |process: &&Process| FREEZERS.contains(&process.comm.as_str());
         let running = self.sample.processes.values().filter(may_freeze);
-        running.map(|process| format!("{} runs here and may have frozen it", process.label())).collect()
+        running.map(|process| FactKind::RunsHere { process: process.into() }).collect()
     }
 
     /// Finds the disks that had requests and completed none between the two looks. Names a physical disk if there is one,
@@ -267,12 +265,13 @@ impl OwnerSearch {
             self.stalled.iter().min_by_key(|(device, disk)| (is_virtual(&disk.name), (*device).clone()))?;
         let facts = self.stalled.iter().flat_map(|(device, disk)| {
             let mounts = self.sample.mounts.iter().filter(move |mount| mount.device == *device);
-            let mounted =
-                mounts.map(|mount| format!("{} is mounted at {}", mount.source, mount.target)).take(2);
-            let stalls = format!(
-                "{}: {} requests in flight, none completed between two looks",
-                disk.name, disk.in_flight
-            );
+            let mounted = mounts.take(2).map(|mount| FactKind::SourceIsMountedAt {
+                source: (&mount.source).into(),
+                file_system: None,
+                path: (&mount.target).into(),
+            });
+            let stalls =
+                FactKind::DiskStalls { disk: (&disk.name).into(), requests_in_flight: disk.in_flight };
             std::iter::once(stalls).chain(mounted)
         });
         Some(FoundOwner { name: Some(disk.name.clone()), facts: facts.collect(), ..FoundOwner::default() })
@@ -287,10 +286,10 @@ impl OwnerSearch {
         let Some(holder) = found.filter(|holder| holder.pid != task.pid) else {
             return FoundOwner::default();
         };
-        let what = holder.path.as_deref().unwrap_or("the file");
         let name = self.label(holder.pid);
+        let path = holder.path.as_ref().map(FilePath::from);
         FoundOwner {
-            facts: vec![format!("{name} has locked {what}")],
+            facts: vec![FactKind::HasLocked { process: (&name).into(), path }],
             name: Some(name),
             pid: Some(holder.pid),
             ..FoundOwner::default()

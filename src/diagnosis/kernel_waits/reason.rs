@@ -167,7 +167,7 @@ impl KernelWaitReason {
     }
 
     /// Describes what a task waits for: `waits for the security agent falcon-sensor[812]`.
-    pub(super) fn describe(&self, owner: Option<&str>) -> String {
+    pub fn describe(&self, owner: Option<&str>) -> String {
         match owner {
             Some(owner) => format!("waits for {} {owner}", self.owner),
             None => format!("waits for {}", self.unknown),

@@ -15,6 +15,7 @@ use crate::clock::Wall;
 use crate::cri::{ContainerState, SandboxState};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
@@ -350,12 +351,13 @@ impl<'a> HolderCase<'a> {
             wait.tid, wait.function
         ));
         // A volume that is known has been described already; without an owner, the facts are file systems that are possible.
-        let is_known = |fact: &&String| {
-            (fact.contains("/pods/") && fact.contains(" is mounted at "))
-                || (wait.owner.is_none() && found.path.is_some())
+        let is_known = |fact: &&FactKind| match fact {
+            FactKind::SourceIsMountedAt { path, .. } if path.0.contains("/pods/") => true,
+            _ => wait.owner.is_none() && found.path.is_some(),
         };
-        found.evidence.extend(wait.facts.iter().filter(|fact| !is_known(fact)).cloned());
-        found.add_evidence(wait.stack_line());
+        let facts = wait.facts.iter().filter(|fact| !is_known(fact)).map(ToString::to_string);
+        found.evidence.extend(facts.collect::<Vec<_>>());
+        found.add_evidence(wait.stack().to_string());
         found.steps.extend(wait.steps(self.evidence.node_or_placeholder()));
         found.kernel_reason = Some(wait.report(process));
     }
@@ -389,9 +391,9 @@ impl<'a> HolderCase<'a> {
         let (kind, confidence, title) = if let Some(member) = member {
             let container = self.container(member.container_id.as_deref());
             let of = container.map(|name| format!(" of container {name}")).unwrap_or_default();
-            (HolderKind::Kernel, proven, format!("{}{of} {}", process.label(), wait.words()))
+            (HolderKind::Kernel, proven, format!("{}{of} {}", process.label(), wait.waits()))
         } else if self.look.parts.contains(&wait.pid) {
-            (HolderKind::Runtime, proven, format!("{} of this pod {}", process.label(), wait.words()))
+            (HolderKind::Runtime, proven, format!("{} of this pod {}", process.label(), wait.waits()))
         } else {
             let volume = volume?;
             let confidence = if self.is_shared(volume) { Confidence::Possible } else { Confidence::Likely };
@@ -399,7 +401,7 @@ impl<'a> HolderCase<'a> {
                 let title = format!("umount of {} by {} does not return", volume.source(), process.label());
                 (HolderKind::Umount, confidence, title)
             } else {
-                (HolderKind::Kernel, confidence, format!("{} {}", process.label(), wait.words()))
+                (HolderKind::Kernel, confidence, format!("{} {}", process.label(), wait.waits()))
             }
         };
         let mut found = PodHolder {

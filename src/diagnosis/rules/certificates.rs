@@ -1,9 +1,10 @@
 //! D36: a certificate of the kubelet has expired or is not valid yet.
 
 use super::{Case, finding};
+use crate::clock::Wall;
+use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::kubelet::InvalidCertificate;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::manifests::preflight::{CertificateUse, date};
 use crate::report::{Command, Step};
 
 /// Applies D36. The date in the file is certain. The effect on a running kubelet is only likely, because the kubelet may
@@ -13,40 +14,24 @@ pub(super) fn invalid(case: &Case<'_>) -> Vec<HealthFinding> {
 }
 
 fn finding_of(certificate: &InvalidCertificate) -> HealthFinding {
-    let owner = match certificate.usage {
-        CertificateUse::Client => "the kubelet's client certificate",
-        CertificateUse::Serving => "the kubelet's serving certificate",
-        CertificateUse::CallerAuthority => "the certificate authority (CA) of the kubelet's callers",
-        CertificateUse::ServerAuthority => "the authority of the API server",
-    };
-    let when = date(certificate.at);
+    let usage = certificate.usage;
+    let at = Wall::from_nanos(certificate.at.saturating_mul(1_000_000_000));
     let title = if certificate.is_expired {
-        format!("{owner} expired on {when}")
+        FactKind::CertificateExpired { usage, at }
     } else {
-        format!("{owner} is valid only from {when} on")
+        FactKind::CertificateNotYetValid { usage, from: at }
     };
-    let is_needed = certificate.usage.is_needed_for_the_server() && !certificate.is_replaced_at_start;
+    let is_needed = usage.is_needed_for_the_server() && !certificate.is_replaced_at_start;
     let (severity, confidence) = if is_needed {
         (Severity::Critical, Confidence::Likely)
     } else {
         (Severity::Warning, Confidence::Certain)
     };
     let mut found = finding(RuleId::D36, severity, confidence, title);
-    found.add_evidence(format!("it is in {}", certificate.path));
-    found.add_evidence(match certificate.usage {
-        CertificateUse::Client => {
-            "without it the kubelet cannot report to the API server: the node becomes NotReady"
-        }
-        CertificateUse::ServerAuthority => {
-            "with it the kubelet trusts no API server: the node becomes NotReady"
-        }
-        CertificateUse::Serving => "with it, callers may refuse the kubelet: logs, exec and metrics",
-        CertificateUse::CallerAuthority => "with it, the kubelet refuses its callers: logs, exec and metrics",
-    });
+    found.add_fact(FactKind::IsInFile { path: (&certificate.path).into() });
+    found.add_fact(FactKind::CertificateEffect { usage });
     if certificate.is_replaced_at_start {
-        found.add_evidence(
-            "there is a bootstrap kubeconfig: if its token is valid, the kubelet gets a new certificate at its next start",
-        );
+        found.add_fact(FactKind::CertificateIsReplacedAtStart);
     }
     found.add_step(Step::look("whether the clock of this node is right").with(Command::new("date -u")));
     let explain = if certificate.is_expired { "plegctl explain KP060" } else { "plegctl explain KP061" };
@@ -57,6 +42,7 @@ fn finding_of(certificate: &InvalidCertificate) -> HealthFinding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifests::preflight::CertificateUse;
 
     fn found(usage: CertificateUse, is_expired: bool, is_replaced_at_start: bool) -> HealthFinding {
         let path = "/pki/c.pem".to_owned();

@@ -2,6 +2,7 @@
 
 use super::Case;
 use crate::diagnosis::evidence::WrittenDisk;
+use crate::diagnosis::facts::{FactKind, FilePath, Quoted};
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId};
 use crate::host::disks::Disk;
@@ -10,13 +11,13 @@ use crate::report::{Command, Step};
 /// Applies D34. That the disk is full is certain, but that this explains a hang is at most likely.
 pub(super) fn full(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
-    let signs: Vec<String> = host.disks.iter().filter_map(sign).collect();
+    let signs: Vec<FactKind> = host.disks.iter().filter_map(sign).collect();
     if signs.is_empty() {
         return None;
     }
-    let title = "the runtime or the kubelet cannot write to its directories";
-    let mut found = case.cause(RuleId::D34, case.severity_of_cause(), Confidence::Likely, title);
-    found.evidence = signs;
+    let severity = case.severity_of_cause();
+    let mut found = case.cause(RuleId::D34, severity, Confidence::Likely, FactKind::CannotWriteFiles);
+    found.add_facts(signs);
     let show = "timeout 20 df -h; timeout 20 df -i; crictl --timeout 20s images; timeout 60 du -xsh /var/log/pods /var/log/journal";
     found.add_step(Step::look("what is full, and with what").with(Command::new(show)));
     found.add_step(Step::look(
@@ -34,19 +35,22 @@ fn is_withheld(disk: &Disk) -> bool {
 }
 
 /// Describes why nothing can be written to a file system; `None` if something can.
-fn sign(written: &WrittenDisk) -> Option<String> {
+fn sign(written: &WrittenDisk) -> Option<FactKind> {
     let disk = &written.disk;
     let scarce = |free: u64, all: u64, least: u64| {
         all > 0 && free < least && !limits::reaches(free, all, limits::DISK_FREE_PERCENT)
     };
-    let what = if disk.read_only {
-        "is read-only".to_owned()
+    let (file_system, device) = (Quoted::from(&disk.kind), Quoted::from(&disk.device));
+    let directories = written.directories.iter().map(FilePath::from).collect();
+    if disk.read_only {
+        Some(FactKind::DiskIsReadOnly { file_system, device, directories })
     } else if scarce(disk.free, disk.size, limits::DISK_FREE_BYTES) || is_withheld(disk) {
-        format!("is full: {} of {} MiB are free", disk.available.min(disk.free) >> 20, disk.size >> 20)
+        let (free_bytes, bytes) = (disk.available.min(disk.free), disk.size);
+        Some(FactKind::DiskIsFull { file_system, device, free_bytes, bytes, directories })
     } else if scarce(disk.free_inodes, disk.inodes, limits::DISK_FREE_INODES) {
-        format!("cannot store more files: {} of {} inodes are free", disk.free_inodes, disk.inodes)
+        let (free_inodes, inodes) = (disk.free_inodes, disk.inodes);
+        Some(FactKind::DiskHasNoInodes { file_system, device, free_inodes, inodes, directories })
     } else {
-        return None;
-    };
-    Some(format!("{} ({}) {what}: {}", disk.kind, disk.device, written.directories.join(", ")))
+        None
+    }
 }

@@ -1,15 +1,14 @@
 //! D40: a runtime, a kubelet or a shim that is larger than its pods explain, as it becomes by a leak.
 
-use super::load::ExpectedLoad;
 use super::{Case, finding, versions};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::HostEvidence;
+use crate::diagnosis::facts::{ExpectedLoad, FactKind};
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::shim_sizes::{self, ShimSizes};
-use crate::report::duration::elapsed;
-use crate::report::{Command, Step, plural};
+use crate::report::{Command, Step};
 
 /// What grows in a process that leaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,52 +38,40 @@ pub(super) fn too_large(case: &Case<'_>) -> Vec<HealthFinding> {
 fn grown(case: &Case<'_>, host: &HostEvidence, process: &Process) -> Option<HealthFinding> {
     let expected = ExpectedLoad::of(case, host)?;
     let descriptors = process.descriptors.unwrap_or(0);
-    let mebibytes = process.resident >> 20;
+    let most_bytes =
+        limits::GROWN_BYTES.saturating_add(expected.items().saturating_mul(limits::GROWN_BYTES_EACH));
     let sizes = [
-        (
-            Size::Memory,
-            process.resident,
-            limits::GROWN_BYTES.saturating_add(expected.items().saturating_mul(limits::GROWN_BYTES_EACH)),
-            format!("{mebibytes} MiB of memory"),
-        ),
-        (
-            Size::Threads,
-            process.threads,
-            expected.times(limits::LEAK_FACTOR),
-            format!("{} threads", process.threads),
-        ),
-        (
-            Size::Descriptors,
-            descriptors,
-            expected.times(limits::DESCRIPTOR_FACTOR),
-            format!("{descriptors} open descriptors"),
-        ),
+        (Size::Memory, process.resident, most_bytes),
+        (Size::Threads, process.threads, expected.times(limits::LEAK_FACTOR)),
+        (Size::Descriptors, descriptors, expected.times(limits::DESCRIPTOR_FACTOR)),
     ];
-    let large: Vec<_> = sizes.iter().filter(|(_, size, least, _)| size >= least).collect();
+    let large: Vec<_> = sizes.iter().filter(|(_, size, least)| size >= least).collect();
     if large.is_empty() || process.age < limits::GROWN_AGE {
         return None;
     }
-    let bugs: Vec<String> =
+    let bugs: Vec<FactKind> =
         large.iter().flat_map(|(size, ..)| versions::growth(case, process, *size)).collect();
     let confidence = if bugs.is_empty() { Confidence::Possible } else { Confidence::Likely };
     let total = host.latest().memory.total.saturating_mul(1024);
     let is_heavy = limits::reaches(process.resident, total, limits::GROWN_PERCENT);
     let severity = if is_heavy { Severity::Warning } else { Severity::Info };
-    let words: Vec<&str> = large.iter().map(|(.., words)| words.as_str()).collect();
-    let age = elapsed(process.age);
-    let title = format!("{} has {} after {age}", process.label(), words.join(" and "));
+    let size_if_large = |kind| large.iter().find(|(size, ..)| *size == kind).map(|(_, size, _)| *size);
+    let age = process.age.into();
+    let title = FactKind::HasGrown {
+        process: process.into(),
+        bytes: size_if_large(Size::Memory),
+        threads: size_if_large(Size::Threads),
+        descriptors: size_if_large(Size::Descriptors),
+        age,
+    };
     let mut found = finding(RuleId::D40, severity, confidence, title);
-    found.add_evidence(format!(
-        "{mebibytes} MiB, {} threads, {descriptors} descriptors for {expected}; started {age} ago",
-        process.threads
-    ));
-    let days = process.age.as_secs() / SECONDS_PER_DAY;
-    if let Some(each) = mebibytes.checked_div(days) {
-        found.add_evidence(format!("if it grew steadily: {each} MiB for each day"));
-    }
-    found.evidence.extend(bugs);
+    let (bytes, threads) = (process.resident, process.threads);
+    found.add_fact(FactKind::SizeOfProcess { bytes, threads, descriptors, expected, age });
+    let bytes_per_day = bytes.checked_div(process.age.as_secs() / SECONDS_PER_DAY);
+    found.add_facts(bytes_per_day.map(|bytes_per_day| FactKind::SteadyGrowth { bytes_per_day }));
+    found.add_facts(bugs);
     if confidence == Confidence::Possible {
-        found.add_evidence("no release of this version is known to leak; a busy node can need as much");
+        found.add_fact(FactKind::NoKnownLeak);
     }
     let pid = process.pid;
     let read =
@@ -106,23 +93,23 @@ fn shims<'a>(case: &Case<'a>, host: &'a HostEvidence) -> impl Iterator<Item = He
         let is_likely = host.second.is_some() && was_large(shim);
         let confidence = if is_likely { Confidence::Likely } else { Confidence::Possible };
         let id = shim.flag("id");
-        let of_pod = id.and_then(|id| case.evidence.names.pod(id));
-        let of_pod = of_pod.map(|pod| format!(" of {pod}")).unwrap_or_default();
-        let threads = |count: u64| plural(usize::try_from(count).unwrap_or(usize::MAX), "thread");
-        let size = format!("{} MiB and {}", shim.resident >> 20, threads(shim.threads));
-        let title = format!("{}{of_pod} is far larger than the other shims: {size}", shim.label());
+        let title = FactKind::ShimIsLarge {
+            shim: shim.into(),
+            pod: id.and_then(|id| case.evidence.names.pod(id)),
+            bytes: shim.resident,
+            threads: shim.threads,
+        };
         let found = finding(RuleId::D40, Severity::Warning, confidence, title);
         let mut found = case.about(found, id);
-        found.add_evidence(format!(
-            "{size}, {} old; the median of {} shims is {} MiB and {}",
-            elapsed(shim.age),
-            sizes.count,
-            sizes.resident >> 20,
-            threads(sizes.threads)
-        ));
-        found.add_evidence(
-            "goroutines that wait for ever make a shim so large; a stop or an exec of its pod may hang with them",
-        );
+        found.add_fact(FactKind::SizeAmongShims {
+            bytes: shim.resident,
+            threads: shim.threads,
+            age: shim.age.into(),
+            shims: sizes.count,
+            median_bytes: sizes.resident,
+            median_threads: sizes.threads,
+        });
+        found.add_fact(FactKind::GoroutinesWaitForEver);
         found.add_step(advice::shim_stacks(shim.pid));
         found.add_step(Step::change("delete the pod; if it stays Terminating, end the shim"));
         Some(found)

@@ -3,21 +3,20 @@
 
 use super::{Case, finding};
 use crate::diagnosis::advice;
+use crate::diagnosis::facts::{FactKind, Quoted};
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use crate::diagnosis::words::seconds;
-use crate::report::{Step, plural};
+use crate::report::Step;
 
 /// Applies D18. The cause is not a conflict of two names: an earlier create call for the same name has not finished.
 pub(super) fn reserved(case: &Case<'_>) -> Option<HealthFinding> {
     let line = case.evidence.journal.as_ref().and_then(|journal| journal.name_reserved.clone());
     let line = line?;
-    let title = "a name stays reserved: an earlier create has not finished";
-    let found = finding(RuleId::D18, Severity::Warning, Confidence::Certain, title);
+    let found = finding(RuleId::D18, Severity::Warning, Confidence::Certain, FactKind::NameStaysReserved);
     let id = line.split(|letter: char| !letter.is_ascii_hexdigit()).find(|word| word.len() == 64);
     let mut found = case.about(found, id);
-    found.add_evidence(line);
+    found.add_fact(FactKind::Logged { line: Quoted(line) });
     found.add_step(Step::look(
         "find what that create waits for: storage, the network plugin, a mount; do not delete the pod first",
     ));
@@ -40,16 +39,13 @@ pub(super) fn recovering(case: &Case<'_>) -> Option<HealthFinding> {
         return None;
     }
     let severity = if version_fails { Severity::Critical } else { Severity::Warning };
-    let title = if journal.recovering {
-        "the runtime began to recover its state and has not finished"
-    } else {
-        "the runtime keeps restarting"
-    };
+    let title =
+        if journal.recovering { FactKind::RecoveryHasNotFinished } else { FactKind::RuntimeKeepsRestarting };
     let mut found = finding(RuleId::D21, severity, Confidence::Likely, title);
     found.phase = if version_fails { Phase::Connect } else { Phase::None };
-    found.add_evidence(format!("{} within the last 15 minutes", plural(journal.runtime_starts, "start")));
+    found.add_fact(FactKind::RuntimeStarts { starts: journal.runtime_starts });
     if journal.recovering {
-        found.add_evidence("\"Start recovering state\" without a message about the end");
+        found.add_fact(FactKind::RecoveryHasNoEnd);
     }
     found.add_step(Step::look(
         "if the recovery has just begun, wait; the runtime's journal names the shim for which it waits",
@@ -60,22 +56,17 @@ pub(super) fn recovering(case: &Case<'_>) -> Option<HealthFinding> {
 /// Returns D21 with the name of a container. The runtime restores its containers one after the other and waits for this
 /// one.
 fn restoring(case: &Case<'_>, child: &Process, id: &str) -> HealthFinding {
-    let who = case.evidence.names.name(id);
-    let title = format!("the runtime restores its containers and waits for {who}");
+    let title = FactKind::RuntimeRestores { waits_for: case.evidence.names.item(id) };
     let found = finding(RuleId::D21, Severity::Critical, Confidence::Likely, title);
     let mut found = case.about(found, Some(id));
     found.phase = Phase::Connect;
     found.rpc = Some("Version".to_owned());
-    found.add_evidence(format!(
-        "{} state for this container has not finished for {}; the daemon answers no calls until then",
-        child.label(),
-        seconds(child.age)
-    ));
-    found.evidence.extend(
+    found.add_fact(FactKind::StateDelaysCalls { process: child.into(), age: child.age.into() });
+    found.add_facts(
         child
             .blocked
             .iter()
-            .map(|task| format!("its task {} waits uninterruptibly in {}", task.tid, task.wchan)),
+            .map(|task| FactKind::ItsTaskWaits { task: task.tid, function: (&task.wchan).into() }),
     );
     found.add_step(advice::kernel_stack("what it waits for", child.pid));
     found.steps.extend(advice::if_state_ends(case.evidence, child));
@@ -88,9 +79,9 @@ pub(super) fn never_relisted(case: &Case<'_>) -> Option<HealthFinding> {
     if count == 0 {
         return None;
     }
-    let title = "no relist has succeeded since the kubelet started";
-    let mut found = finding(RuleId::D24, Severity::Warning, Confidence::Certain, title);
-    found.add_evidence(format!("{} about this in the last 15 minutes", plural(count, "line")));
+    let mut found =
+        finding(RuleId::D24, Severity::Warning, Confidence::Certain, FactKind::NoRelistHasSucceeded);
+    found.add_fact(FactKind::LinesAboutIt { lines: count });
     Some(found)
 }
 
@@ -101,26 +92,19 @@ pub(super) fn flapping(case: &Case<'_>) -> Option<HealthFinding> {
     let peak = peaks.iter().copied().reduce(f64::max)?;
     let timeout = case.evidence.settings.request_timeout.value;
     let resets = peaks.len() > 1;
-    let title = if resets {
-        "PLEG was unhealthy and came back, more than once"
-    } else {
-        "PLEG was unhealthy within the last 15 minutes"
-    };
+    let title = if resets { FactKind::PlegCameBack } else { FactKind::PlegWasUnhealthy };
     let mut found = finding(RuleId::D25, Severity::Warning, Confidence::Likely, title);
-    found.add_evidence(format!(
-        "the age of PLEG rose to {peak:.0} s: {} in {}",
-        plural(journal.pleg_ages.len(), "message"),
-        plural(peaks.len(), "period")
-    ));
-    if resets {
-        let calls = (peak / timeout.as_secs_f64()).round();
-        found.add_evidence(format!(
-            "about {calls:.0} calls of {} timed out in each relist: a status call hung and then ended",
-            seconds(timeout)
-        ));
+    found.add_fact(FactKind::PlegAgeRose {
+        seconds: peak.into(),
+        messages: journal.pleg_ages.len(),
+        periods: peaks.len(),
+    });
+    found.add_fact(if resets {
+        let calls = (peak / timeout.as_secs_f64()).round().into();
+        FactKind::CallsTimedOutInRelists { calls, timeout: timeout.into() }
     } else {
-        found.add_evidence("the age only grew: a list call hung or failed");
-    }
+        FactKind::PlegAgeOnlyGrew
+    });
     found.add_step(advice::until_slow());
     Some(found)
 }
@@ -141,10 +125,10 @@ pub(super) fn watchdog(case: &Case<'_>) -> Option<HealthFinding> {
     let journal = case.evidence.journal.as_ref()?;
     let young = case.evidence.kubelet.age.is_some_and(|age| age < limits::PLEG_AGE_STALE * 5);
     let line = journal.watchdog.clone().filter(|_| young && !journal.pleg_ages.is_empty())?;
-    let mut found =
-        finding(RuleId::D26, Severity::Warning, Confidence::Likely, "a watchdog restarts the kubelet");
-    found.add_evidence(line);
-    found.add_evidence("each restart hides the cause and resets the kubelet's metrics");
+    let title = FactKind::WatchdogRestartsKubelet;
+    let mut found = finding(RuleId::D26, Severity::Warning, Confidence::Likely, title);
+    found.add_fact(FactKind::Logged { line: Quoted(line) });
+    found.add_fact(FactKind::RestartsHideCause);
     found.add_step(Step::change("switch the watchdog off until the cause is found"));
     Some(found)
 }

@@ -4,13 +4,12 @@ use super::{Case, finding, node};
 use crate::cri::Sandbox;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::parts_of;
+use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::kernel_waits::{KernelWait, KernelWaitReason};
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::duration::elapsed;
-use crate::report::plural;
+use crate::diagnosis::report::{Confidence, HealthFinding, PodRef, RuleId, Severity};
 
 /// The most findings of this rule.
 const MAX_FINDINGS: usize = 3;
@@ -107,9 +106,11 @@ fn finding_of(
     let id = id_of(case, process).or_else(|| id_of(case, awaited_by)).or_else(|| sandbox_of(evidence, wait));
     // The kubelet and the daemon work for all pods.
     let of_pod = id.as_deref().filter(|_| !matches!(process.role, Role::Kubelet | Role::Daemon));
-    let of_pod = of_pod.and_then(|id| evidence.names.pod(id));
-    let of_pod = of_pod.map(|pod| format!(" of {pod}")).unwrap_or_default();
-    let title = format!("{}{of_pod} {}", process.label(), wait.words());
+    let title = FactKind::ProcessWaits {
+        process: process.into(),
+        pod: of_pod.and_then(|id| evidence.names.pod(id)),
+        waits: wait.waits(),
+    };
     let found = if explains {
         case.cause(RuleId::D37, severity, confidence, title)
     } else {
@@ -117,28 +118,26 @@ fn finding_of(
     };
     let mut found = case.about(found, id.as_deref());
     for (wait, process) in all.iter().take(3) {
-        found.add_evidence(format!(
-            "{}, task {}: in {} in two looks, and did not run between them; started {} ago",
-            process.label(),
-            wait.tid,
-            wait.function,
-            elapsed(process.age)
-        ));
+        found.add_fact(FactKind::DidNotRun {
+            process: (*process).into(),
+            task: wait.tid,
+            function: (&wait.function).into(),
+            age: process.age.into(),
+        });
     }
     if is_overdue {
-        found
-            .evidence
-            .extend(wait.lasted.map(|lasted| format!("it has waited for {}, at least", elapsed(lasted))));
+        found.add_facts(wait.lasted.map(|lasted| FactKind::HasWaited { at_least: lasted.into() }));
     }
-    found.evidence.extend(wait.facts.iter().cloned());
-    found.evidence.extend(pods_of_mount(evidence, wait));
+    found.add_facts(wait.facts.iter().cloned());
+    found.add_facts(pods_of_mount(evidence, wait));
     if wait.reason.rule.id == "KR03" {
-        found.evidence.extend(evidence.journal.as_ref().and_then(|journal| journal.gpu_error.clone()));
+        let error = evidence.journal.as_ref().and_then(|journal| journal.gpu_error.as_ref());
+        found.add_facts(error.map(|line| FactKind::Logged { line: line.into() }));
     }
     if wait.programs > 1 {
-        found.add_evidence(format!("{} wait for the same", plural(wait.programs, "program")));
+        found.add_fact(FactKind::ProgramsWaitForTheSame { programs: wait.programs });
     }
-    found.add_evidence(wait.stack_line());
+    found.add_fact(wait.stack());
     found.steps.extend(wait.steps(evidence.node_or_placeholder()));
     found.kernel_reason = Some(wait.report(Some(process)));
     found
@@ -153,13 +152,14 @@ fn is_overdue(wait: &KernelWait, process: &Process) -> bool {
 }
 
 /// Names the pods with a volume on the file system for which a task waits.
-fn pods_of_mount(evidence: &Evidence, wait: &KernelWait) -> Option<String> {
+fn pods_of_mount(evidence: &Evidence, wait: &KernelWait) -> Option<FactKind> {
     let mounts = &evidence.node()?.latest().mounts;
-    let name =
-        |uid: &str| evidence.names.pod_by_uid(uid).map_or_else(|| uid.to_owned(), |pod| pod.to_string());
-    let pods: Vec<String> = wait.pods_of_mount(mounts).into_iter().take(MAX_PODS).map(name).collect();
-    (!pods.is_empty())
-        .then(|| format!("pods with a volume on it, which may neither start nor end: {}", pods.join(", ")))
+    let of_uid = |uid: &str| {
+        let unnamed = || PodRef { uid: uid.to_owned(), ..PodRef::default() };
+        evidence.names.pod_by_uid(uid).unwrap_or_else(unnamed)
+    };
+    let pods: Vec<PodRef> = wait.pods_of_mount(mounts).into_iter().take(MAX_PODS).map(of_uid).collect();
+    (!pods.is_empty()).then_some(FactKind::PodsOfMount { pods })
 }
 
 /// Returns the sandbox of the pod whose volume is the mount of the wait.
@@ -189,10 +189,9 @@ fn lockups(case: &Case<'_>) -> Option<HealthFinding> {
     let last = lines.last()?;
     let reason = KernelWaitReason::of("KR11")?;
     let confidence = if case.stuck() { Confidence::Likely } else { Confidence::Possible };
-    let title = "the kernel reports that a processor or the hardware is stuck";
-    let mut found = finding(RuleId::D37, Severity::Warning, confidence, title);
-    found.add_evidence(format!("{} in the last minutes; the last one:", plural(lines.len(), "message")));
-    found.add_evidence(last.clone());
+    let mut found = finding(RuleId::D37, Severity::Warning, confidence, FactKind::KernelReportsLockup);
+    found.add_fact(FactKind::MessagesBefore { messages: lines.len() });
+    found.add_fact(FactKind::Logged { line: last.into() });
     found.steps.extend(reason.general_steps());
     Some(found)
 }

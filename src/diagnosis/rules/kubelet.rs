@@ -6,13 +6,13 @@ use super::{Case, finding, state};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::is_frozen_by;
+use crate::diagnosis::facts::{FactKind, Quoted};
 use crate::diagnosis::kubelet::{Healthz, KubeletEvidence, KubeletExit};
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::diagnosis::words::seconds;
 use crate::kubelet::{doubt, kubelet_of};
 use crate::manifests::preflight::{StartCheck, refusal};
-use crate::report::{Command, Step, plural};
+use crate::report::{Command, Step};
 
 impl Evidence {
     /// Returns whether the kubelet uses Evented PLEG as it was up to 1.36: it relists only every 300 s, and its last-seen
@@ -64,50 +64,40 @@ pub(super) fn stale(case: &Case<'_>) -> Option<HealthFinding> {
     if !(over || stuck) {
         return None;
     }
-    let age_words = age_text(age);
     let (confidence, title) = if over {
-        (
-            Confidence::Certain,
-            format!(
-                "the kubelet's last relist is {age_words} old, over its threshold of {}",
-                seconds(threshold)
-            ),
-        )
+        let (age, threshold) = (age.into(), threshold.into());
+        (Confidence::Certain, FactKind::RelistIsOverThreshold { age, threshold })
     } else {
-        (Confidence::Likely, format!("the kubelet's last relist is {age_words} old, and no new one succeeds"))
+        (Confidence::Likely, FactKind::NoNewRelistSucceeds { age: age.into() })
     };
     let mut found = finding(RuleId::D22, Severity::Critical, confidence, title);
     if let Some((before, apart)) = grown {
-        found.add_evidence(format!(
-            "its last relist was {before:.0} s old, and {apart:.0} s later {age:.0} s"
-        ));
-        if age < before {
-            found.add_evidence("the age falls: the kubelet relists again");
-        }
+        let (before, after) = (before.into(), age.into());
+        found.add_fact(FactKind::RelistAges { before, apart_seconds: apart.into(), after });
+    }
+    if grown.is_some_and(|(before, _)| age < before) {
+        found.add_fact(FactKind::KubeletRelistsAgain);
     }
     let old =
         kubelet.reading_age(case.evidence.taken_at).filter(|old| *old >= limits::READING_OLD.as_secs_f64());
-    found.evidence.extend(old.map(|old| format!("according to metrics that are {} old", age_text(old))));
+    found.add_facts(old.map(|old| FactKind::MetricsAreOld { age: old.into() }));
     let still_grows = grown.is_some_and(|(before, _)| age > before);
-    found.add_evidence(if well && still_grows {
-        "the runtime answers, and the age still grows: the cause is in the kubelet"
-    } else if well {
-        "the runtime answers now: the cause is in the kubelet, or the problem is over"
-    } else {
-        "the runtime does not answer well either: start with the runtime"
+    found.add_fact(match (well, still_grows) {
+        (true, true) => FactKind::CauseIsInKubelet,
+        (true, false) => FactKind::CauseIsInKubeletOrOver,
+        (false, _) => FactKind::RuntimeDoesNotAnswerWell,
     });
     if let (Some(first), Some(second)) = (&kubelet.first, &kubelet.second)
         && let (Some(before), Some(after)) = (first.metrics.discarded, second.metrics.discarded)
         && after > before
     {
-        found.add_evidence(format!(
-            "the kubelet discarded {:.0} events between the readings: its event channel is full",
-            after - before
-        ));
+        found.add_fact(FactKind::EventsWereDiscarded { events: (after - before).into() });
     }
     let blocked = case.blocked().into_iter().filter(|(process, _)| Some(process.pid) == kubelet.pid);
-    found.evidence.extend(blocked.take(3).map(|(process, task)| {
-        format!("{}, task {} waits uninterruptibly in {}", process.label(), task.tid, task.wchan)
+    found.add_facts(blocked.take(3).map(|(process, task)| FactKind::TaskWaitsIn {
+        process: process.into(),
+        task: task.tid,
+        function: (&task.wchan).into(),
     }));
     let show = Command::new("plegctl stacks kubelet.txt");
     found.add_step(Step::look("who waits for whom in the kubelet (saved above)").with(show));
@@ -121,54 +111,38 @@ fn growth(kubelet: &KubeletEvidence) -> Option<(f64, f64)> {
     Some((first.pleg_age()?, second.at.seconds_since(first.at)))
 }
 
-/// Formats an age in seconds.
-fn age_text(age: f64) -> String {
-    std::time::Duration::try_from_secs_f64(age).map_or_else(|_| format!("{age:.0} s"), seconds)
-}
-
 /// Describes contradictions between the kubelet's answers and plegctl's measurements.
-pub fn disagreements(case: &Case<'_>) -> Vec<String> {
+pub(crate) fn disagreements(case: &Case<'_>) -> Vec<FactKind> {
     let evidence = case.evidence;
     let kubelet = &evidence.kubelet;
-    let mut lines = Vec::new();
+    let mut facts = Vec::new();
     let well = runtime_answers_well(case);
     if let Some(age) = kubelet.pleg_age().filter(|_| !evidence.relists_seldom()) {
-        let age_words = age_text(age);
         if well && age > limits::PLEG_AGE_STALE.as_secs_f64() {
-            lines.push(format!(
-                "the kubelet's last relist is {age_words} old; plegctl's own relist takes {}",
-                seconds(case.estimate.serial)
-            ));
+            facts.push(FactKind::OwnRelistIsQuick { age: age.into(), own: case.estimate.serial.into() });
         }
         if case.estimate.would_trip && age < limits::PLEG_AGE_YOUNG.as_secs_f64() {
-            lines.push(format!(
-                "the kubelet relisted {age_words} ago, although a call of plegctl is not answered"
-            ));
+            facts.push(FactKind::KubeletRelistedMeanwhile { age: age.into() });
         }
         if evidence.kubelet_is_over() && kubelet.healthz == Some(Healthz::Ok) {
-            lines.push("its /healthz says ok, but /healthz does not check PLEG".to_owned());
+            facts.push(FactKind::HealthzDoesNotCheckPleg);
         }
     }
     if well && let Some(Healthz::Failing { status, .. }) = &kubelet.healthz {
-        lines.push(format!("its /healthz answers {status}; the runtime answers"));
+        facts.push(FactKind::HealthzFailsAlone { status: *status });
     }
     if kubelet.metrics_silent.is_some() && kubelet.healthz == Some(Healthz::Ok) {
-        lines.push(if evidence.runtime.hung_lists().is_empty() {
-            "its /healthz says ok and its /metrics is silent; plegctl's list calls are answered".to_owned()
-        } else {
-            "its /healthz says ok and its /metrics is silent: it waits for a list call itself".to_owned()
-        });
+        let lists_hang = !evidence.runtime.hung_lists().is_empty();
+        facts.push(FactKind::MetricsSilentThoughHealthy { lists_hang });
     }
     if let Some(used) = &kubelet.config.endpoint {
         let plain = |endpoint: &str| endpoint.trim_start_matches("unix://").to_owned();
         if plain(&used.value) != plain(&evidence.endpoint) && evidence.socket.is_some() {
-            lines.push(format!(
-                "the kubelet uses the runtime at {}, but plegctl called the runtime at {}",
-                used.value, evidence.endpoint
-            ));
+            let (kubelet, plegctl) = ((&used.value).into(), (&evidence.endpoint).into());
+            facts.push(FactKind::EndpointsDiffer { kubelet, plegctl });
         }
     }
-    lines
+    facts
 }
 
 /// Applies D23, which reports a fact, not a cause.
@@ -178,27 +152,14 @@ pub(super) fn evented(case: &Case<'_>) -> Option<HealthFinding> {
         return None;
     }
     let mut found =
-        finding(RuleId::D23, Severity::Info, Confidence::Certain, "this kubelet uses Evented PLEG");
-    let effect = if case.evidence.relists_seldom() {
-        "it relists every 300 s and is unhealthy after 10 min; its last-seen metric proves nothing"
-    } else {
-        "from 1.37 on, EventedPLEG is only a hint: the kubelet relists every second and is unhealthy after 3 min as \
-         without it, a CONTAINER_STOPPED event relists one pod, and after five failures the stream is off until the \
-         kubelet restarts (according to its code)"
-    };
-    found.add_evidence(effect);
+        finding(RuleId::D23, Severity::Info, Confidence::Certain, FactKind::KubeletUsesEventedPleg);
     let seldom = case.evidence.relists_seldom();
-    if let Some(verbosity) = kubelet.config.verbosity.filter(|verbosity| seldom && *verbosity < 4) {
-        found.add_evidence(format!(
-            "it logs a fallback to relisting only from verbosity 4 on; it runs with {verbosity}"
-        ));
-    }
+    found.add_fact(if seldom { FactKind::EventedRelistsSeldom } else { FactKind::EventedIsAHint });
+    let verbosity = kubelet.config.verbosity.filter(|verbosity| seldom && *verbosity < 4);
+    found.add_facts(verbosity.map(|verbosity| FactKind::FallbackIsNotLogged { verbosity }));
     let errors = kubelet.latest().and_then(|reading| reading.metrics.evented_errors);
-    found.evidence.extend(
-        errors
-            .filter(|errors| *errors > 0.0)
-            .map(|errors| format!("its event stream broke {errors:.0} times")),
-    );
+    let errors = errors.filter(|errors| *errors > 0.0);
+    found.add_facts(errors.map(|errors| FactKind::EventStreamBroke { times: errors.into() }));
     Some(found)
 }
 
@@ -216,28 +177,28 @@ pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
     // A known id in a cgroup shows that the process table belongs to this runtime. Only the daemon shows that it has the
     // processes of the whole node.
     let runtime_runs = evidence.daemon().is_some();
-    let (severity, confidence, title, line) = match &kubelet.healthz {
+    let (severity, confidence, title, fact) = match &kubelet.healthz {
         Some(Healthz::Failing { status, text }) => (
             Severity::Warning,
             Confidence::Certain,
-            "the kubelet says that it is not healthy".to_owned(),
-            format!("/healthz answers {status}: {}", text.trim()),
+            FactKind::KubeletSaysUnhealthy,
+            FactKind::HealthzAnswers { status: *status, text: text.trim().into() },
         ),
         Some(Healthz::Silent(waited)) => (
             Severity::Warning,
             Confidence::Likely,
-            "the kubelet does not answer /healthz".to_owned(),
-            format!("no answer within {}", seconds(*waited)),
+            FactKind::HealthzIsSilent,
+            FactKind::NoAnswerWithin { waited: (*waited).into() },
         ),
         // If a list hangs for plegctl too, D02 reports the cause.
         healthz if kubelet.metrics_silent.is_some() && evidence.runtime.lists_are_known() => (
             Severity::Warning,
             Confidence::Likely,
-            "the kubelet does not answer /metrics".to_owned(),
+            FactKind::MetricsAreSilent,
             if *healthz == Some(Healthz::Ok) {
-                "its /healthz says ok: the kubelet waits for a list call, or for its own lock".to_owned()
+                FactKind::KubeletWaitsForListOrLock
             } else {
-                "it may wait for a list call, but plegctl's list calls are answered".to_owned()
+                FactKind::KubeletMayWaitForList
             },
         ),
         Some(Healthz::Ok) => return None,
@@ -247,7 +208,7 @@ pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
             return None;
         }
         None | Some(Healthz::Refused) if last_exit(case).is_some() => {
-            return last_exit(case).map(|exit| exited(case, &exit, "no kubelet runs on this node"));
+            return last_exit(case).map(|exit| exited(case, &exit, false));
         }
         None | Some(Healthz::Refused) => {
             let has_pods = !evidence.runtime.pod_uids().is_empty();
@@ -256,33 +217,26 @@ pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
                 (true, false) => (Severity::Warning, Confidence::Likely),
                 (false, _) => (Severity::Info, Confidence::Possible),
             };
-            (
-                severity,
-                confidence,
-                "no kubelet runs on this node".to_owned(),
-                "the process table has the runtime and no kubelet".to_owned(),
-            )
+            (severity, confidence, FactKind::NoKubeletRuns, FactKind::OnlyRuntimeRuns)
         }
     };
     let mut found = finding(RuleId::D32, severity, confidence, title);
-    found.add_evidence(line);
+    found.add_fact(fact);
     if severity == Severity::Critical {
-        found.add_evidence(format!(
-            "a kubelet should run here: its directory exists and the runtime has {}",
-            plural(evidence.runtime.pod_uids().len(), "pod")
-        ));
+        found.add_fact(FactKind::KubeletShouldRun { pods: evidence.runtime.pod_uids().len() });
     }
     if let Some(error) = kubelet.start_error.as_ref().filter(|_| kubelet.pid.is_none()) {
-        found.title = format!("no kubelet runs on this node, and it would not start: {}", error.title);
-        found.add_evidence(format!("preflight, {}: {}", error.id, error.message));
-        found.evidence.extend(error.file.as_ref().map(|file| match error.line {
-            Some(line) => format!("see {file}, line {line}"),
-            None => format!("see {file}"),
-        }));
+        found.set_title(FactKind::KubeletWouldNotStart { fault: error.title.into() });
+        found.add_fact(FactKind::PreflightFinds {
+            check: (&error.id).into(),
+            message: (&error.message).into(),
+        });
+        let file = error.file.as_ref();
+        found.add_facts(file.map(|file| FactKind::SeeFile { path: file.into(), line: error.line }));
         found.steps.extend(error.fix.clone().map(Step::look));
         found.add_step(preflight("all faults, with the kubelet's words"));
     } else {
-        found.add_evidence("the runtime is not at fault for this");
+        found.add_fact(FactKind::RuntimeIsNotAtFault);
     }
     found.add_step(if evidence.has_systemd() {
         let show =
@@ -313,23 +267,23 @@ fn last_exit<'a>(case: &Case<'a>) -> Option<KubeletExit<'a>> {
 }
 
 /// Returns D32 with the kubelet's last message.
-fn exited(case: &Case<'_>, exit: &KubeletExit<'_>, what: &str) -> HealthFinding {
-    let refusal = refusal(exit.reason);
-    let why = refusal.as_ref().map_or("it exits at its start", |refusal| refusal.meaning);
-    let mut found = finding(RuleId::D32, Severity::Critical, Confidence::Certain, format!("{what}: {why}"));
-    found.add_evidence(format!("its last message: {}", exit.reason));
+fn exited(case: &Case<'_>, exit: &KubeletExit<'_>, is_restarted: bool) -> HealthFinding {
+    let message = Quoted::from(exit.reason);
+    let title = FactKind::KubeletExits { is_restarted, message: message.clone() };
+    let mut found = finding(RuleId::D32, Severity::Critical, Confidence::Certain, title);
+    found.add_fact(FactKind::LastMessage { message });
     if exit.count > 1 {
-        found.add_evidence(format!("{} processes in a row ended so within the last 15 minutes", exit.count));
+        found.add_fact(FactKind::EndedInARow { processes: exit.count });
     }
-    let check = refusal.and_then(|refusal| refusal.check);
+    let check = refusal(exit.reason).and_then(|refusal| refusal.check);
     let is_about_the_runtime =
         matches!(check, Some(StartCheck::CriNotServed | StartCheck::RuntimeSocketMissing));
-    found.add_evidence(if is_about_the_runtime && case.evidence.runtime.is_reached() {
-        "the runtime answers now: the kubelet may start at its next attempt"
+    found.add_fact(if is_about_the_runtime && case.evidence.runtime.is_reached() {
+        FactKind::KubeletMayStartNow
     } else if is_about_the_runtime {
-        "start with the runtime"
+        FactKind::StartWithTheRuntime
     } else {
-        "the runtime is not at fault for this"
+        FactKind::RuntimeIsNotAtFault
     });
     let explain = |check: StartCheck| Command::new("plegctl explain {}").arg(check);
     found.steps.extend(check.map(|check| Step::look("what this means").with(explain(check))));
@@ -345,8 +299,7 @@ fn restarting_kubelet(case: &Case<'_>) -> Option<HealthFinding> {
     let is_young = kubelet.age.is_some_and(|age| age < limits::STARTING);
     let has_started = case.evidence.journal.as_ref()?.kubelet_runs.has_started(kubelet.pid?);
     let answers = matches!(kubelet.healthz, Some(Healthz::Ok | Healthz::Failing { .. }));
-    (is_young && exit.count > 1 && !has_started && !answers)
-        .then(|| exited(case, &exit, "the kubelet keeps exiting"))
+    (is_young && exit.count > 1 && !has_started && !answers).then(|| exited(case, &exit, true))
 }
 
 /// Applies D32 to a kubelet process that does not run: a signal stopped it, or its cgroup is frozen.
@@ -357,20 +310,20 @@ fn stopped_kubelet(case: &Case<'_>) -> Option<HealthFinding> {
     let frozen = sample.frozen.iter().find(|freeze| is_frozen_by(process, freeze));
     let (title, step) = match frozen {
         _ if process.is_stopped() => (
-            format!("the kubelet is stopped: {} is in state {}", process.label(), process.state),
+            FactKind::KubeletIsStopped { process: process.into(), state: process.state },
             advice::continue_process(process.pid),
         ),
         Some(freeze) => (
-            format!("the kubelet is frozen: {} is in {}", process.label(), freeze.path),
+            FactKind::KubeletIsFrozen { process: process.into(), cgroup: (&freeze.path).into() },
             Step::change("find out who froze it; to thaw it").with(freeze.thaw()),
         ),
         None => return None,
     };
     let mut found = finding(RuleId::D32, Severity::Critical, Confidence::Certain, title);
     if let Some(Healthz::Silent(waited)) = &case.evidence.kubelet.healthz {
-        found.add_evidence(format!("its /healthz did not answer within {}", seconds(*waited)));
+        found.add_fact(FactKind::ItsHealthzIsSilent { waited: (*waited).into() });
     }
-    found.add_evidence("while the kubelet is stopped, nothing relists; this is not the runtime's fault");
+    found.add_fact(FactKind::NothingRelists);
     found.add_step(step);
     Some(found)
 }

@@ -1,19 +1,18 @@
 //! The rules about the load of the node: D12 (memory), D13 (CPU time), D14 (exhausted limits), D15 (systemd), D17 (exec
 //! probes) and D35 (CPU limit of the runtime). No rule uses the load average, because blocked tasks raise it too.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::node::blocking_processes;
 use super::{Case, finding, reach};
 use crate::diagnosis::daemon_watch::DaemonWatch;
 use crate::diagnosis::evidence::{HostEvidence, Population};
+use crate::diagnosis::facts::{DescriptorUse, ExpectedLoad, FactKind, ProcessRef, Resource};
 use crate::diagnosis::journal::SystemState;
 use crate::diagnosis::limits;
-use crate::diagnosis::proc::{Ownership, ProcSample, Process, Psi, Role};
+use crate::diagnosis::proc::{Ownership, ProcSample, Psi, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::diagnosis::words::seconds;
-use crate::report::{Command, Step, plural};
+use crate::report::{Command, Step};
 
 /// Returns how much a counter of `vmstat` grew between two samples, and the time between them.
 fn grown(host: &HostEvidence, name: &str) -> Option<(u64, Duration)> {
@@ -30,8 +29,8 @@ fn per_second(count: u64, apart: Duration) -> f64 {
 fn from_signs(
     case: &Case<'_>,
     id: RuleId,
-    title: &str,
-    signs: Vec<String>,
+    title: FactKind,
+    signs: Vec<FactKind>,
     steps: impl IntoIterator<Item = Step>,
 ) -> Option<HealthFinding> {
     let mut found = match signs.len() {
@@ -39,7 +38,7 @@ fn from_signs(
         1 => finding(id, Severity::Warning, Confidence::Possible, title),
         _ => case.cause(id, case.severity_of_cause(), Confidence::Likely, title),
     };
-    found.evidence = signs;
+    found.add_facts(signs);
     found.steps = steps.into_iter().collect();
     Some(found)
 }
@@ -52,37 +51,32 @@ pub(super) fn memory(case: &Case<'_>) -> Option<HealthFinding> {
     let mut signs = Vec::new();
     let pressure = sample.pressure_on(|pressure| pressure.memory);
     if pressure.highest(Psi::all_waited) >= limits::MEMORY_FULL {
-        let waited = pressure.describe("all", Psi::all_waited);
-        signs.extend(waited.map(|waited| format!("memory pressure: {waited}")));
+        signs.extend(Resource::Memory.pressure(&pressure));
     }
     let memory = sample.memory;
     if memory.total > 0 && memory.available * 100 < memory.total * limits::MEMORY_AVAILABLE_PERCENT {
-        signs.push(format!(
-            "{} of {} MiB of memory are available",
-            memory.available / 1024,
-            memory.total / 1024
-        ));
+        let (available_bytes, bytes) = (memory.available * 1024, memory.total * 1024);
+        signs.push(FactKind::MemoryIsAvailable { available_bytes, bytes });
     }
-    if let Some((killed, apart)) = grown(host, "oom_kill").filter(|(killed, _)| *killed > 0) {
-        let killed = plural(usize::try_from(killed).unwrap_or(usize::MAX), "process");
-        signs.push(format!("the kernel killed {killed} for lack of memory within {}", seconds(apart)));
+    if let Some((processes, within)) = grown(host, "oom_kill").filter(|(killed, _)| *killed > 0) {
+        signs.push(FactKind::KilledForMemory { processes, within: within.into() });
     }
     if let Some((faults, apart)) = grown(host, "pgmajfault")
         && per_second(faults, apart) >= limits::MAJOR_FAULTS_PER_SECOND
     {
-        signs.push(format!("{faults} major page faults within {}", seconds(apart)));
+        signs.push(FactKind::MajorPageFaults { faults, within: apart.into() });
     }
-    let logged = case.evidence.journal.as_ref().and_then(|journal| journal.out_of_memory.clone());
-    let names_a_daemon = |line: &String| {
+    let logged = case.evidence.journal.as_ref().and_then(|journal| journal.out_of_memory.as_ref());
+    let names_a_daemon = |line: &&String| {
         ["kubelet", "containerd", "crio", "runc", "conmon"].iter().any(|name| line.contains(name))
     };
-    signs.extend(logged.filter(names_a_daemon));
+    signs.extend(logged.filter(names_a_daemon).map(|line| FactKind::Logged { line: line.into() }));
     let largest = Command::new("ps -eo pid,rss,comm --sort -rss | head");
     let steps = [
         Step::look("set system-reserved and kube-reserved; limit the largest consumers"),
         Step::look("which processes are the largest").with(largest),
     ];
-    from_signs(case, RuleId::D12, "the node is out of memory", signs, steps)
+    from_signs(case, RuleId::D12, FactKind::NodeIsOutOfMemory, signs, steps)
 }
 
 /// Applies D13: the daemons wait for CPU time.
@@ -95,8 +89,7 @@ pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
     let own_wait = case.evidence.daemon_watch().and_then(DaemonWatch::cpu_wait_percent);
     let daemon_waits = own_wait.is_none_or(|percent| percent >= limits::CPU_WAIT_PERCENT);
     if daemon_waits && pressure.of_daemon(Psi::some_waited) >= limits::CPU_SOME {
-        let waited = pressure.describe("some", Psi::some_waited);
-        signs.extend(waited.map(|waited| format!("CPU pressure: {waited}")));
+        signs.extend(Resource::Cpu.pressure(&pressure));
     }
     signs.extend(slow_version(case).filter(|_| daemon_waits));
     if let Some((_, later)) = &host.second {
@@ -107,21 +100,23 @@ pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
                 / per_second(total, Duration::from_secs(1)).max(1.0)
         };
         if total > 0 && share(steal) >= limits::STEAL_PERCENT {
-            signs.push(format!("the hypervisor takes {:.0} % of the CPU", share(steal)));
+            signs.push(FactKind::HypervisorTakes { percent: share(steal).into() });
         }
     }
     let throttled = host.throttled_percent().filter(|_| !case.evidence.daemon_is_throttled());
     let throttled = throttled.filter(|percent| *percent >= limits::THROTTLED_HINT);
-    signs.extend(throttled.map(|percent| throttling_sign(case, host, percent)));
+    signs.extend(throttled.map(|percent| throttling(case, host, percent)));
     let steps = [Step::look("give the node more CPU, or its daemons a reserve (system-reserved)")];
-    let mut found = from_signs(case, RuleId::D13, "the CPU is starved", signs, steps);
+    let mut found = from_signs(case, RuleId::D13, FactKind::CpuIsStarved, signs, steps);
     if let Some(found) = &mut found {
         match own_wait.filter(|_| daemon_waits) {
-            Some(percent) => found.add_evidence(format!(
-                "the threads of the runtime itself waited for a processor for {percent:.0} % of the time, together"
-            )),
+            Some(percent) => {
+                found.add_fact(FactKind::ThreadsOfRuntimeWaited { percent: percent.into() });
+            }
             // The pressure of the node does not show that the daemon waits.
-            None if pressure.daemon.is_none() && throttled.is_none() => found.confidence = Confidence::Possible,
+            None if pressure.daemon.is_none() && throttled.is_none() => {
+                found.confidence = Confidence::Possible;
+            }
             None => {}
         }
     }
@@ -135,26 +130,26 @@ pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
     found
 }
 
-/// Describes for how much of the time a CPU limit stopped the daemon.
-fn throttling_sign(case: &Case<'_>, host: &HostEvidence, percent: f64) -> String {
+/// Returns for how much of the time a CPU limit stopped the daemon.
+fn throttling(case: &Case<'_>, host: &HostEvidence, percent: f64) -> FactKind {
     let limit = host.first.daemon_cgroup.throttled.and_then(|throttled| throttled.limit);
-    let limit = limit.map(|limit| format!(" of {:.1} % of a processor", 100.0 * limit)).unwrap_or_default();
-    let who = case.evidence.daemon().map_or_else(|| "the runtime".to_owned(), Process::label);
-    format!("{who} has a CPU limit{limit}, which throttled it {:.0} % of the time", percent.min(100.0))
+    FactKind::CpuLimitThrottled {
+        process: case.evidence.daemon().map(ProcessRef::from),
+        limit_percent: limit.map(|limit| (100.0 * limit).into()),
+        percent: percent.min(100.0).into(),
+    }
 }
 
 /// Applies D35. The kernel's counter proves the throttling, so no second sign is needed.
 pub(super) fn throttled(case: &Case<'_>) -> Option<HealthFinding> {
     let throttled = case.evidence.node().and_then(|host| Some((host, host.throttled_percent()?)));
     let (host, percent) = throttled.filter(|_| case.evidence.daemon_is_throttled())?;
-    let title = "the runtime is throttled by the CPU limit of its own cgroup";
     // It is as severe as the slow status calls that it causes (D05), and so it stands before them.
     let is_slow = case.estimate.full_answering >= limits::RELIST_VERY_SLOW;
     let severity = if is_slow { Severity::Critical } else { case.severity_of_cause() };
-    let mut found = case.cause(RuleId::D35, severity, Confidence::Likely, title);
-    found.add_evidence(throttling_sign(case, host, percent));
-    found
-        .add_evidence("everything that the runtime does is late because of this; no single pod is the cause");
+    let mut found = case.cause(RuleId::D35, severity, Confidence::Likely, FactKind::RuntimeIsThrottled);
+    found.add_fact(throttling(case, host, percent));
+    found.add_fact(FactKind::EverythingIsLate);
     let cgroup = case.evidence.daemon().map_or("CGROUP", |daemon| daemon.cpu_cgroup.trim_start_matches('/'));
     let is_v1 = host.first.daemon_cgroup.throttled.is_some_and(|throttled| throttled.is_v1);
     let (tree, file, none) =
@@ -173,7 +168,7 @@ pub(super) fn throttled(case: &Case<'_>) -> Option<HealthFinding> {
 
 /// Returns a sign if a Version call is much slower than the quickest status call. Version needs no lock and little
 /// work, so a slow Version shows that the daemon lacks CPU time. `control` is the Version call on a second connection.
-fn slow_version(case: &Case<'_>) -> Option<String> {
+fn slow_version(case: &Case<'_>) -> Option<FactKind> {
     let runtime = &case.evidence.runtime;
     let slowest = [&runtime.version, &runtime.control]
         .into_iter()
@@ -189,35 +184,30 @@ fn slow_version(case: &Case<'_>) -> Option<String> {
         .min()?;
     let took = slowest.saturating_sub(case.evidence.daemon_was_held());
     let slow = took >= limits::VERSION_FLOOR && took >= best * limits::VERSION_FACTOR;
-    slow.then(|| format!("Version took {}, the quickest status call {}", seconds(slowest), seconds(best)))
+    slow.then(|| FactKind::VersionIsSlow { version: slowest.into(), quickest_status: best.into() })
 }
 
 /// Applies D14. A line in the journal makes the finding certain, a limit that is nearly used up makes it likely.
 pub(super) fn exhausted(case: &Case<'_>) -> Option<HealthFinding> {
     let mut signs = Vec::new();
     if case.evidence.no_thread {
-        signs.push(
-            "plegctl could not start a thread: a limit of its user, its cgroup (pids.max) or the node is \
-             reached"
-                .to_owned(),
-        );
+        signs.push(FactKind::PlegctlGotNoThread);
     }
     if let Some(host) = case.evidence.node() {
         signs.extend(exhausted_on_node(case, host.latest()));
     }
-    let logged = case.evidence.journal.as_ref().and_then(|journal| journal.exhausted.clone());
+    let logged = case.evidence.journal.as_ref().and_then(|journal| journal.exhausted.as_ref());
     let confidence = if logged.is_some() { Confidence::Certain } else { Confidence::Likely };
-    signs.extend(logged);
+    signs.extend(logged.map(|line| FactKind::Logged { line: line.into() }));
     if signs.is_empty() {
         return None;
     }
-    let title = "processes, threads or file descriptors run out";
-    let mut found = case.cause(RuleId::D14, case.severity_of_cause(), confidence, title);
-    found.evidence = signs;
+    let mut found = case.cause(RuleId::D14, case.severity_of_cause(), confidence, FactKind::LimitsRunOut);
+    found.add_facts(signs);
     let without_descriptor =
         case.evidence.daemon().and_then(|daemon| reach::without_descriptor(case.evidence, daemon));
     if let Some((full, steps)) = without_descriptor {
-        found.title = format!("the runtime can open no file: {full}");
+        found.set_title(FactKind::RuntimeOpensNoFile { full });
         found.steps = steps;
         let runtime = &case.evidence.runtime;
         let fails = runtime.status.as_ref().is_some_and(|call| call.result.is_err());
@@ -232,27 +222,24 @@ pub(super) fn exhausted(case: &Case<'_>) -> Option<HealthFinding> {
 
 /// Returns a sign for each maximum that the node, a cgroup or a process has nearly reached: a maximum number of tasks
 /// or of file descriptors.
-fn exhausted_on_node(case: &Case<'_>, sample: &ProcSample) -> Vec<String> {
+fn exhausted_on_node(case: &Case<'_>, sample: &ProcSample) -> Vec<FactKind> {
     let mut signs = Vec::new();
     let nearly = limits::EXHAUSTED_PERCENT;
     for (name, max) in [("pid_max", sample.tasks.pid_max), ("threads-max", sample.tasks.threads_max)] {
         if limits::reaches(sample.tasks.now, max, nearly) {
-            signs.push(format!("{} tasks of {name} {max}", sample.tasks.now));
+            signs.push(FactKind::TasksOf { tasks: sample.tasks.now, setting: name.into(), max });
             signs.extend(processes_with_most_tasks(case));
         }
     }
-    signs.extend(
-        sample
-            .pids
-            .iter()
-            .filter(|pids| limits::reaches(pids.current, pids.max, nearly))
-            .map(|pids| format!("{} of {} processes in {}", pids.current, pids.max, pids.path)),
-    );
+    signs.extend(sample.pids.iter().filter(|pids| limits::reaches(pids.current, pids.max, nearly)).map(
+        |pids| FactKind::ProcessesIn { processes: pids.current, max: pids.max, cgroup: (&pids.path).into() },
+    ));
     for process in sample.processes.values() {
         if let (Some(open), Some(limit)) = (process.descriptors, process.descriptor_limit)
             && limits::reaches(open, limit, nearly)
         {
-            signs.push(format!("{} has {open} of {limit} descriptors open", process.label()));
+            let full = DescriptorUse { process: process.into(), open, limit };
+            signs.push(FactKind::DescriptorsOpen { full });
         }
     }
     signs
@@ -260,23 +247,25 @@ fn exhausted_on_node(case: &Case<'_>, sample: &ProcSample) -> Vec<String> {
 
 /// Names the process with the most threads, and the process with the most zombie children. A zombie counts as a task
 /// until its parent collects it.
-fn processes_with_most_tasks(case: &Case<'_>) -> Vec<String> {
+fn processes_with_most_tasks(case: &Case<'_>) -> Vec<FactKind> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };
     let processes = &host.latest().processes;
-    let mut lines = Vec::new();
+    let mut facts = Vec::new();
     let threads = processes.values().max_by_key(|process| process.threads);
-    lines.extend(threads.map(|process| format!("{} has {} threads", process.label(), process.threads)));
+    facts.extend(
+        threads.map(|process| FactKind::HasThreads { process: process.into(), threads: process.threads }),
+    );
     let mut zombies = std::collections::BTreeMap::<u32, usize>::new();
     for process in processes.values().filter(|process| process.is_zombie()) {
         *zombies.entry(process.parent).or_default() += 1;
     }
     if let Some((parent, count)) = zombies.into_iter().max_by_key(|(_, count)| *count) {
-        let parent = processes.get(&parent).map_or_else(|| parent.to_string(), Process::label);
-        lines.push(format!("zombie children of {parent}: {count}"));
+        let name = processes.get(&parent).map(|parent| (&parent.comm).into());
+        facts.push(FactKind::ZombieChildren { pid: parent, name, zombies: count });
     }
-    lines
+    facts
 }
 
 /// Applies D15. If the cgroup driver is cgroupfs, starts and stops of containers do not need systemd.
@@ -290,7 +279,7 @@ pub(super) fn systemd(case: &Case<'_>) -> Option<HealthFinding> {
     let mut signs = Vec::new();
     if let Some(init) = sample.processes.get(&1).filter(|init| init.comm == "systemd") {
         if init.state == 'D' {
-            signs.push("systemd waits uninterruptibly".to_owned());
+            signs.push(FactKind::SystemdWaits);
         }
         if let Some((apart, _)) = &host.second
             && let Some(before) = host.first.processes.get(&1)
@@ -298,18 +287,18 @@ pub(super) fn systemd(case: &Case<'_>) -> Option<HealthFinding> {
             let busy =
                 100.0 * init.cpu.saturating_sub(before.cpu).as_secs_f64() / apart.as_secs_f64().max(0.001);
             if busy >= limits::INIT_BUSY_PERCENT {
-                signs.push(format!("systemd uses {busy:.0} % of one CPU"));
+                signs.push(FactKind::SystemdIsBusy { percent: busy.into() });
             }
         }
     }
     if let Some(SystemState::Silent(waited)) = &evidence.systemd {
-        signs.push(format!("systemctl is-system-running did not end within {}", seconds(*waited)));
+        signs.push(FactKind::SystemctlDidNotEnd { waited: (*waited).into() });
     }
     if let Some(journal) = evidence.journal.as_ref().filter(|journal| journal.bus_timeouts > 0) {
-        signs.push(format!("{} of D-Bus in the journal", plural(journal.bus_timeouts, "time-out")));
+        signs.push(FactKind::BusTimeouts { timeouts: journal.bus_timeouts });
     }
     if sample.mounts.len() > limits::MANY_MOUNTS {
-        signs.push(format!("{} mounts", sample.mounts.len()));
+        signs.push(FactKind::ManyMounts { mounts: sample.mounts.len() });
     }
     let jobs = Command::limited(10, "timeout {} systemctl --no-pager list-jobs");
     let again = Command::limited(60, "timeout {} systemctl daemon-reexec");
@@ -317,14 +306,7 @@ pub(super) fn systemd(case: &Case<'_>) -> Option<HealthFinding> {
         Step::look("what it does now").with(jobs),
         Step::change("then start it again (a newer systemd handles mounts better)").with(again),
     ];
-    from_signs(case, RuleId::D15, "systemd does not keep up", signs, steps)
-}
-
-/// The numbers on which the threads and file descriptors of a healthy runtime depend.
-pub(super) struct ExpectedLoad {
-    containers: usize,
-    sandboxes: usize,
-    shims: usize,
+    from_signs(case, RuleId::D15, FactKind::SystemdDoesNotKeepUp, signs, steps)
 }
 
 impl ExpectedLoad {
@@ -345,13 +327,6 @@ impl ExpectedLoad {
     }
 }
 
-impl fmt::Display for ExpectedLoad {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { containers, sandboxes, shims } = self;
-        write!(f, "{containers} containers, {sandboxes} sandboxes and {shims} shims")
-    }
-}
-
 /// Applies D17. It does not execute anything in a container.
 pub(super) fn execs(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
@@ -362,28 +337,27 @@ pub(super) fn execs(case: &Case<'_>) -> Option<HealthFinding> {
         && let Some(daemon) = host.latest().processes.get(&pid)
     {
         if daemon.threads >= expected.times(limits::LEAK_FACTOR) {
-            signs.push(format!("{} has {} threads for {expected}", daemon.label(), daemon.threads));
+            let threads = daemon.threads;
+            signs.push(FactKind::HasThreadsFor { process: daemon.into(), threads, expected });
         }
         if let Some(open) =
             daemon.descriptors.filter(|open| *open >= expected.times(limits::DESCRIPTOR_FACTOR))
         {
-            signs.push(format!("{} has {open} descriptors open for {expected}", daemon.label()));
+            let (process, descriptors) = (daemon.into(), open);
+            signs.push(FactKind::HasDescriptorsFor { process, descriptors, expected });
         }
         if let Some(before) = host.first.processes.get(&pid).filter(|_| host.second.is_some())
             && daemon.threads * 100 >= before.threads * (100 + limits::GROWTH_PERCENT)
             && daemon.threads > limits::LEAK_OFFSET
         {
-            signs.push(format!(
-                "its number of threads grew from {} to {} during this run",
-                before.threads, daemon.threads
-            ));
+            signs.push(FactKind::ThreadsGrew { from: before.threads, to: daemon.threads });
         }
     }
     if let Some(journal) = &evidence.journal {
         let minutes = (journal.span_seconds / 60.0).max(1.0);
         let rate = f64::from(u32::try_from(journal.exec_timeouts).unwrap_or(u32::MAX)) / minutes;
         if rate >= f64::from(u32::try_from(limits::EXEC_ERRORS_PER_MINUTE).unwrap_or(u32::MAX)) {
-            signs.push(format!("{} exec probes per minute time out", rate.round()));
+            signs.push(FactKind::ExecProbesTimeOut { per_minute: rate.round().into() });
         }
     }
     if let Some(metrics) = evidence.kubelet.latest().map(|reading| &reading.metrics)
@@ -391,14 +365,14 @@ pub(super) fn execs(case: &Case<'_>) -> Option<HealthFinding> {
         && all > 0.0
         && execs / all > 0.5
     {
-        signs.push(format!("{:.0} % of the kubelet's calls to the runtime are execs", 100.0 * execs / all));
+        signs.push(FactKind::CallsAreExecs { percent: (100.0 * execs / all).into() });
     }
     let zombies = host.latest().zombies_of_shims();
     if zombies > limits::ZOMBIES_OF_SHIMS {
-        signs.push(format!("{zombies} zombies under shims"));
+        signs.push(FactKind::ZombiesUnderShims { zombies });
     }
     let steps = [Step::look("replace exec probes by httpGet, tcpSocket or grpc; raise their periodSeconds")];
-    let mut found = from_signs(case, RuleId::D17, "exec probes pile up", signs, steps);
+    let mut found = from_signs(case, RuleId::D17, FactKind::ExecProbesPileUp, signs, steps);
     if let Some(found) = &mut found {
         found.severity = Severity::Warning;
     }

@@ -30,7 +30,7 @@ use catalogue::RuleFunction;
 #[cfg(feature = "cli")]
 pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod, rules_about};
 pub use catalogue::{Impact, StacksHelp, catalogue, row};
-pub use kubelet::disagreements;
+pub(crate) use kubelet::disagreements;
 #[cfg(feature = "cli")]
 pub(crate) use size::judge_size;
 pub(in crate::diagnosis) use state::has_network_problem;
@@ -149,7 +149,7 @@ impl<'a> Case<'a> {
         id: RuleId,
         severity: Severity,
         confidence: Confidence,
-        title: impl Into<Title>,
+        title: impl Into<Fact>,
     ) -> HealthFinding {
         HealthFinding {
             phase: self.hang_phase(),
@@ -197,35 +197,9 @@ impl HealthFinding {
         self.facts.splice(..self.facts.len().min(1), [fact]);
     }
 
-    /// Adds a measured fact.
-    fn add_evidence(&mut self, line: impl Into<String>) {
-        self.evidence.push(line.into());
-    }
-
     /// Adds a suggested step.
     fn add_step(&mut self, step: Step) {
         self.steps.push(step);
-    }
-}
-
-/// The title of a finding: the words of its first fact.
-struct Title(String, Option<Fact>);
-
-impl From<FactKind> for Title {
-    fn from(kind: FactKind) -> Self {
-        Self(kind.to_string(), Some(kind.into()))
-    }
-}
-
-impl From<String> for Title {
-    fn from(words: String) -> Self {
-        Self(words, None)
-    }
-}
-
-impl From<&str> for Title {
-    fn from(words: &str) -> Self {
-        Self(words.to_owned(), None)
     }
 }
 
@@ -344,12 +318,12 @@ fn most_restarted(evidence: &Evidence) -> Option<Step> {
     Some(Step::look(restarted).with(log))
 }
 
-/// Creates a finding with only its title.
-fn finding(id: RuleId, severity: Severity, confidence: Confidence, title: impl Into<Title>) -> HealthFinding {
-    let Title(title, fact) = title.into();
+/// Creates a finding with only its title, which is its first fact.
+fn finding(id: RuleId, severity: Severity, confidence: Confidence, title: impl Into<Fact>) -> HealthFinding {
+    let fact = title.into();
     HealthFinding {
         id,
-        title,
+        title: fact.to_string(),
         severity,
         confidence,
         phase: row(id).phase,
@@ -358,7 +332,7 @@ fn finding(id: RuleId, severity: Severity, confidence: Confidence, title: impl I
         container: None,
         ids: Vec::new(),
         evidence: Vec::new(),
-        facts: fact.into_iter().collect(),
+        facts: vec![fact],
         steps: Vec::new(),
         kernel_reason: None,
         pid: None,

@@ -4,18 +4,17 @@
 use std::time::Duration;
 
 use super::kernel::awaited_by;
-use super::{Case, finding, state};
+use super::{Case, finding};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::{self, ContainerParts};
+use crate::diagnosis::facts::{FactKind, FilePath, Quoted, Resource, Waits};
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Blocked, Freeze, ProcSample, Process, Psi, Role, is_conmon, sub_command};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
-use crate::diagnosis::words::{seconds, short};
-use crate::report::duration::elapsed;
-use crate::report::{Command, Step, plural};
+use crate::report::{Command, Step};
 
 /// Parts of the names of kernel functions that wait for a remote or FUSE file system.
 const REMOTE_WAITS: [&str; 12] = [
@@ -60,19 +59,20 @@ fn is_remote(task: &Blocked) -> bool {
     waits_for(task, &REMOTE_WAITS)
 }
 
-/// Describes a blocked task: `runc[12], task 12: waits uninterruptibly in nfs_wait_bit_killable; started 3m20s ago`.
-fn line(process: &Process, task: &Blocked) -> String {
-    let place = if task.wchan.is_empty() || task.wchan == "0" {
-        "an unknown kernel function (not root?)"
-    } else {
-        &task.wchan
-    };
-    format!(
-        "{}, task {}: waits uninterruptibly in {place}; started {} ago",
-        process.label(),
-        task.tid,
-        elapsed(process.age)
-    )
+/// Describes a blocked task.
+fn line(process: &Process, task: &Blocked) -> FactKind {
+    let is_known = !task.wchan.is_empty() && task.wchan != "0";
+    FactKind::TaskIsUninterruptible {
+        process: process.into(),
+        task: task.tid,
+        function: is_known.then(|| (&task.wchan).into()),
+        age: process.age.into(),
+    }
+}
+
+/// Returns a line of the journal as a fact.
+fn logged(line: &String) -> FactKind {
+    FactKind::Logged { line: line.into() }
 }
 
 fn pod_of(case: &Case<'_>, process: &Process) -> Option<PodRef> {
@@ -99,7 +99,7 @@ pub(super) fn storage(case: &Case<'_>) -> Option<HealthFinding> {
             process.role != Role::Other && !is_remote(task) && waits_for(task, &LOCAL_WAITS)
         })
         .collect();
-    let logged: Vec<&String> = case
+    let messages: Vec<&String> = case
         .evidence
         .journal
         .iter()
@@ -112,19 +112,16 @@ pub(super) fn storage(case: &Case<'_>) -> Option<HealthFinding> {
     // The pressure of the node does not explain a hang if the runtime's own tasks do not wait.
     let stalled = pressure.of_daemon(Psi::all_waited) >= limits::IO_FULL_STALL && case.stuck();
     let is_hint = pressure.highest(Psi::all_waited) >= limits::IO_FULL_HINT;
-    if !enough && !stalled && logged.is_empty() && !is_hint {
+    if !enough && !stalled && messages.is_empty() && !is_hint {
         return None;
     }
-    let likely = enough || stalled || !logged.is_empty();
+    let likely = enough || stalled || !messages.is_empty();
     let confidence = if likely { Confidence::Likely } else { Confidence::Possible };
     let severity = if likely { case.severity_of_cause() } else { Severity::Warning };
-    let mut found = case.cause(RuleId::D08, severity, confidence, "storage keeps the node waiting");
-    found.add_evidence(match pressure.describe("all", Psi::all_waited) {
-        Some(waited) => format!("I/O pressure: {waited}"),
-        None => "this kernel does not measure I/O pressure".to_owned(),
-    });
-    found.evidence.extend(local.iter().take(5).map(|(process, task)| line(process, task)));
-    found.evidence.extend(logged.iter().rev().take(3).map(|line| (*line).clone()));
+    let mut found = case.cause(RuleId::D08, severity, confidence, FactKind::StorageKeepsWaiting);
+    found.add_fact(Resource::Io.pressure(&pressure).unwrap_or(FactKind::IoPressureIsNotMeasured));
+    found.add_facts(local.iter().take(5).map(|(process, task)| line(process, task)));
+    found.add_facts(messages.iter().rev().take(3).map(|line| logged(line)));
     found.add_step(Step::look("is the cloud disk throttled? are images pulled, or logs written, in bulk?"));
     let purpose = "which disk is busy (a task waits for storage; this does not mean that a disk is broken)";
     found.add_step(Step::look(purpose).with(Command::new("iostat -x 1 5")));
@@ -141,8 +138,8 @@ pub(super) fn remote(case: &Case<'_>) -> Option<HealthFinding> {
     let uid = pod.as_ref().map(|pod| pod.uid.as_str()).filter(|uid| !uid.is_empty());
     let mounts: Vec<_> =
         host.latest().remote_mounts().filter(|mount| uid.is_none() || mount.pod_uid() == uid).collect();
-    let logged = case.evidence.journal.as_ref().and_then(|journal| journal.server_silent.clone());
-    let likely = !mounts.is_empty() || logged.is_some();
+    let message = case.evidence.journal.as_ref().and_then(|journal| journal.server_silent.as_ref());
+    let likely = !mounts.is_empty() || message.is_some();
     let (confidence, severity) = if likely {
         (Confidence::Likely, case.severity_of_cause())
     } else {
@@ -151,26 +148,23 @@ pub(super) fn remote(case: &Case<'_>) -> Option<HealthFinding> {
     let owners = host.waits.iter().filter(|wait| wait.reason.rule.id == "KR04");
     let mut named = owners.filter_map(|wait| wait.owner.as_deref().map(|owner| (wait, owner)));
     // The owner of this process's own wait is the server or the daemon; of several mounts, the first may be another one.
-    let owner = named.clone().find(|(wait, _)| wait.pid == process.pid).map(|(_, owner)| owner.to_owned());
-    let source = owner.unwrap_or_else(|| {
-        mounts.first().map_or_else(
-            || "a network or user-space file system".to_owned(),
-            |mount| format!("{} ({})", mount.source, mount.kind),
-        )
-    });
-    let source = if source.ends_with(", which is stopped") { format!("{source},") } else { source };
-    let who = pod.as_ref().map_or_else(|| process.label(), ToString::to_string);
-    let title = format!("{source} does not answer; {who} waits for it");
+    let owner = named.clone().find(|(wait, _)| wait.pid == process.pid).map(|(_, owner)| owner.into());
+    let of_mount = || mounts.first().map(|mount| Quoted(format!("{} ({})", mount.source, mount.kind)));
+    let title = FactKind::ServerDoesNotAnswer {
+        server: owner.or_else(of_mount),
+        pod: pod.clone(),
+        process: (*process).into(),
+    };
     let mut found = case.cause(RuleId::D09, severity, confidence, title);
     if let Some(id) = process.container_id.as_deref() {
         found.container = case.evidence.names.container(id);
         found.ids = vec![id.to_owned()];
     }
     found.pod = pod;
-    found.evidence.extend(waiting.iter().take(5).map(|(process, task)| line(process, task)));
-    found.evidence.extend(mounts.iter().take(3).map(|mount| format!("mounted at {}", mount.target)));
-    found.evidence.extend(named.next().map(|(wait, _)| format!("it {}", wait.words())));
-    found.evidence.extend(logged);
+    found.add_facts(waiting.iter().take(5).map(|(process, task)| line(process, task)));
+    found.add_facts(mounts.iter().take(3).map(|mount| FactKind::MountedAt { path: (&mount.target).into() }));
+    found.add_facts(named.next().map(|(wait, _)| FactKind::ItWaits { waits: wait.waits() }));
+    found.add_facts(message.map(logged));
     found.add_step(Step::look("make the file server available again"));
     found
         .add_step(Step::change("otherwise umount -f, then umount -l; after -l the waiting tasks still wait"));
@@ -205,19 +199,21 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
         .filter(|shim| shim.is_stopped() || parts.blocked.iter().any(|(process, _)| process.pid == shim.pid));
     // No list, status or stats call needs conmon, so conmon is not the cause while an OCI runtime process does not end.
     let blocked_shim = blocked_shim.filter(|shim| young.is_none() || !is_conmon(&shim.comm));
-    let (who, pid, what) = match (old, blocked_shim, young) {
+    let of = case.evidence.names.item(id);
+    let (pid, title) = match (old, blocked_shim, young) {
         (Some(process), ..) | (None, None, Some(process)) => {
-            (process.label(), process.pid, format!("has not finished for {}", seconds(process.age)))
+            let age = process.age.into();
+            (process.pid, FactKind::OciProcessHasNotFinished { process: (*process).into(), of, age })
         }
-        (None, Some(shim), _) if shim.is_stopped() => (monitor_name(shim), shim.pid, "is stopped".to_owned()),
+        (None, Some(shim), _) if shim.is_stopped() => {
+            (shim.pid, FactKind::MonitorIsStopped { monitor: shim.into(), of })
+        }
         (None, Some(shim), _) => {
-            let what = wait_of(case, shim.pid).unwrap_or_else(|| "waits in the kernel".to_owned());
-            (monitor_name(shim), shim.pid, what)
+            let waits = wait_of(case, shim.pid);
+            (shim.pid, FactKind::MonitorWaits { monitor: shim.into(), of, waits })
         }
         (None, None, None) => return None,
     };
-    // The title omits the id, so that the effect on the node fits into the summary.
-    let title = format!("{who} of {} {what}", case.evidence.names.name(id));
     // The runtime's goroutine dump may show that goroutines wait for this process.
     let chain = [Some(pid), parts.shim.map(|shim| shim.pid)]
         .into_iter()
@@ -226,19 +222,15 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
     let confidence = if chain.is_some() { Confidence::Certain } else { Confidence::Likely };
     let found = case.cause(RuleId::D10, Severity::Critical, confidence, title);
     let mut found = case.about(found, Some(id));
-    found.evidence.extend(chain);
+    found.add_facts(chain);
     if let Some(culprit) = case.culprits.iter().find(|culprit| culprit.id == id) {
-        found.add_evidence(format!(
-            "{} of it ({}) did not answer within {}",
-            culprit.rpc,
-            short(id),
-            seconds(culprit.waited)
-        ));
+        let (of, waited) = (case.evidence.names.item(id), culprit.waited.into());
+        found.add_fact(FactKind::CallAboutItIsSilent { rpc: culprit.rpc, of, waited });
     }
-    if let Some((list, waited)) = case.evidence.runtime.hung_lists().first() {
-        found.add_evidence(format!("{list} waits for it: no answer within {}", seconds(*waited)));
+    if let Some((rpc, waited)) = case.evidence.runtime.hung_lists().first() {
+        found.add_fact(FactKind::ListWaitsForIt { rpc: *rpc, waited: (*waited).into() });
     }
-    found.evidence.extend(describe(&parts));
+    found.add_facts(describe(&parts));
     found.add_step(advice::kernel_stack("where it waits", pid));
     found.steps.extend(last_resort(case.evidence, &parts));
     Some(found)
@@ -246,52 +238,37 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
 
 /// Describes for what a task of this process waits in the kernel, if known. If the process waits until its child has
 /// executed a program, the child's wait counts.
-fn wait_of(case: &Case<'_>, pid: u32) -> Option<String> {
+fn wait_of(case: &Case<'_>, pid: u32) -> Option<Waits> {
     let host = case.evidence.node()?;
     let is_for_it = |wait: &&KernelWait| {
         let process = host.latest().processes.get(&wait.pid);
         process.is_some_and(|process| awaited_by(case, process).pid == pid)
     };
     let own = host.waits.iter().find(|wait| wait.pid == pid);
-    Some(own.or_else(|| host.waits.iter().find(is_for_it))?.words())
+    Some(own.or_else(|| host.waits.iter().find(is_for_it))?.waits())
 }
 
-/// Names a shim or a conmon: `the shim containerd-shim[12]`, `conmon[12]`.
-fn monitor_name(monitor: &Process) -> String {
-    if is_conmon(&monitor.comm) { monitor.label() } else { format!("the shim {}", monitor.label()) }
-}
-
-/// Describes all parts of a container as evidence, one line each.
-fn describe(parts: &ContainerParts<'_>) -> Vec<String> {
-    let mut lines = Vec::new();
-    for process in &parts.oci {
-        let verb = sub_command(&process.command);
-        lines.push(format!(
-            "{}{}: state {}, {} old",
-            process.label(),
-            verb.map(|verb| format!(" {verb}")).unwrap_or_default(),
-            process.state,
-            seconds(process.age)
-        ));
-    }
-    lines.extend(parts.shim.map(|shim| {
-        format!(
-            "its {}: state {}, {} threads",
-            monitor_name(shim).trim_start_matches("the "),
-            shim.state,
-            shim.threads
-        )
+/// Describes all parts of a container as evidence, one fact each.
+fn describe(parts: &ContainerParts<'_>) -> Vec<FactKind> {
+    let mut facts = Vec::new();
+    facts.extend(parts.oci.iter().map(|process| FactKind::OciProcess {
+        process: (*process).into(),
+        verb: sub_command(&process.command).map(Quoted::from),
+        state: process.state,
+        age: process.age.into(),
     }));
-    lines.extend(parts.blocked.iter().take(5).map(|(process, task)| line(process, task)));
-    lines.extend(parts.frozen.map(|freeze| format!("its cgroup {} is frozen", freeze.path)));
-    lines.extend(
-        parts
-            .mounts
-            .iter()
-            .take(3)
-            .map(|mount| format!("its pod has {} ({}) mounted", mount.source, mount.kind)),
-    );
-    lines
+    facts.extend(parts.shim.map(|shim| FactKind::ItsMonitor {
+        monitor: shim.into(),
+        state: shim.state,
+        threads: shim.threads,
+    }));
+    facts.extend(parts.blocked.iter().take(5).map(|(process, task)| line(process, task)));
+    facts.extend(parts.frozen.map(|freeze| FactKind::CgroupFrozen { path: (&freeze.path).into() }));
+    facts.extend(parts.mounts.iter().take(3).map(|mount| FactKind::ItsPodHasMounted {
+        source: (&mount.source).into(),
+        file_system: (&mount.kind).into(),
+    }));
+    facts
 }
 
 /// Suggests what to do with the parts of a container.
@@ -320,15 +297,12 @@ fn last_resort(evidence: &Evidence, parts: &ContainerParts<'_>) -> Vec<Step> {
 /// Reports a shim that does not answer `ContainerStats`.
 fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> HealthFinding {
     let parts = container_parts::parts_of(case.evidence, id);
-    let title = format!("the shim of {} does not answer", case.evidence.names.describe(id));
+    let title = FactKind::ShimDoesNotAnswer { of: case.evidence.names.item(id) };
     let found = finding(RuleId::D10, Severity::Warning, case.evidence.hang_confidence(id, waited), title);
     let mut found = case.about(found, Some(id));
     found.rpc = Some("ContainerStats".to_owned());
-    found.add_evidence(format!(
-        "ContainerStats, the only read-only call that reaches the shim, was not answered within {}",
-        seconds(waited)
-    ));
-    found.evidence.extend(describe(&parts));
+    found.add_fact(FactKind::StatsSilent { waited: waited.into() });
+    found.add_facts(describe(&parts));
     found.steps.extend(last_resort(case.evidence, &parts));
     found
 }
@@ -346,26 +320,26 @@ fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
             let effect = effect_of_hang(process);
             let hangs = effect.is_some() && process.age >= limits::OCI_COMMAND_STUCK;
             let confidence = if hangs { Confidence::Likely } else { Confidence::Possible };
-            let verb = sub_command(&process.command).map(|verb| format!(" {verb}")).unwrap_or_default();
-            let of_pod = state::pod_of(case.evidence, process);
-            let age = seconds(process.age);
+            let pod = host.overdue_ids.get(&process.pid).and_then(|id| case.evidence.names.pod(id));
+            let (of, age) = (process.into(), process.age.into());
             let title = if process.role == Role::Shim {
-                format!("{}{of_pod} has not started its container for {age}", process.label())
+                FactKind::ShimHasNotStarted { shim: of, pod, age }
             } else {
-                format!("{}{verb}{of_pod} has not finished for {age}", process.label())
+                let verb = sub_command(&process.command).map(Quoted::from);
+                FactKind::ProcessHasNotFinished { process: of, verb, pod, age }
             };
             let known = |word: &&String| case.evidence.names.knows(word);
             let id = process.container_id.as_ref().or_else(|| host.overdue_ids.get(&process.pid));
             let id = id.or_else(|| process.command.iter().find(known)).cloned();
             let mut found = finding(RuleId::D10, Severity::Warning, confidence, title);
             if let Some(id) = id {
-                found.add_evidence(format!("it works on {}", case.evidence.names.describe(&id)));
+                found.add_fact(FactKind::WorksOn { of: case.evidence.names.item(&id) });
                 found = case.about(found, Some(&id));
             }
             found.pid = Some(process.pid);
-            found.add_evidence(effect.unwrap_or("no list and no status call waits for it now"));
-            found.evidence.extend(case.evidence.chain_at(process.pid));
-            found.evidence.extend(process.blocked.iter().map(|task| line(process, task)));
+            found.add_fact(effect.unwrap_or(FactKind::NoCallWaitsForItNow));
+            found.add_facts(case.evidence.chain_at(process.pid));
+            found.add_facts(process.blocked.iter().map(|task| line(process, task)));
             found.add_step(advice::kernel_stack("where it waits", process.pid));
             found.steps.extend(advice::if_state_ends(case.evidence, process));
             found
@@ -375,25 +349,13 @@ fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
 
 /// Describes what waits for an overdue process and cannot happen before it ends; `None` for a command that may run for any
 /// time.
-fn effect_of_hang(process: &Process) -> Option<&'static str> {
+fn effect_of_hang(process: &Process) -> Option<FactKind> {
     match sub_command(&process.command) {
-        Some("create") => {
-            Some("no list and no status call waits for it; the pod cannot start before it ends")
-        }
-        Some("state") => Some(
-            "no list waits for it; while it runs, the runtime can neither record the exit of the container nor stop or \
-             remove it",
-        ),
-        Some("kill") => Some(
-            "no list and no status call waits for it; the call that stops the container does, and the pod does not end",
-        ),
-        Some("delete") => {
-            Some("no list and no status call waits for it; the call that removes the container does")
-        }
-        _ if process.role == Role::Shim => Some(
-            "no list and no status call waits for it; the call that creates the container does, and the pod cannot \
-             start. It has not detached from the runtime: does it wait for the log?",
-        ),
+        Some("create") => Some(FactKind::CreateDelaysStart),
+        Some("state") => Some(FactKind::StateDelaysRecord),
+        Some("kill") => Some(FactKind::KillDelaysEnd),
+        Some("delete") => Some(FactKind::DeleteDelaysRemoval),
+        _ if process.role == Role::Shim => Some(FactKind::ShimDelaysStart),
         _ => None,
     }
 }
@@ -419,24 +381,16 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
                     .filter(|process| sample.descends(process.pid, shim.pid))
                     .find_map(|process| process.container_id.clone())
             });
-            let who = id.as_deref().map_or_else(|| shim.label(), |id| case.evidence.names.describe(id));
-            let title = if is_conmon(&shim.comm) || id.is_none() {
-                format!("{} of {who} is stopped (state {})", monitor_name(shim), shim.state)
-            } else {
-                let shim_name = shim.label();
-                format!("stop and exec of {who} hang: its shim {shim_name} is stopped (state {})", shim.state)
+            let of = id.as_deref().map(|id| case.evidence.names.item(id));
+            let (is_conmon, state) = (is_conmon(&shim.comm), shim.state);
+            let title = match of {
+                Some(of) if !is_conmon => FactKind::StoppedShimBlocks { of, shim: shim.into(), state },
+                of => FactKind::MonitorIsInState { monitor: shim.into(), of, state },
             };
             let found = finding(RuleId::D10, Severity::Warning, confidence, title);
             let mut found = case.about(found, id.as_deref());
-            let effect = if is_conmon(&shim.comm) {
-                "list calls, status calls, stats and exec still work without it. But the container's exit is \
-                 not noticed, its log is not reopened, and stopping or removing it takes some seconds longer"
-            } else {
-                "its containers run on, and lists and status calls do not need the shim, so PLEG works; but this pod \
-                 cannot be stopped, and its exec probes and stats hang"
-            };
-            found.add_evidence(effect);
-            if !is_conmon(&shim.comm) {
+            found.add_fact(if is_conmon { FactKind::ConmonIsMissed } else { FactKind::ShimIsMissed });
+            if !is_conmon {
                 let ask = Command::new("plegctl health --probe-shims");
                 found.add_step(Step::look("make sure (asks each shim)").with(ask));
             }
@@ -494,25 +448,19 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
                 .as_deref()
                 .and_then(|id| case.evidence.names.pod(id))
                 .or_else(|| uid.and_then(|uid| case.evidence.names.pod_by_uid(uid)));
-            let who = pod.as_ref().map_or_else(|| freeze.path.clone(), ToString::to_string);
-            let mut found =
-                finding(RuleId::D11, severity, confidence, format!("the cgroup of {who} is frozen"));
+            let cgroup = FilePath::from(&freeze.path);
+            let title = FactKind::CgroupIsFrozen { cgroup: cgroup.clone(), pod: pod.clone() };
+            let mut found = finding(RuleId::D11, severity, confidence, title);
             found.phase = if hangs { case.hang_phase() } else { Phase::None };
             found.rpc = case.hung_rpc().filter(|_| hangs).map(|rpc| rpc.name().to_owned());
             found.container = id.as_deref().and_then(|id| case.evidence.names.container(id));
             found.pod = pod;
             found.ids = id.into_iter().collect();
-            found.add_evidence(format!(
-                "{} is frozen{}",
-                freeze.path,
-                if host.second.is_some() { ", in two samples" } else { "" }
-            ));
-            found.add_evidence(format!("{} in it", plural(ids.len(), "process")));
-            found.add_evidence(who_froze(sample, &ids));
+            found.add_fact(FactKind::IsFrozen { cgroup, seen_twice: host.second.is_some() });
+            found.add_fact(FactKind::ProcessesInIt { processes: ids.len() });
+            found.add_fact(who_froze(sample, &ids));
             if checkpoint {
-                found.add_evidence(
-                    "kubelets from 1.37 on may freeze every container of a pod on purpose while CheckpointPod runs",
-                );
+                found.add_fact(FactKind::CheckpointMayFreeze);
             }
             found.add_step(Step::change("unless it was paused on purpose, thaw it").with(freeze.thaw()));
             found.add_step(Step::look(
@@ -527,7 +475,7 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
 
 /// Names the program that may have frozen a cgroup with these containers. The kernel does not record who did it, so only a
 /// program that still runs can be named.
-fn who_froze(sample: &ProcSample, ids: &[String]) -> String {
+fn who_froze(sample: &ProcSample, ids: &[String]) -> FactKind {
     // runc freezes a cgroup also while it kills, updates or removes the container.
     const FREEZES: [&str; 5] = ["pause", "checkpoint", "kill", "update", "delete"];
     let may_freeze = |process: &&Process| {
@@ -536,9 +484,7 @@ fn who_froze(sample: &ProcSample, ids: &[String]) -> String {
         process.comm == "criu" || (process.role == Role::OciRuntime && is_about_it() && has_verb().is_some())
     };
     match sample.processes.values().find(may_freeze) {
-        Some(process) => format!("{} runs for it and may have frozen it", process.label()),
-        None => {
-            "the kernel does not record who froze it; no OCI runtime and no criu work on it now".to_owned()
-        }
+        Some(process) => FactKind::MayHaveFrozenIt { process: process.into() },
+        None => FactKind::NobodyKnownFrozeIt,
     }
 }

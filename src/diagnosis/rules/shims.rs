@@ -1,13 +1,13 @@
 //! D38: shims and conmons that still run although no list has their sandbox or container.
 
 use super::{Case, finding};
+use crate::diagnosis::facts::{FactKind, Item};
 use crate::diagnosis::left_over_shims::{Bundle, LeftOverShim};
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{ProcSample, Process, is_conmon};
 use crate::diagnosis::report::{Confidence, HealthFinding, PodRef, RuleId, Severity};
-use crate::diagnosis::words::{seconds, short};
-use crate::report::duration::elapsed;
-use crate::report::{Command, Step, plural};
+use crate::diagnosis::words::short;
+use crate::report::{Command, Step};
 
 /// The most shims that the evidence describes.
 const MAX_DESCRIBED: usize = 5;
@@ -30,34 +30,27 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
     let is_many = likely >= limits::LEFT_OVER_SHIMS;
     let severity = if is_many { Severity::Warning } else { Severity::Info };
     let title = if shims.len() == 1 {
-        format!("{} still runs, but its {} is in no list", process.label(), subject(process))
+        FactKind::LeftOverShim { shim: (*process).into() }
     } else {
-        let (kind, subjects) =
-            if is_conmon(&process.comm) { ("conmon", "containers") } else { ("shim", "sandboxes") };
-        format!("{} still run, but their {subjects} are in no list", plural(shims.len(), kind))
+        FactKind::LeftOverShims { shims: shims.len(), are_conmons: is_conmon(&process.comm) }
     };
     let mut found = finding(RuleId::D38, severity, confidence, title);
-    let resident: u64 = shims.iter().map(|(_, process)| process.resident).sum();
-    let threads: u64 = shims.iter().map(|(_, process)| process.threads).sum();
     if shims.len() > 1 {
-        let oldest = elapsed(process.age);
-        let size = size_of(resident, threads);
-        found.add_evidence(format!(
-            "together {size}, the oldest was started {oldest} ago; PLEG does not wait for them, so the node stays Ready"
-        ));
+        found.add_fact(FactKind::LeftOverTogether {
+            bytes: shims.iter().map(|(_, process)| process.resident).sum(),
+            threads: shims.iter().map(|(_, process)| process.threads).sum(),
+            oldest: process.age.into(),
+        });
     }
     let described = shims.iter().take(MAX_DESCRIBED);
-    found.evidence.extend(described.map(|(shim, process)| describe(case, sample, shim, process)));
+    found.add_facts(described.map(|(shim, process)| describe(case, sample, shim, process)));
     if let Some(more) = shims.len().checked_sub(MAX_DESCRIBED).filter(|more| *more > 0) {
-        let all = shims.iter().take(limits::MAX_LISTED_IDS).map(|(_, process)| process.pid.to_string());
-        let (count, all) = (all.len(), all.collect::<Vec<_>>().join(" "));
-        found.add_evidence(format!("and {more} more; the process ids of the {count} oldest: {all}"));
+        let oldest = shims.iter().take(limits::MAX_LISTED_IDS).map(|(_, process)| process.pid).collect();
+        found.add_fact(FactKind::MoreLeftOver { more, oldest });
     }
-    found.add_evidence(match &host.second {
-        Some((apart, _)) => {
-            format!("all of them still ran {} after the lists were answered", seconds(*apart))
-        }
-        None => "seen once; a shim that is just ending looks the same".to_owned(),
+    found.add_fact(match &host.second {
+        Some((apart, _)) => FactKind::LeftOverStillRan { after: (*apart).into() },
+        None => FactKind::LeftOverSeenOnce,
     });
     let tree = Command::new("pstree -p {}").pid(process.pid);
     found.add_step(Step::look("whether anything below it still runs").with(tree));
@@ -81,33 +74,18 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Returns the word for what the process was started for: a conmon for a container, a shim for a sandbox.
-fn subject(process: &Process) -> &'static str {
-    if is_conmon(&process.comm) { "container" } else { "sandbox" }
-}
-
-/// Formats memory and threads: `12 MiB and 9 threads`.
-fn size_of(resident: u64, threads: u64) -> String {
-    let threads = plural(usize::try_from(threads).unwrap_or(usize::MAX), "thread");
-    format!("{} MiB and {threads}", resident >> 20)
-}
-
 /// Describes a shim: process, id, age, size, pod, bundle and the processes below it.
-fn describe(case: &Case<'_>, sample: &ProcSample, shim: &LeftOverShim, process: &Process) -> String {
-    let of_pod = pod_of(case, sample, shim, process).map(|pod| format!(" of {pod}")).unwrap_or_default();
-    let bundle = if shim.bundle == Bundle::Deleted { "; its bundle is deleted" } else { "" };
-    let below = match below(sample, process).count() {
-        0 => "no process runs below it".to_owned(),
-        count => format!("below it runs {}", plural(count, "process")),
-    };
-    format!(
-        "{}{of_pod}, {} {}: {} old, {}; {below}{bundle}",
-        process.label(),
-        subject(process),
-        short(&shim.id),
-        elapsed(process.age),
-        size_of(process.resident, process.threads)
-    )
+fn describe(case: &Case<'_>, sample: &ProcSample, shim: &LeftOverShim, process: &Process) -> FactKind {
+    FactKind::LeftOver {
+        shim: process.into(),
+        pod: pod_of(case, sample, shim, process),
+        of: Item { id: shim.id.clone(), ..Item::default() },
+        age: process.age.into(),
+        bytes: process.resident,
+        threads: process.threads,
+        below: below(sample, process).count(),
+        bundle_is_deleted: shim.bundle == Bundle::Deleted,
+    }
 }
 
 /// Returns the processes that the shim started and that have not ended.

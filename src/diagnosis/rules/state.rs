@@ -132,13 +132,6 @@ fn overdue_plugins(evidence: &Evidence) -> Vec<&Process> {
     overdue.filter(|process| process.role == Role::Other).collect()
 }
 
-/// Formats the pod for which an overdue process works: ` of shop/db-0`.
-pub(super) fn pod_of(evidence: &Evidence, process: &Process) -> String {
-    let id = evidence.node().and_then(|host| host.overdue_ids.get(&process.pid));
-    let pod = id.and_then(|id| evidence.names.pod(id));
-    pod.map(|pod| format!(" of {pod}")).unwrap_or_default()
-}
-
 /// Returns whether a container of CRI-O has no conmon.
 fn has_no_conmon(evidence: &Evidence, id: &str, sandbox: Option<&str>) -> bool {
     let Some(host) = evidence.node().filter(|_| evidence.family() == DaemonFamily::Crio) else {

@@ -3,6 +3,7 @@
 use super::growth::Size;
 use super::{Case, finding};
 use crate::diagnosis::evidence::Settings;
+use crate::diagnosis::facts::{FactKind, Quoted};
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 
@@ -110,13 +111,17 @@ pub(super) fn known_bad(case: &Case<'_>) -> Vec<HealthFinding> {
 }
 
 /// Describes the known bugs by which `size` grows in a process of the runtime or of the kubelet.
-pub(super) fn growth(case: &Case<'_>, process: &Process, size: Size) -> Vec<String> {
+pub(super) fn growth(case: &Case<'_>, process: &Process, size: Size) -> Vec<FactKind> {
     let is_kubelet = process.role == Role::Kubelet;
     let bugs = programs(case).filter(|(program, _)| (*program == "kubelet") == is_kubelet);
     let describe = |(program, version): (&str, String)| {
         let bugs = bugs_of(program, &version).filter(|bug| bug.grows.contains(&size));
-        let describe = |bug: &KnownBug| {
-            format!("{program} {version} has a known leak: {} ({}; {})", bug.fault, bug.source, bug.fix())
+        let describe = |bug: &KnownBug| FactKind::KnownLeak {
+            program: program.into(),
+            version: (&version).into(),
+            fault: bug.fault.into(),
+            source: bug.source.into(),
+            fixed_in: bug.fixed_in(),
         };
         bugs.map(describe).collect::<Vec<_>>()
     };
@@ -142,14 +147,10 @@ fn kubelet_version(case: &Case<'_>) -> Option<String> {
 }
 
 impl KnownBug {
-    /// Says which version fixes the bug.
-    fn fix(&self) -> String {
+    /// Returns the version that fixes the bug, if it is known.
+    fn fixed_in(&self) -> Option<Quoted> {
         let [major, minor, patch] = self.until;
-        if self.is_fixed {
-            format!("fixed in {major}.{minor}.{patch}")
-        } else {
-            "no version with a fix is known".to_owned()
-        }
+        self.is_fixed.then(|| Quoted(format!("{major}.{minor}.{patch}")))
     }
 }
 
@@ -164,11 +165,12 @@ fn known_bugs(program: &str, version: &str) -> Vec<HealthFinding> {
     bugs_of(program, version)
         .map(|known| {
             let version = version.trim_start_matches('v');
-            let title = format!("{program} {version} has a known fault: {}", known.fault);
+            let (program, version, fault) = (program.into(), version.into(), known.fault.into());
+            let title = FactKind::KnownFault { program, version, fault };
             let mut found = finding(RuleId::D27, Severity::Info, Confidence::Possible, title);
-            found.add_evidence(format!("see {}", known.source));
-            found.add_evidence(known.fix());
-            found.add_evidence("there is no proof that it is the cause here");
+            found.add_fact(FactKind::See { source: known.source.into() });
+            found.add_fact(FactKind::FixedIn { version: known.fixed_in() });
+            found.add_fact(FactKind::NoProofOfFault);
             found
         })
         .collect()

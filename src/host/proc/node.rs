@@ -83,25 +83,6 @@ impl ResourcePressure {
     pub fn of_daemon(&self, share: fn(&Psi) -> f64) -> f64 {
         self.daemon.or(self.node).as_ref().map_or(0.0, share)
     }
-
-    /// Describes both: `all tasks waited 60 % of the last 10 s, in the runtime's own cgroup 3 %`. `who` is `some` or `all`,
-    /// and `share` returns the percentage for them.
-    pub fn describe(&self, who: &str, share: fn(&Psi) -> f64) -> Option<String> {
-        let percent = |psi: &Psi| format!("{:.0} %", share(psi));
-        match (&self.node, &self.daemon) {
-            (Some(node), Some(daemon)) => Some(format!(
-                "{who} tasks waited {} of the last 10 s, in the runtime's own cgroup {}",
-                percent(node),
-                percent(daemon)
-            )),
-            (Some(node), None) => Some(format!("{who} tasks waited {} of the last 10 s", percent(node))),
-            (None, Some(daemon)) => Some(format!(
-                "{who} tasks in the runtime's own cgroup waited {} of the last 10 s",
-                percent(daemon)
-            )),
-            (None, None) => None,
-        }
-    }
 }
 
 /// Memory in kibibytes; zero if not known.

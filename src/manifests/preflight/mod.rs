@@ -40,7 +40,6 @@ pub use catalogue::StartCheck;
 #[cfg(feature = "cli")]
 pub use configz::configz_findings;
 pub use finding::StartFinding;
-pub use node_checks::date;
 pub use node_facts::{CertificateUse, KubeletCertificates, Validity};
 #[cfg(feature = "cli")]
 pub use node_facts::{RuntimeAnswer, socket_below};

@@ -240,7 +240,7 @@ fn missing_file_reason(file: &CertificateFile, kubelet: TargetKubelet) -> Option
 }
 
 /// Formats a time in seconds since the Unix epoch as RFC 3339.
-pub fn date(seconds: i64) -> String {
+fn date(seconds: i64) -> String {
     let since = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()
 }

@@ -38,7 +38,8 @@ pub const KERNEL_SETTINGS: [(&str, i64); 6] = [
 ];
 
 /// The use of a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum CertificateUse {
     /// The kubelet presents the certificate to the API server.
     Client,
