@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use prost::bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::entry::{Body, CaptureEntry};
+use super::entry::{Body, CaptureEntry, kind};
 use super::message_cache::MessageCache;
 use super::name_filter::NameFilter;
 use super::phrases::{self, KEYS, NameReplacer, anonymise_phrase, length_of_text};
@@ -218,6 +218,8 @@ impl Pseudonyms {
                 streamed.answer.bytes = renamed.unwrap_or_default();
             }
             Some(Body::Relist(relist)) => relist.error = anonymise_phrase(&relist.error, self),
+            // The facts of a node have names in forms that no key shows, so they are left out.
+            Some(Body::Document(document)) if document.kind == kind::FACTS => document.text = Bytes::new(),
             Some(Body::Document(document)) => document.text = self.replace_document(&document.text),
             Some(Body::Incident(incident)) => {
                 incident.why = anonymise_phrase(&incident.why, self);

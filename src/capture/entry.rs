@@ -247,6 +247,8 @@ pub mod kind {
     pub const STACKS: u32 = 5;
     /// A sample of the kubelet's metrics, or a note that the kubelet did not send them.
     pub const KUBELET: u32 = 6;
+    /// The facts of the node that a diagnosis measured, beside this diagnosis.
+    pub const FACTS: u32 = 7;
 }
 
 /// An incident that was opened, diagnosed or closed. An entry replaces all earlier entries with the same number.

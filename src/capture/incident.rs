@@ -371,11 +371,10 @@ impl IncidentDetector {
         if weight < open.weight {
             return to_record;
         }
-        // At this moment, a replay knows what the diagnosis knew, so that it gives the same verdict.
-        if weight > open.weight {
-            open.incident.peak = now.0.nanos();
-            open.peak_is_verdict = true;
-        }
+        // At this moment, a replay knows what the diagnosis knew and the facts that it measured, so that it gives the same
+        // verdict.
+        open.incident.peak = now.0.nanos();
+        open.peak_is_verdict = true;
         open.weight = weight;
         open.subject = verdict.subject;
         open.not_ready_at = verdict.not_ready_at;
@@ -581,6 +580,19 @@ mod tests {
             subject: Some(FindingSubject { rule: rule.into(), ids }),
             not_ready_at: None,
         }
+    }
+
+    #[test]
+    fn worst_moment_is_that_of_the_diagnosis_whose_words_are_shown() {
+        let mut detector = IncidentDetector::new(RULES, 0);
+        detector.observe(now(2), &waiting(2, 2));
+        for (second, rule, weight) in
+            [(7, "D01", Verdict::Unhealthy), (12, "D10", Verdict::Unhealthy), (30, "D08", Verdict::Degraded)]
+        {
+            detector.apply_verdict(now(second), verdict(rule, &["c1"], weight, 2));
+        }
+        let open = detector.open_incident().unwrap();
+        assert_eq!((open.primary.as_str(), open.peak), ("D10", at(12).nanos()));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::clock::ReplayClock;
 use super::entry::{Incident, RecordedOutcome, kind};
-use super::node::{KubeletMetricsSample, NodeSample};
+use super::node::{KubeletMetricsSample, NodeSample, ProcessSample};
 use super::not_recorded;
 use super::play::StreamReplay;
 use super::read::{CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd};
@@ -30,6 +30,7 @@ use crate::cri::server::{
     Answer, Bytes, CallRequest, ExtraRequest, InProcess, RequestSubject, Service, ServiceError, message,
 };
 use crate::cri::{Client, Code, Error, OutcomeOverride, Rpc, Version};
+use crate::diagnosis::NodeFacts;
 #[cfg(feature = "cli")]
 use crate::pleg::guarded_stream::RecordedStream;
 use crate::report::duration::in_sentence;
@@ -62,6 +63,13 @@ const OLD_STATUS: Duration = Duration::from_secs(60);
 
 /// The age at which a sample of the node's processes shows nothing any more: the pause between two samples and a margin.
 const NODE_SAMPLE_AGE: Duration = Duration::from_secs(40);
+
+/// The age at which the facts of a diagnosis show nothing any more. A wait or a process below a shim may end without a sample of
+/// the recorder; what the samples show is compared with them.
+const FACTS_AGE: Duration = Duration::from_secs(60);
+
+/// The longest time between storing the documents of a diagnosis and the beginning of the incident that it opens.
+const SAME_MOMENT: Duration = Duration::from_secs(1);
 
 /// The reason why an answer that the capture contains is not returned.
 const TOO_EXPENSIVE: &str =
@@ -401,14 +409,48 @@ impl Playback {
         found
     }
 
-    /// Returns the first line of the recorder's diagnosis, if it had found a problem by now and the incident was not over.
-    pub fn diagnosis_of_incident(&self) -> Option<String> {
+    /// Returns the facts of the node that the last diagnosis before now measured; `None` if it belongs to another incident, or if
+    /// its facts are too old to be true now.
+    pub fn facts(&self) -> Option<NodeFacts> {
+        let document = self.documents_before_now(kind::FACTS).next_back()?;
+        let incident = self.incident_now()?;
+        // A diagnosis that opens an incident is stored at the moment of its beginning.
+        let is_of_incident = document.wall.plus(SAME_MOMENT) >= Wall::from_nanos(incident.from);
+        let is_recent = self.now().since(document.at) <= FACTS_AGE && !self.states_changed_since(document);
+        NodeFacts::read(&self.capture.text(document).filter(|_| is_of_incident && is_recent)?)
+    }
+
+    /// Whether the recorder has seen since `document` that the kubelet, a daemon or a shim was stopped, continued or ended.
+    fn states_changed_since(&self, document: &DocumentEntry) -> bool {
+        let samples = || self.documents_before_now(kind::NODE).rev();
+        let states = |sample: &DocumentEntry| {
+            let sample: NodeSample = serde_json::from_slice(&self.capture.text(sample)?).ok()?;
+            let stopped = |process: &ProcessSample| (process.pid, process.state == "T");
+            Some((
+                sample.kubelet,
+                sample.stopped_shims,
+                sample.processes.iter().map(stopped).collect::<Vec<_>>(),
+            ))
+        };
+        let before = samples().find(|sample| sample.at <= document.at);
+        let last = samples().next().filter(|sample| sample.at > document.at);
+        last.is_some_and(|last| before.and_then(states) != states(last))
+    }
+
+    /// Returns the incident that lasted at the replayed moment.
+    fn incident_now(&self) -> Option<&Incident> {
         let now = self.chosen().0;
         let is_now = |incident: &&Incident| {
             let last = Wall::known(incident.to).or_else(|| self.capture.left_open(incident));
-            Wall::from_nanos(incident.peak) <= now && last.is_none_or(|last| now <= last)
+            Wall::from_nanos(incident.from) <= now && last.is_none_or(|last| now <= last)
         };
-        let found = self.capture.incidents.values().find(is_now)?;
+        self.capture.incidents.values().rev().find(is_now)
+    }
+
+    /// Returns the first line of the recorder's diagnosis, if it had found a problem by now and the incident was not over.
+    pub fn diagnosis_of_incident(&self) -> Option<String> {
+        let now = self.chosen().0;
+        let found = self.incident_now().filter(|incident| Wall::from_nanos(incident.peak) <= now)?;
         matches!(found.verdict.as_str(), "degraded" | "unhealthy").then(|| found.summary.clone())
     }
 

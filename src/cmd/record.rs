@@ -24,7 +24,7 @@ use clap::{Args, ValueHint};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::context::{Context, block_on};
-use super::health::{SIMULATED_KUBELET, diagnose};
+use super::health::{SIMULATED_KUBELET, diagnose_with_facts};
 use super::incident_delivery::DeliveryCounts;
 use super::incident_upload::UploadTarget;
 use super::kubelet_access::{KubeletAccess, read_only_api};
@@ -51,7 +51,7 @@ use crate::clock::Clock;
 use crate::cri::{self, Client, Endpoint, EndpointError, Runtime};
 use crate::diagnosis::report::Confidence;
 use crate::diagnosis::stacks::WantedDump;
-use crate::diagnosis::{CallersPendingCall, HealthReport, SimulatedProcesses};
+use crate::diagnosis::{CallersPendingCall, HealthReport, NodeFacts, SimulatedProcesses};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, KubeletVersion, timing};
 use crate::pleg::PlegTiming;
@@ -444,10 +444,11 @@ impl RecordingHost for CommandHost<'_> {
         let stacks = if self.arguments.no_host { WantedDump::Never } else { WantedDump::Auto };
         let keep_waiting = Some(self.context.timeout.unwrap_or(TIMEOUT));
         let (context, endpoint) = (self.context, self.endpoint());
-        let report = diagnose(context, endpoint, pending.collect(), Vec::new(), stacks, keep_waiting).await;
-        let mut report = report.ok()?;
+        let diagnosis =
+            diagnose_with_facts(context, endpoint, pending.collect(), Vec::new(), stacks, keep_waiting);
+        let (mut report, facts) = diagnosis.await.ok()?;
         prediction::keep(&mut report, predicted.as_ref());
-        Some(incident_diagnosis(&report))
+        Some(incident_diagnosis(&report, (!self.arguments.no_host).then_some(facts)))
     }
 
     fn notify(&self, notice: RecordingNotice<'_>) {
@@ -526,11 +527,12 @@ fn simulated_kubelet(context: &Context, scenario: &str) -> Result<Option<Kubelet
     Ok(Some(KubeletApi::new(&url, &Credentials::default())?))
 }
 
-/// Converts a health report into the diagnosis of an incident.
-pub(super) fn incident_diagnosis(report: &HealthReport) -> IncidentDiagnosis {
+/// Converts a health report, and the facts of the node on which it rests, into the diagnosis of an incident.
+pub(super) fn incident_diagnosis(report: &HealthReport, facts: Option<NodeFacts>) -> IncidentDiagnosis {
     // Reports have string keys only, so writing them as JSON cannot fail.
     let diagnosis = json::text(report).map(|text| (kind::DIAGNOSIS, text));
     let stacks = report.stacks.as_ref().and_then(json::text).map(|text| (kind::STACKS, text));
+    let facts = facts.and_then(NodeFacts::text).map(|text| (kind::FACTS, text));
     let primary = report.primary.as_ref();
     let verdict = IncidentVerdict {
         verdict: report.verdict,
@@ -556,7 +558,7 @@ pub(super) fn incident_diagnosis(report: &HealthReport) -> IncidentDiagnosis {
         }
     });
     IncidentDiagnosis {
-        documents: diagnosis.into_iter().chain(stacks).collect(),
+        documents: diagnosis.into_iter().chain(stacks).chain(facts).collect(),
         verdict,
         culprit,
         report: recorder_pages::shown_part(report),

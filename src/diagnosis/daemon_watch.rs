@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
 use super::offload::{self, FILES_TIME_LIMIT};
@@ -22,7 +23,8 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const SHORTEST_STOP: Duration = Duration::from_secs(1);
 
 /// What the looks at the daemon showed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct DaemonWatch {
     /// The daemon.
     pub pid: u32,
@@ -33,7 +35,8 @@ pub struct DaemonWatch {
 }
 
 /// A time in which the daemon was stopped by a signal or a tracer in each look, and did not run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Stop {
     /// The state letter, `T` or `t`.
     pub letter: char,
@@ -47,7 +50,9 @@ pub struct Stop {
     pub began_before: bool,
     /// Whether it was stopped in the last look.
     pub lasts: bool,
+    #[serde(skip)]
     began: Mono,
+    #[serde(skip)]
     cpu_ticks: u64,
 }
 

@@ -13,6 +13,7 @@ use super::kernel_waits::FirstLook;
 use super::kubelet::requests::{self, KubeletAnswers};
 use super::kubelet::{MetricsReading, MetricsSource, files, start};
 use super::names::OutsideId;
+use super::node_facts::NodeFacts;
 use super::probes::{self, PendingCalls};
 use super::proc::ProcSample;
 use super::processes::{self, FirstSample};
@@ -43,8 +44,12 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: OnProbe<
     evidence.taken_at = taken_at;
     if in_time {
         let other_phases = Box::pin(async {
-            let looked = read_node(run, &mut evidence, first, &mut pending).await;
-            follow_up(run, &mut evidence, looked, &mut pending).await;
+            if let Some(facts) = &inputs.recorded_facts {
+                use_facts(run, &mut evidence, facts, &mut pending).await;
+            } else {
+                let looked = read_node(run, &mut evidence, first, &mut pending).await;
+                follow_up(run, &mut evidence, looked, &mut pending).await;
+            }
         });
         let ended = budget.until_over(catch_panic_async(other_phases)).await;
         in_time = ended.is_some();
@@ -131,7 +136,10 @@ fn assemble<R>(inputs: &Inputs<R>, answers: FirstAnswers) -> (Evidence, Option<F
         evidence.value_or_skip("the calls to the runtime", parts.runtime);
         let kubelet = evidence.value_or_skip("the kubelet", parts.kubelet);
         evidence.bad_input.extend(kubelet.bad_input);
-        evidence.not_checked.extend(kubelet.not_checked);
+        // What the run itself could not request of a recorded kubelet is in the facts.
+        if inputs.recorded_facts.is_none() {
+            evidence.not_checked.extend(kubelet.not_checked);
+        }
         evidence.input_files.extend(kubelet.input_files);
         evidence.kubelet = kubelet.found;
         first = evidence.value_or_skip("processes of the node", parts.sample.map(Some));
@@ -227,13 +235,30 @@ async fn read_node<R: Runtime + 'static>(
         host.disks = disks;
         evidence.not_checked.extend(skipped);
     }
+    judge_dump(run, evidence, pending).await;
+    FirstReading { sampled_at, look }
+}
+
+/// Chooses the kubelet's settings, and judges the runtime's goroutine dump.
+async fn judge_dump<R>(run: HealthRun<'_, R>, evidence: &mut Evidence, pending: &mut PendingCalls) {
     evidence.settings = files::settings(&run.inputs.kubelet, &evidence.kubelet);
     pending.store_outcomes(run.budget, &mut evidence.runtime).await;
     let dump = stacks::judge_dump(run, evidence).await;
     evidence.stacks = dump.report;
     evidence.input_files.extend(dump.input_file);
     evidence.not_checked.extend(dump.not_checked);
-    FirstReading { sampled_at, look }
+}
+
+/// Takes the facts of the node from a capture, instead of reading a node.
+async fn use_facts<R>(
+    run: HealthRun<'_, R>,
+    evidence: &mut Evidence,
+    facts: &NodeFacts,
+    pending: &mut PendingCalls,
+) {
+    facts.clone().put_in(evidence);
+    judge_dump(run, evidence, pending).await;
+    wait_for_pending(run, evidence, pending).await;
 }
 
 /// Replaces the first sample of the processes by the same sample with more details, if there is one.

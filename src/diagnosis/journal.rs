@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::journal_line::logged_by;
 use super::kubelet::KubeletRuns;
 use crate::kubelet::go_duration;
@@ -13,7 +15,8 @@ use crate::kubelet::go_duration;
 const WORKED: f64 = 150.0;
 
 /// The result of `systemctl is-system-running`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum SystemState {
     /// systemd answered with this word: `running`, `degraded`, …
     Answered(String),
@@ -22,7 +25,8 @@ pub enum SystemState {
 }
 
 /// The messages in the journal that the rules need, as counts, ages and lines.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Journal {
     /// The number of lines.
     pub lines: usize,
@@ -76,7 +80,8 @@ pub struct Journal {
     pub config_unread: Option<String>,
     /// The kubelet's processes and their last messages.
     pub kubelet_runs: KubeletRuns,
-    /// The kubelet's last error about each pod, by `NAMESPACE/NAME` and by UID.
+    /// The kubelet's last error about each pod, by `NAMESPACE/NAME` and by UID. No rule reads it, so it does not travel.
+    #[serde(skip)]
     pub pod_errors: BTreeMap<String, String>,
 }
 

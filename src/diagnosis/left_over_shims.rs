@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::evidence::Evidence;
 use super::id_search::{bundle_identity, under_root};
 use super::offload::FILES_TIME_LIMIT;
@@ -20,7 +22,8 @@ use crate::host::KernelDir;
 const CRI_NAMESPACE: &str = "k8s.io";
 
 /// A shim or conmon whose sandbox or container is in no list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct LeftOverShim {
     /// The process id.
     pub pid: u32,
@@ -33,7 +36,8 @@ pub struct LeftOverShim {
 }
 
 /// What a shim's working directory, the bundle of its sandbox, shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Bundle {
     /// plegctl could not read it.
     #[default]

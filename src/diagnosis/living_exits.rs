@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::evidence::Evidence;
 use super::id_search::under_root;
 use super::offload::FILES_TIME_LIMIT;
@@ -21,7 +23,8 @@ use crate::host::kernel_record;
 const MAX_PID_FILE: u64 = 32;
 
 /// The first process of a container that the runtime lists as exited.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct LivingExit {
     /// The container's id.
     pub id: String,

@@ -51,6 +51,7 @@ pub(crate) mod limits;
 mod listening_clock;
 pub(crate) mod living_exits;
 pub(crate) mod names;
+mod node_facts;
 mod node_files;
 mod offload;
 mod open_calls;
@@ -87,6 +88,7 @@ pub use judge::{judge, step_of_a_capture};
 pub use kubelet::{KubeletInputs, LazyKubeletApi, MetricsSource, PodsSource};
 pub use listening_clock::{CpuTimeSource, SlowdownSource};
 pub use names::{ItemKind, OutsideId};
+pub use node_facts::NodeFacts;
 pub use open_calls::OpenCalls;
 pub use probes::{CallEnd, CallersAbandonedCall, CallersPendingCall};
 pub use recorded_processes::RecordedProcesses;
@@ -194,6 +196,8 @@ pub struct Inputs<R> {
     /// The moment that the run judges, if the endpoint is a capture. The run does not wait for recorded answers; it
     /// takes the duration of each call from the capture. A call that had no answer at that moment stays silent.
     pub recorded: Option<report::JudgedMoment>,
+    /// The facts of the node that a recorder measured at this moment. The run judges them instead of reading a node.
+    pub recorded_facts: Option<Box<NodeFacts>>,
     /// The first line of the recorder's diagnosis, if the moment is part of an incident that was more than healthy. Without
     /// the facts of that diagnosis, a run that finds nothing does not know the verdict.
     pub recorded_diagnosis: Option<String>,
@@ -245,6 +249,7 @@ impl<R> Inputs<R> {
             callers_abandoned: Vec::new(),
             outside: None,
             recorded: None,
+            recorded_facts: None,
             recorded_diagnosis: None,
             at_end: AtEnd::CancelPending,
             keep: Keep::Nothing,

@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
+use serde::{Deserialize, Serialize};
+
 use super::facts::Item;
 use super::report::{ContainerRef, PodRef};
 use crate::cri::{Container, Rpc, Sandbox, label};
 
 /// The kind of an id: sandbox or container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ItemKind {
     /// A pod sandbox.
     Sandbox,
@@ -27,7 +30,8 @@ impl ItemKind {
 }
 
 /// An id that was found outside the CRI, with the names from the same source.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct OutsideId {
     /// The id, 64 hex digits.
     pub id: String,
@@ -106,6 +110,12 @@ impl IdNames {
                 },
             );
         }
+    }
+
+    /// Returns what is known about an id, as if it had been found outside the CRI.
+    pub fn outside(&self, id: &str) -> OutsideId {
+        let ItemIdentity { pod, container, sandbox_id } = self.get(id).cloned().unwrap_or_default();
+        OutsideId { pod, container, sandbox_id, ..OutsideId::bare(id) }
     }
 
     fn key(&self, id: &str) -> (u64, u64) {

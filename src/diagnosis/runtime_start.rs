@@ -3,6 +3,8 @@
 
 use std::time::UNIX_EPOCH;
 
+use serde::{Deserialize, Serialize};
+
 use super::{HealthRun, offload};
 use crate::clock::Wall;
 use crate::cri::Error;
@@ -10,7 +12,8 @@ use crate::diagnosis::evidence::Evidence;
 use crate::host::{self, ContainerdConfig, HostRoot, InotifyUse, containerd_config_path};
 
 /// What may keep the runtime from starting.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct RuntimeStart {
     /// containerd's configuration, if the runtime is containerd and its file is known.
     pub config: Option<ContainerdConfig>,

@@ -205,6 +205,10 @@ async fn dump_of_daemon<R>(
     inputs: &Inputs<R>,
     (daemon, cri_socket): (Option<u32>, Option<PathBuf>),
 ) -> Result<(String, Vec<u8>, Option<u32>), String> {
+    if inputs.is_recorded() {
+        // The process with this id on the machine of the replay is another one.
+        return Err("not recorded".to_owned());
+    }
     let pid = daemon.ok_or("plegctl does not know which process is the runtime")?;
     let host = HostRoot::resolve(Some(&inputs.host_root));
     let proc = inputs.proc.clone().unwrap_or_else(host::proc);

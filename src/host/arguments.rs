@@ -2,11 +2,13 @@
 
 use std::ops::Deref;
 
+use serde::Deserialize;
+
 /// The arguments of a command line, the program first.
 ///
 /// A flag can have one dash or two, `--name=value` or `--name value`, a number directly after a letter (`-v4`), and
 /// `_` in place of `-`. After `--` there are no flags. Go's two flag libraries accept these forms.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Arguments(Vec<String>);
 
 impl Arguments {

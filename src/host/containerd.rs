@@ -11,6 +11,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -45,7 +47,8 @@ const IMAGE_TABLES: [&str; 3] = ["cri", "io.containerd.grpc.v1.cri", "io.contain
 const DEFAULT_RUNTIME: &str = "runc";
 
 /// A place in a configuration file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ContainerdPlace {
     /// The path of the file on the node.
     pub file: String,
@@ -62,7 +65,8 @@ impl std::fmt::Display for ContainerdPlace {
 }
 
 /// A fault in the configuration because of which containerd does not serve the CRI.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ContainerdFault {
     /// containerd cannot read the file, so it does not start.
     Unreadable {
@@ -117,7 +121,8 @@ impl ContainerdFault {
 }
 
 /// The part of containerd's configuration that decides whether a kubelet can use containerd.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ContainerdConfig {
     /// The path of the main file on the node.
     pub path: String,

@@ -8,6 +8,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::proc::NodeMount;
 use crate::report::names_in;
 
@@ -15,7 +17,8 @@ use crate::report::names_in;
 const MAX_LINKS: usize = 40;
 
 /// The file system of a directory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Disk {
     /// `major:minor`
     pub device: String,

@@ -4,10 +4,13 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::{KernelDir, kernel_text};
 
 /// How many inotify instances the processes of root use, and the limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct InotifyUse {
     /// The number of open instances.
     pub used: u64,

@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{KubeletSettings, go_duration};
 use crate::host::parse_boolean;
 
 /// A value and its source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Sourced<T> {
     /// The value.
     pub value: T,
@@ -23,7 +26,8 @@ impl<T> Sourced<T> {
 }
 
 /// The kubelet settings that PLEG depends on. A setting is `None` if neither a flag nor a file sets it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Config {
     /// The timeout of one CRI call.
     pub request_timeout: Option<Sourced<Duration>>,

@@ -1,7 +1,10 @@
 //! Reads the kubelet metrics that plegctl uses, from a page in the Prometheus text format.
 
+use serde::{Deserialize, Serialize};
+
 /// The metrics that were found; a missing series is `None`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Metrics {
     /// `kubelet_pleg_last_seen_seconds`
     pub last_seen: Option<f64>,
@@ -20,6 +23,7 @@ pub struct Metrics {
     /// `kubelet_runtime_operations_errors_total{operation_type="exec_sync"}`
     pub exec_errors: Option<f64>,
     /// `kubelet_pleg_relist_duration_seconds_bucket`: upper bound and cumulative count.
+    #[serde(skip)]
     pub relist_buckets: Vec<(f64, f64)>,
     /// The sum of all `kubelet_runtime_operations_errors_total`.
     pub runtime_errors: Option<f64>,

@@ -71,6 +71,13 @@ macro_rules! check_table {
             }
         }
 
+        impl<'de> serde::Deserialize<'de> for $checks {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let id = String::deserialize(deserializer)?;
+                Self::named(&id).ok_or_else(|| serde::de::Error::custom("not a check that this release knows"))
+            }
+        }
+
         #[cfg(test)]
         impl schemars::JsonSchema for $checks {
             fn inline_schema() -> bool {

@@ -45,9 +45,9 @@ fn live_and_replayed(scenario: &str, length: &[&str]) -> [Output; 2] {
     [live, replayed]
 }
 
-/// Asserts that the replay of each diagnosed incident has the verdict and the rule of the list of incidents, and that neither
-/// has a command for the processes of that moment.
-fn assert_incidents_are_replayed_as_listed(directory: &Path, plegctl: impl Fn(&[&str]) -> Output) {
+/// Asserts that the replay of each diagnosed incident has the verdict, the rule, the pod and the container of the recorder's
+/// diagnosis, and that neither has a command for the processes of that moment.
+pub fn assert_incidents_are_replayed_as_listed(directory: &Path, plegctl: impl Fn(&[&str]) -> Output) {
     let listed = plegctl(&["capture", "ls", argument(directory), "-o", "json"]);
     let list: Value = serde_json::from_str(&listed.stdout).unwrap_or_else(|why| panic!("{why}: {listed}"));
     let no_command = |text: &str| {
@@ -61,7 +61,9 @@ fn assert_incidents_are_replayed_as_listed(directory: &Path, plegctl: impl Fn(&[
         no_command(&replayed.stdout);
         let report: Value = serde_json::from_str(&replayed.stdout).unwrap();
         assert_eq!(report["verdict"], incident["verdict"], "{listed}\n{replayed}");
-        assert_eq!(report["primary"]["id"], incident["primary"]["id"], "{listed}\n{replayed}");
+        for part in ["/primary/id", "/primary/phase", "/primary/pod", "/primary/container"] {
+            assert_eq!(report.pointer(part), incident.pointer(part), "{part}\n{listed}\n{replayed}");
+        }
     }
 }
 

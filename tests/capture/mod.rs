@@ -6,6 +6,7 @@ mod commands;
 mod compare;
 mod disk;
 pub mod exports;
+mod facts;
 mod kubelet;
 mod matrix;
 mod one_judge;

@@ -1,4 +1,5 @@
-//! Tests that a recorder, its incidents and `health --npd` give the verdict of `health` on every simulated node, or *unknown*.
+//! Tests that a recorder, its incidents and `health --npd` give the verdict of `health` on every simulated node, or *unknown*,
+//! and that a replay of each incident gives the verdict and the culprit of its diagnosis.
 //! `diagnosis::tests::one_judge` compares the relists alone, as `top` judges them, for hours of simulated time.
 
 use std::thread;
@@ -6,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::matrix::assert_incidents_are_replayed_as_listed;
 use super::service::{document, until};
 use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument};
@@ -47,6 +49,9 @@ fn contradiction(scenario: &str) -> Option<String> {
     let npd = health(&["--npd"]);
     recorder.signal("TERM");
     recorder.wait();
+    assert_incidents_are_replayed_as_listed(&directory, |arguments| {
+        Invocation::new(arguments).with_short_silences().without_load().run()
+    });
     if !agrees(&verdict["verdict"], &report) {
         return Some(format!("recorder {verdict:#}\nhealth {output}"));
     }

@@ -51,7 +51,7 @@ use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{
     AtEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, HungUmount, Inputs, ItemKind, Keep,
-    KubeletInputs, LazyKubeletApi, MetricsSource, OpenCalls, OutsideId, PodsSource, SimulatedPod,
+    KubeletInputs, LazyKubeletApi, MetricsSource, NodeFacts, OpenCalls, OutsideId, PodsSource, SimulatedPod,
     SimulatedProcesses, gather, judge,
 };
 use crate::host::{self, cpu_and_waiting_time};
@@ -394,17 +394,29 @@ async fn gather_and_judge(
     Ok(RunEnd::Ended(found, None))
 }
 
-/// Runs the diagnosis for `watch` or `record`. These commands pass their pending calls (`known`) and the calls that
-/// they gave up (`given_up`), so that the diagnosis does not repeat them. With `keep_waiting`, calls that hang at the
-/// end of the diagnosis stay pending for that time.
+/// Runs the diagnosis for `watch`; see [`diagnose_with_facts`].
 pub async fn diagnose(
     context: &Context,
     endpoint: &Endpoint,
     known: Vec<CallersPendingCall>,
     given_up: Vec<CallersAbandonedCall>,
     stacks: WantedDump,
-    keep_waiting: Option<Duration>,
 ) -> Result<HealthReport, Error> {
+    let diagnosis = diagnose_with_facts(context, endpoint, known, given_up, stacks, None);
+    diagnosis.await.map(|(report, _)| report)
+}
+
+/// Runs the diagnosis for `watch` or `record`. These commands pass their pending calls (`known`) and the calls that
+/// they gave up (`given_up`), so that the diagnosis does not repeat them. With `keep_waiting`, calls that hang at the
+/// end of the diagnosis stay pending for that time. Returns also the facts of the node that it measured.
+pub async fn diagnose_with_facts(
+    context: &Context,
+    endpoint: &Endpoint,
+    known: Vec<CallersPendingCall>,
+    given_up: Vec<CallersAbandonedCall>,
+    stacks: WantedDump,
+    keep_waiting: Option<Duration>,
+) -> Result<(HealthReport, NodeFacts), Error> {
     let mut inputs = inputs_of_caller(context, endpoint, keep_waiting.unwrap_or(BUDGET), known)?;
     inputs.callers_abandoned = given_up;
     inputs.at_end = if keep_waiting.is_some() { AtEnd::LeavePending } else { AtEnd::CancelPending };
@@ -412,7 +424,9 @@ pub async fn diagnose(
     if matches!(endpoint, Endpoint::Unix { .. }) {
         inputs.stacks = stacks;
     }
-    Ok(Box::pin(crate::diagnosis::run(&inputs, &|_| ())).await)
+    let evidence = Box::pin(gather(&inputs, &|_| ())).await;
+    let report = judge(&evidence);
+    Ok((report, evidence.into()))
 }
 
 /// Runs the diagnosis for `top` and writes a bundle to `path`, as `health --bundle` does. The diagnosis does not repeat

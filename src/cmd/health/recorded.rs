@@ -35,12 +35,16 @@ pub(super) fn fill_inputs(inputs: &mut Inputs<Client>, playback: &Playback) {
     if !playback.is_recorded() {
         return;
     }
-    inputs.recorded_processes = recorded_processes(playback);
-    inputs.recorded_diagnosis = playback.diagnosis_of_incident();
+    inputs.recorded_facts = playback.facts().map(Box::new);
     if let Some(stacks) = playback.stacks() {
         inputs.stacks = WantedDump::Recorded(Box::new(stacks));
     }
-    if let Some((sample, at)) = playback.kubelet_metrics() {
+    if inputs.recorded_facts.is_none() {
+        inputs.recorded_processes = recorded_processes(playback);
+        inputs.recorded_diagnosis = playback.diagnosis_of_incident();
+    }
+    let has_metrics = inputs.recorded_facts.as_ref().is_some_and(|facts| facts.has_metrics());
+    if let Some((sample, at)) = playback.kubelet_metrics().filter(|_| !has_metrics) {
         let name = "the capture".to_owned();
         let text = sample.text.map(|text| MetricsSource::Text { name, text, written: Some(at) });
         let silent = sample.silent.then(|| MetricsSource::Silent(sample.took.duration()));

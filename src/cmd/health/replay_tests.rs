@@ -28,11 +28,11 @@ use crate::cri::{
     Call, CallEnd, CallObserver, CgroupDriver, Code, Container, ContainerState, ContainerStatus, Error,
     EventStream, Filter, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Version,
 };
-use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, RuleId, Verdict};
+use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, NotChecked, RuleId, Verdict};
 use crate::diagnosis::tests::one_judge::{SeenCalls, assert_agrees};
 use crate::diagnosis::tests::scripted::{Scripted, container_id, sandbox_id};
 use crate::diagnosis::{
-    CallersPendingCall, Inputs, KubeletInputs, MetricsSource, SimulatedProcesses, gather, judge,
+    CallersPendingCall, Inputs, KubeletInputs, MetricsSource, NodeFacts, SimulatedProcesses, gather, judge,
 };
 use crate::pleg::{GenericPleg, PlegSettings, SharedState};
 use crate::threads::locked;
@@ -85,6 +85,8 @@ struct FaultPlan {
     stopped_daemon: Option<(f64, f64)>,
     /// The second from which the shim of pod 3 is stopped. Only the recorder sees it: a live run reads no process twice.
     stopped_shim: Option<f64>,
+    /// Whether the facts of each diagnosis are stored only to the half.
+    damages_facts: bool,
     /// The length of the recording in seconds.
     lasts: u32,
 }
@@ -327,8 +329,8 @@ impl FaultPlan {
     }
 }
 
-/// Runs `health` live.
-async fn live_health(node: FaultyRuntime) -> HealthReport {
+/// Returns the inputs of a run of `health` on the node as it is now.
+fn live_inputs(node: FaultyRuntime) -> Inputs<FaultyRuntime> {
     let clock = Arc::clone(&node.clock);
     let second = node.now().as_secs_f64();
     let plan = Arc::clone(&node.plan);
@@ -347,8 +349,17 @@ async fn live_health(node: FaultyRuntime) -> HealthReport {
     let text = plan.metrics(&*clock, second);
     let metrics = text.map(|text| MetricsSource::Text { name: "test".into(), text, written: None });
     inputs.kubelet = KubeletInputs { metrics, ..KubeletInputs::default() };
-    judge(&Box::pin(gather(&inputs, &|_| ())).await)
+    inputs
 }
+
+/// Runs `health`, and returns also the facts of the node.
+async fn diagnosis(inputs: Inputs<FaultyRuntime>) -> (HealthReport, NodeFacts) {
+    let evidence = Box::pin(gather(&inputs, &|_| ())).await;
+    (judge(&evidence), evidence.into())
+}
+
+/// A diagnosis that runs.
+type RunningDiagnosis = Pin<Box<dyn Future<Output = (HealthReport, NodeFacts)>>>;
 
 /// What `record` does between relists: samples, Version calls, incidents and their diagnosis.
 struct RecorderWork {
@@ -356,7 +367,7 @@ struct RecorderWork {
     recorder: Recorder,
     detector: Rc<RefCell<IncidentDetector>>,
     open_since: Rc<RefCell<Option<Mono>>>,
-    diagnosis: Option<Pin<Box<dyn Future<Output = HealthReport>>>>,
+    diagnosis: Option<RunningDiagnosis>,
     /// The last sample of the processes, and its second.
     sampled: Option<(f64, NodeSample)>,
     /// The second at which the metrics were read last.
@@ -376,9 +387,16 @@ impl RecorderWork {
                 }
             };
             tokio::select! {
-                report = report => {
+                (report, facts) = report => {
                     self.diagnosis = None;
-                    let verdict = incident_diagnosis(&report).verdict;
+                    let diagnosis = incident_diagnosis(&report, Some(facts));
+                    for (kind, mut text) in diagnosis.documents {
+                        if kind == kind::FACTS && self.node.plan.damages_facts {
+                            text.truncate(text.len() / 2);
+                        }
+                        self.recorder.document_text(kind, text);
+                    }
+                    let verdict = diagnosis.verdict;
                     let now = (self.node.clock.wall(), self.node.clock.mono());
                     for incident in self.detector.borrow_mut().apply_verdict(now, verdict) {
                         self.recorder.incident(incident);
@@ -457,13 +475,10 @@ impl RecorderWork {
                         waited: call.waited,
                         ended: Some(call.ended),
                     });
-                    let clock = Arc::<TestClock>::clone(&self.node.clock);
-                    let runtime = Arc::new(self.node.clone());
-                    let mut inputs = Inputs::new(Arc::clone(&runtime), runtime, clock);
-                    isolate(&mut inputs);
+                    let mut inputs = live_inputs(self.node.clone());
                     inputs.callers_pending = known.collect();
                     inputs.at_end = crate::diagnosis::AtEnd::LeavePending;
-                    self.diagnosis = Some(Box::pin(async move { judge(&gather(&inputs, &|_| ()).await) }));
+                    self.diagnosis = Some(Box::pin(diagnosis(inputs)));
                 }
                 IncidentAction::Diagnose => {}
             }
@@ -554,7 +569,7 @@ async fn record_and_judge(plan: &FaultPlan, place: &Path) -> Vec<LiveRun> {
                 let (seen, shared) = (seen.clone(), Arc::clone(&shared));
                 tokio::task::spawn_local(async move {
                     let began = node.now().as_secs_f64();
-                    let report = live_health(node.clone()).await;
+                    let (report, _) = diagnosis(live_inputs(node.clone())).await;
                     let moment = CaptureMoment { session: 0, mono: recorder.now() };
                     let (ended, wall) = (node.now().as_secs_f64(), node.clock.wall());
                     let by_calls = seen.verdict(&shared);
@@ -742,9 +757,23 @@ fn stopped_daemon_has_the_same_verdict_and_its_state_live_and_from_the_capture()
     let primary = report.primary.unwrap();
     assert_eq!((primary.id, primary.confidence), (RuleId::D07, Confidence::Certain));
     assert!(primary.title.ends_with("containerd[812] is in state T"), "{}", primary.title);
-    // The recorder did not know the age of the process, so none is shown.
+    // The facts of the diagnosis have the age of the process.
+    let measured = "containerd[812]: state T, 8 threads, 0 MiB resident, up 57600m00s";
+    assert!(primary.evidence.iter().any(|line| line == measured), "{:?}", primary.evidence);
+}
+
+#[test]
+fn without_readable_facts_a_replay_judges_the_samples_and_says_so() {
+    let faults = vec![hangs(&[], None, 20.2, 62.2)];
+    let stopped_daemon = Some((20.2, 62.2));
+    let plan = FaultPlan { stopped_daemon, damages_facts: true, ..plan(faults, &[]) };
+    let report = replayed_at("damaged-facts", &plan, &[50.0]).remove(0);
+    let primary = report.primary.unwrap();
+    assert_eq!((primary.id, primary.confidence), (RuleId::D07, Confidence::Certain));
     let sampled = "containerd[812]: state T, 8 threads, 0 MiB resident";
     assert!(primary.evidence.iter().any(|line| line == sampled), "{:?}", primary.evidence);
+    let is_said = |skipped: &NotChecked| skipped.why.starts_with("not recorded, apart from the runtime");
+    assert!(report.not_checked.iter().any(is_said), "{:?}", report.not_checked);
 }
 
 #[test]

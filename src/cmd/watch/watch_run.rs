@@ -230,7 +230,7 @@ impl<'a> WatchRun<'a> {
             // No call is pending: the condition became true after a call or in a pause.
             let given_up = self.state.reporter.given_up();
             let diagnosis =
-                diagnose(self.state.context, &self.endpoint, Vec::new(), given_up, WantedDump::Auto, None);
+                diagnose(self.state.context, &self.endpoint, Vec::new(), given_up, WantedDump::Auto);
             self.diagnosis = tokio::select! {
                 report = diagnosis => report.ok(),
                 () = self.interruptions.stop_signals.next() => None,
@@ -560,7 +560,7 @@ impl RelistDiagnosis<'_> {
         let known =
             open.map(|open| CallersPendingCall { rpc: open.rpc, id: open.id, waited, ended: Some(ended) });
         let known = known.into_iter().collect();
-        self.task.start(diagnose(self.context, self.endpoint, known, given_up, WantedDump::Auto, None));
+        self.task.start(diagnose(self.context, self.endpoint, known, given_up, WantedDump::Auto));
     }
 
     /// Returns the report when the diagnosis is finished; never returns if no diagnosis runs.

@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::{Mono, Wall};
 use crate::diagnosis::daemon_watch::DaemonWatch;
 use crate::diagnosis::input_file::InputFile;
@@ -37,7 +39,7 @@ use crate::kubelet::{KubeletVersion, Sourced};
 use crate::stacks::report::StackReport;
 
 /// All measurements of one run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Evidence {
     /// When the run began.
     pub taken_at: Wall,
@@ -182,11 +184,13 @@ impl Default for Settings {
 }
 
 /// The node's processes and kernel statistics, from one sample or two.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct HostEvidence {
     /// Whether the process table belongs to the probed runtime.
     pub ownership: Ownership,
     /// When the first sample was taken.
+    #[serde(skip)]
     pub sampled_at: Mono,
     /// The first sample.
     pub first: ProcSample,
@@ -214,7 +218,8 @@ pub struct HostEvidence {
 }
 
 /// A file system to which the runtime or the kubelet writes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct WrittenDisk {
     /// The directories on this file system, with their owners.
     pub directories: Vec<String>,

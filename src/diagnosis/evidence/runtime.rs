@@ -12,7 +12,7 @@ use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::silence::SilenceLimits;
 
 /// The outcomes of all calls to the runtime.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RuntimeEvidence {
     /// The lengths of silence after which a call counts as hung.
     pub silence: SilenceLimits,
@@ -240,7 +240,7 @@ impl Population {
 }
 
 /// The answers to one of the two list calls.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ListEvidence<T> {
     /// The first answer.
     pub first: Option<Call<Vec<T>>>,

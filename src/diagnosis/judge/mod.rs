@@ -55,7 +55,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     // Each call that was given up may still be pending in the runtime.
     let abandoned_calls = probes.iter().filter(|probe| probe.outcome == Outcome::Silent).count();
     let requests = evidence.kubelet.requests.iter();
-    probes.extend(requests.map(|(name, outcome, took)| probe_without_answer(*name, *outcome, *took)));
+    probes.extend(requests.map(|(name, outcome, took)| probe_without_answer(name.as_ref(), *outcome, *took)));
     HealthReport {
         api_version: HealthReport::API_VERSION.to_owned(),
         kind: HealthReport::KIND.to_owned(),

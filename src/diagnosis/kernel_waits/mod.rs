@@ -8,6 +8,8 @@ mod reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::evidence::Evidence;
 use super::facts::{FactKind, Quoted, Waits};
 use super::proc::waits::{self, DiskCounters, TaskLook, WaitLook};
@@ -26,7 +28,8 @@ use reason::{ReasonStep, StepNeeds};
 const OWNER_TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// A task that waited in the kernel at both looks, for a known kind of reason.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct KernelWait {
     /// The kind of reason.
     pub reason: &'static KernelWaitReason,
@@ -44,7 +47,9 @@ pub(crate) struct KernelWait {
     pub owner_pid: Option<u32>,
     /// The facts that point to the owner.
     pub facts: Vec<FactKind>,
-    /// The command that ends the wait, if plegctl knows it with its path.
+    /// The command that ends the wait, if plegctl knows it with its path. It does not travel: a replay prints no command that
+    /// changes the state.
+    #[serde(skip)]
     pub remedy: Option<Command>,
     /// The mount of the file server or daemon that does not answer, if there is only one.
     pub mount: Option<NodeMount>,

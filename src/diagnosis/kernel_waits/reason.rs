@@ -3,6 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
 use crate::host::proc::waits::TaskLook;
 use crate::report::{Command, Rule, Step};
 
@@ -103,6 +105,20 @@ impl ReasonStep {
 
     fn step(self, text: String) -> Step {
         if self.changes_state { Step::change(text) } else { Step::look(text) }
+    }
+}
+
+/// A reason travels as its id.
+impl Serialize for KernelWaitReason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.rule.id)
+    }
+}
+
+impl<'de> Deserialize<'de> for &'static KernelWaitReason {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let id = String::deserialize(deserializer)?;
+        KernelWaitReason::of(&id).ok_or_else(|| de::Error::custom("not a reason that this release knows"))
     }
 }
 

@@ -16,8 +16,11 @@ pub(crate) use self::pods::read as read_stuck_pods;
 pub use self::pods::{PodsSource, StuckPod};
 pub use self::runs::{KubeletExit, KubeletRuns};
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Wall;
 use crate::cri::Outcome;
@@ -71,7 +74,8 @@ pub struct KubeletInputs {
 }
 
 /// The outcome of `/healthz`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Healthz {
     /// The kubelet answered 200.
     Ok,
@@ -89,7 +93,8 @@ pub enum Healthz {
 }
 
 /// A certificate that is not valid now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct InvalidCertificate {
     /// The file.
     pub path: String,
@@ -104,7 +109,8 @@ pub struct InvalidCertificate {
 }
 
 /// One reading of the metrics.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct MetricsReading {
     /// When the metrics were read.
     pub at: Wall,
@@ -113,7 +119,8 @@ pub struct MetricsReading {
 }
 
 /// The kubelet's process, settings and answers.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct KubeletEvidence {
     /// The process id, if a kubelet runs here.
     pub pid: Option<u32>,
@@ -130,7 +137,7 @@ pub struct KubeletEvidence {
     /// The outcome of `/healthz`.
     pub healthz: Option<Healthz>,
     /// The HTTP requests to the kubelet: name, outcome and duration.
-    pub requests: Vec<(&'static str, Outcome, Duration)>,
+    pub requests: Vec<(Cow<'static, str>, Outcome, Duration)>,
     /// The pods that wait to start or should have ended, as the kubelet's Pods API lists them.
     pub stuck_pods: Vec<StuckPod>,
     /// How long `/metrics` was silent while another path with the same permission was answered, so that the kubelet

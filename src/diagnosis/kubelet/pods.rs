@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::clock::{Clock, Wall};
@@ -26,7 +26,8 @@ pub enum PodsSource {
 }
 
 /// A pod that does not progress, as the kubelet itself says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct StuckPod {
     /// The pod.
     pub pod: PodRef,

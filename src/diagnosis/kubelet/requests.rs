@@ -71,7 +71,7 @@ impl KubeletAnswers {
     /// Stores the answer of the Pods API.
     fn own_pods(&mut self, pods: Result<Vec<StuckPod>, String>, took: Duration) {
         let outcome = if pods.is_ok() { Outcome::Ok } else { Outcome::Error };
-        self.found.requests.push(("kubelet Pods API", outcome, took));
+        self.found.requests.push(("kubelet Pods API".into(), outcome, took));
         match pods {
             Ok(stuck) => self.found.stuck_pods = stuck,
             Err(why) => self.skip("the kubelet's own pods", why),
@@ -127,7 +127,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunB
                 Err((FetchError::Silent(_), _)) => Outcome::Silent,
                 _ => Outcome::Error,
             };
-            answers.found.requests.push(("kubelet /healthz", outcome, took));
+            answers.found.requests.push(("kubelet /healthz".into(), outcome, took));
             let another_answers =
                 matches!(&configz, Some((Ok(_), _))) || matches!(&metrics, Some((Ok(_), _)));
             match answer {
@@ -144,14 +144,14 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunB
         }
     }
     if let Some((answer, took)) = configz {
-        answers.found.requests.push(("kubelet /configz", outcome(&answer), took));
+        answers.found.requests.push(("kubelet /configz".into(), outcome(&answer), took));
         answers.configz(answer, inputs.keeps_input_files());
     }
     if flags.api.as_ref().is_some_and(LazyKubeletApi::is_insecure) {
         answers.skip("the kubelet's identity", "its certificate is not verified, as configured".into());
     }
     if let Some((answer, took)) = &metrics {
-        answers.found.requests.push(("kubelet metrics", outcome(answer), *took));
+        answers.found.requests.push(("kubelet metrics".into(), outcome(answer), *took));
     }
     match metrics.map(|(answer, _)| answer) {
         None => answers.skip(

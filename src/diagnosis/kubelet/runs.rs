@@ -1,6 +1,8 @@
 //! Reads from the journal how the last processes of the kubelet ended. A kubelet that cannot start exits at once, is
 //! started again, and logs a reason each time.
 
+use serde::{Deserialize, Serialize};
+
 use crate::diagnosis::journal_line::logged_by;
 use crate::manifests::preflight::{continues, exit_reason};
 
@@ -11,7 +13,8 @@ const MAX_RUNS: usize = 200;
 const MAX_REASON_LENGTH: usize = 500;
 
 /// One process of the kubelet.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct KubeletRun {
     pid: u32,
     /// Whether the process logged that it has started.
@@ -23,7 +26,7 @@ struct KubeletRun {
 }
 
 /// The processes of the kubelet in the journal, oldest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KubeletRuns(Vec<KubeletRun>);
 
 /// Why the kubelet exited.

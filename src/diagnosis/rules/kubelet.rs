@@ -226,7 +226,7 @@ pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
         found.add_fact(FactKind::KubeletShouldRun { pods: evidence.runtime.pod_uids().len() });
     }
     if let Some(error) = kubelet.start_error.as_ref().filter(|_| kubelet.pid.is_none()) {
-        found.set_title(FactKind::KubeletWouldNotStart { fault: error.title.into() });
+        found.set_title(FactKind::KubeletWouldNotStart { fault: (&error.title).into() });
         found.add_fact(FactKind::PreflightFinds {
             check: (&error.id).into(),
             message: (&error.message).into(),

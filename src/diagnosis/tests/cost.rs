@@ -10,9 +10,10 @@ use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
 
 use super::node::{FakeNode, FakeProcess, cgroup_of, find};
 use super::scripted::Scripted;
+use super::travels::judge;
 use crate::diagnosis::proc::Shims;
 use crate::diagnosis::report::RuleId;
-use crate::diagnosis::{Evidence, gather, judge};
+use crate::diagnosis::{Evidence, gather};
 
 /// Counts how often files and directories of processes are opened. The kernel counts two openings of a file as one if nothing
 /// else is opened between them.

@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use super::node::{FakeNode, FakeProcess, at_socket, cgroup_of, crio, find, with_lost_exits};
 use super::scripted::{Behaviour, Scripted, condition, container_id, sandbox_id};
+use super::travels::judge;
 use crate::cri::{ContainerState, Rpc};
 use crate::diagnosis::proc::Ownership;
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
 use crate::diagnosis::stacks::WantedDump;
-use crate::diagnosis::{Evidence, HealthMode, Inputs, gather, judge};
+use crate::diagnosis::{Evidence, HealthMode, Inputs, gather};
 
 async fn diagnosed(node: &FakeNode, script: Scripted) -> HealthReport {
     judge(&gather(&at_socket(node, script), &|_| ()).await)

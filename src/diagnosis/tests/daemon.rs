@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use super::node::{FakeNode, FakeProcess, at_socket, crio, find, with_lost_exits};
 use super::scripted::{Behaviour, Scripted, container_id, inputs};
+use super::travels::judge;
 use crate::cri::{Code, Error, Rpc};
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
-use crate::diagnosis::{CallEnd, CallersPendingCall, Inputs, gather, judge};
+use crate::diagnosis::{CallEnd, CallersPendingCall, Inputs, gather};
 
 fn late(seconds: u64) -> Behaviour {
     Behaviour::After(Duration::from_secs(seconds))

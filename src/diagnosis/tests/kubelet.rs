@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use super::scripted::{Behaviour, Scripted, container_id, inputs};
+use super::travels::judge;
 use crate::clock::Wall;
 use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::gather;
 use crate::diagnosis::journal::Journal;
 use crate::diagnosis::kubelet::{Healthz, MetricsReading};
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Severity, Verdict};
-use crate::diagnosis::{gather, judge};
 use crate::kubelet::{KubeletVersion, Metrics};
 
 async fn healthy() -> Evidence {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::scripted::{
     Behaviour, Scripted, condition, container, container_id, id, inputs, sandbox, sandbox_id,
 };
+use super::travels::judge;
 use crate::cri::{Code, ContainerState, Error, Labels, Outcome, Rpc, SandboxState, label};
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Severity, Verdict};
-use crate::diagnosis::{CallersPendingCall, HealthMode, Inputs, gather, judge};
+use crate::diagnosis::{CallersPendingCall, HealthMode, Inputs, gather};
 use crate::kubelet::KubeletVersion;
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {

@@ -17,3 +17,4 @@ pub(crate) mod scripted;
 mod shims;
 mod silence;
 mod start;
+mod travels;

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
+use super::travels::judge;
 use crate::cri::Rpc;
 use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
-use crate::diagnosis::{Evidence, Inputs, gather, judge};
+use crate::diagnosis::{Evidence, Inputs, gather};
 use crate::host::disks::Disk;
 use crate::host::proc::{Role, Shims};
 

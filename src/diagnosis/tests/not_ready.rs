@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::scripted::{Behaviour, Scripted, container_id, inputs};
+use super::travels::judge;
 use crate::clock::Wall;
 use crate::cri::{Error, Rpc};
 use crate::diagnosis::evidence::Evidence;
@@ -10,7 +11,7 @@ use crate::diagnosis::journal::Journal;
 use crate::diagnosis::kubelet::MetricsReading;
 use crate::diagnosis::not_ready::NotReady;
 use crate::diagnosis::report::{HealthReport, RuleId, Verdict};
-use crate::diagnosis::{CallersPendingCall, gather, judge};
+use crate::diagnosis::{CallersPendingCall, gather};
 use crate::kubelet::Metrics;
 
 async fn evidence(script: Scripted) -> Evidence {

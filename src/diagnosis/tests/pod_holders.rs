@@ -8,11 +8,12 @@ use serde_json::json;
 
 use super::node::{FakeNode, FakeProcess, cgroup_of, hung};
 use super::scripted::Scripted;
+use super::travels::judge;
 use crate::clock::Wall;
 use crate::cri::{ContainerState, SandboxState};
 use crate::diagnosis::pod_holders::report::{HolderKind, PodHold, PodWhy};
 use crate::diagnosis::pod_holders::{self, Deletion, PodFacts};
-use crate::diagnosis::{Inputs, gather, judge};
+use crate::diagnosis::{Inputs, gather};
 use crate::report::{Confidence, PodRef};
 
 const PODS: &str = "/var/lib/kubelet/pods";

@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 use super::node::{FakeNode, FakeProcess, hung};
 use super::pod_holders::{SERVER, deleted, ended, holders, node_after_the_end, path_of, pod, why};
 use super::scripted::{Behaviour, Scripted, container_id, id};
+use super::travels::judge;
 use crate::clock::Wall;
 use crate::cri::ContainerState;
+use crate::diagnosis::gather;
 use crate::diagnosis::journal::Journal;
 use crate::diagnosis::pod_holders::report::{HolderKind, PodHold, PodWhy};
 use crate::diagnosis::pod_holders::{self, Deletion, PodFacts, PodStatus};
-use crate::diagnosis::{gather, judge};
 use crate::report::Confidence;
 
 /// The facts of pod 1, which the kubelet accepted this many seconds ago and whose status has this phase and these containers.

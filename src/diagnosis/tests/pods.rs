@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::scripted::{Scripted, inputs};
+use super::travels::judge;
 use crate::clock::{Clock, ManualClock, Wall};
 use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::gather;
 use crate::diagnosis::kubelet::{PodsSource, StuckPod, read_stuck_pods};
 use crate::diagnosis::report::{Confidence, HealthReport, PodRef, RuleId, Severity, Verdict};
-use crate::diagnosis::{gather, judge};
 
 const HALF_AN_HOUR: u64 = 1800;
 

@@ -5,10 +5,11 @@ use std::os::unix::fs::symlink;
 
 use super::node::{FakeNode, FakeProcess, find, listening_socket};
 use super::scripted::{Behaviour, Scripted, container_id, sandbox_id};
+use super::travels::judge;
 use crate::cri::{Code, Error, Rpc};
+use crate::diagnosis::HealthMode;
 use crate::diagnosis::proc::clients::{SocketClient, SocketClients};
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Severity, Verdict};
-use crate::diagnosis::{HealthMode, judge};
 
 /// The sandbox of a shim that no list has.
 const GONE: usize = 77;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
+use super::travels::judge;
 use crate::cri::{Outcome, Rpc};
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Verdict};
-use crate::diagnosis::{
-    CallEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, Inputs, gather, judge,
-};
+use crate::diagnosis::{CallEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, Inputs, gather};
 use crate::kubelet::KubeletVersion;
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {

@@ -8,8 +8,8 @@ use std::path::Path;
 use super::kubelet::journal;
 use super::node::{FakeNode, FakeProcess, find};
 use super::scripted::{Behaviour, Scripted};
+use super::travels::judge;
 use crate::cri::{Error, Rpc};
-use crate::diagnosis::judge;
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, RuleId, Severity, Verdict};
 
 const CONFIG: &str = "etc/containerd/config.toml";

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
+use serde::{Deserialize, Serialize};
 
 use super::same_socket;
 
@@ -20,7 +21,8 @@ const MAX_BYTES: usize = 4 << 20;
 const PART: usize = 32 * 1024;
 
 /// A process with connections to the runtime's socket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct SocketClient {
     /// Process id.
     pub pid: u32,
@@ -33,7 +35,8 @@ pub struct SocketClient {
 }
 
 /// The connections to the runtime's socket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct SocketClients {
     /// The number of connections that the runtime has accepted.
     pub connections: usize,

@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use monitor::{conmon_container, is_conmon, monitored_ids, sub_command};
 pub use node::{
     CgroupSection, CpuTimes, DaemonCgroup, Freeze, Memory, NodeMount, NodePressure, NodeSection, PidsCgroup,
@@ -44,7 +46,8 @@ pub use trust::{Disqualification, KubeletCandidate, KubeletChoice, ProcessTrust,
 use crate::host::{KernelDir, kernel_text};
 
 /// Whether a process table belongs to the runtime that was called.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Ownership {
     /// Not known yet.
     #[default]
@@ -59,7 +62,8 @@ pub enum Ownership {
 }
 
 /// One reading of the node's state.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ProcSample {
     /// Whether all sections were read in time.
     pub complete: bool,

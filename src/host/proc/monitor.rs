@@ -1,6 +1,8 @@
 //! Reads the command lines of shims, of CRI-O's conmon and of OCI runtimes: which sandbox or container a shim or conmon
 //! monitors, and which command an OCI runtime runs.
 
+use serde::{Serialize, Serializer};
+
 use super::cgroup::container_id;
 use crate::host::{Arguments, CriName};
 
@@ -28,4 +30,33 @@ pub fn conmon_container(command: &Arguments) -> Option<(&str, Option<CriName>)> 
     let id = container_id(command.flag("c").or_else(|| command.flag("cid"))?)?;
     let name = command.flag("n").or_else(|| command.flag("name")).and_then(CriName::parse);
     Some((id, name))
+}
+
+/// The flags of shims and conmons whose values rules read.
+const READ_FLAGS: [&str; 8] = ["id", "c", "cid", "n", "name", "namespace", "address", "exit-dir"];
+
+/// The other words that rules read: those that show whether a program contains a kubelet, whether a conmon runs an `exec`,
+/// and what the program of a shim or an OCI runtime does.
+const READ_WORDS: [&str; 6] = ["kubelet", "server", "agent", "-e", "--exec", "checkpoint"];
+
+/// Serialises the words of a command line that rules read. All other words, some of which may be secrets, become empty, so
+/// that each word keeps its place.
+pub(super) fn known_words<S: Serializer>(command: &Arguments, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut is_value = false;
+    let known = |(place, word): (usize, &String)| {
+        let flag = word.strip_prefix('-').map(|word| word.strip_prefix('-').unwrap_or(word));
+        let (name, value) = flag.map_or((None, None), |flag| match flag.split_once('=') {
+            Some((name, value)) => (Some(name), Some(value)),
+            None => (Some(flag), None),
+        });
+        let is_read_flag = name.is_some_and(|name| READ_FLAGS.contains(&name));
+        let is_wanted = place == 0
+            || is_read_flag
+            || is_value
+            || SUB_COMMANDS.contains(&word.as_str())
+            || READ_WORDS.contains(&word.as_str());
+        is_value = is_read_flag && value.is_none();
+        if is_wanted { word.as_str() } else { container_id(word).unwrap_or_default() }.to_owned()
+    };
+    command.iter().enumerate().map(known).collect::<Vec<_>>().serialize(serializer)
 }

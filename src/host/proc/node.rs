@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Process, Role, cgroup};
 use crate::host::{kernel_record, kernel_text};
 use crate::report::Command;
@@ -16,7 +18,8 @@ const REMOTE: [&str; 12] =
 const VMSTAT: [&str; 3] = ["oom_kill", "pgmajfault", "allocstall_normal"];
 
 /// The percentage of the last ten seconds in which tasks waited for a resource (PSI, pressure stall information).
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Psi {
     /// At least one task waited.
     pub some: f64,
@@ -46,7 +49,8 @@ impl Psi {
 }
 
 /// Pressure by resource; `None` if the kernel does not record it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodePressure {
     /// CPU.
     pub cpu: Option<Psi>,
@@ -86,7 +90,8 @@ impl ResourcePressure {
 }
 
 /// Memory in kibibytes; zero if not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Memory {
     /// Total memory.
     pub total: u64,
@@ -106,7 +111,8 @@ impl Memory {
 }
 
 /// CPU time in ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct CpuTimes {
     /// Total time.
     pub total: u64,
@@ -115,7 +121,8 @@ pub struct CpuTimes {
 }
 
 /// The number of tasks and its limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Tasks {
     /// Current number of tasks.
     pub now: u64,
@@ -126,7 +133,8 @@ pub struct Tasks {
 }
 
 /// One line of `mountinfo`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodeMount {
     /// The number of the mount, which no other mount of the node has.
     pub id: u64,
@@ -161,7 +169,8 @@ impl NodeMount {
 }
 
 /// A cgroup with a limit of processes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct PidsCgroup {
     /// Path.
     pub path: String,
@@ -172,7 +181,8 @@ pub struct PidsCgroup {
 }
 
 /// A frozen cgroup.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Freeze {
     /// Path.
     pub path: String,
@@ -223,7 +233,8 @@ pub struct CgroupSection {
 }
 
 /// The figures of the cgroup of the runtime's daemon.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct DaemonCgroup {
     /// How much it is throttled, if it has a limit.
     pub throttled: Option<Throttled>,
@@ -232,7 +243,8 @@ pub struct DaemonCgroup {
 }
 
 /// The CPU limit of a cgroup, and how long the cgroup was throttled.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Throttled {
     /// The limit in CPUs, if set.
     pub limit: Option<f64>,

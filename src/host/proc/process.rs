@@ -6,19 +6,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{PROC_SUPER_MAGIC, statfs};
+use serde::{Deserialize, Serialize};
 
 use super::cgroup;
-use super::monitor::is_conmon;
+use super::monitor::{self, is_conmon};
 use super::stat::{ProcessStat, is_stopped, is_zombie, of_ticks, state_of};
 use super::trust::{Disqualification, ProcessTrust};
 use super::waits::is_relevant_sleep;
 use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_record, kernel_text};
+use crate::report::is_zero;
 
 /// The page size in `/proc/<pid>/stat`.
 pub const PAGE: u64 = 4096;
 
 /// The role of a process on a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Role {
     /// The kubelet, or a program that may contain the kubelet.
     Kubelet,
@@ -51,7 +54,8 @@ impl Role {
 
 /// How many details of shims are read. A node has hundreds of shims with a dozen threads each, and the details of
 /// shims that answer are not needed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Shims {
     /// Only their existence and state, and the cgroups of conmons. Whether they qualify as shims is checked only for those that are stopped or
     /// in uninterruptible sleep.
@@ -62,7 +66,8 @@ pub enum Shims {
 }
 
 /// A thread in uninterruptible sleep.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Blocked {
     /// Thread id.
     pub tid: u32,
@@ -73,7 +78,8 @@ pub struct Blocked {
 }
 
 /// One process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Process {
     /// Process id.
     pub pid: u32,
@@ -82,10 +88,13 @@ pub struct Process {
     /// The kernel's name of the process.
     pub comm: String,
     /// The role.
+    #[serde(skip_serializing_if = "is_zero")]
     pub role: Role,
     /// The role that the name suggests, if the process does not qualify for this role, and the reason.
+    #[serde(skip_serializing_if = "is_zero")]
     pub impostor: Option<(Role, Disqualification)>,
     /// Whether the process runs as plegctl's own user, if this user is not root.
+    #[serde(skip_serializing_if = "is_zero")]
     pub is_own: bool,
     /// The state letter, such as `S`, `D` or `T`.
     pub state: char,
@@ -94,32 +103,45 @@ pub struct Process {
     /// Number of threads.
     pub threads: u64,
     /// Resident memory in bytes.
+    #[serde(skip_serializing_if = "is_zero")]
     pub resident: u64,
     /// Whether this is a kernel thread, which belongs to no container.
+    #[serde(skip_serializing_if = "is_zero")]
     pub is_kernel_thread: bool,
     /// CPU time so far.
     pub cpu: Duration,
     /// The most specific cgroup path; empty if it was not read.
+    #[serde(skip_serializing_if = "is_zero")]
     pub cgroup: String,
     /// The cgroup path in the hierarchy of the CPU controller, for the kubelet and the daemon only.
+    #[serde(skip_serializing_if = "is_zero")]
     pub cpu_cgroup: String,
     /// The container, from the cgroup.
+    #[serde(skip_serializing_if = "is_zero")]
     pub container_id: Option<String>,
     /// The pod, from the cgroup.
+    #[serde(skip_serializing_if = "is_zero")]
     pub pod_uid: Option<String>,
     /// The threads in uninterruptible sleep.
+    #[serde(skip_serializing_if = "is_zero")]
     pub blocked: Vec<Blocked>,
     /// Whether a thread is in a relevant interruptible sleep; see [`is_relevant_sleep`].
+    #[serde(skip_serializing_if = "is_zero")]
     pub sleeps: bool,
-    /// The command line; empty if a thread is in uninterruptible sleep.
+    /// The command line; empty if a thread is in uninterruptible sleep. Only the words that rules read travel.
+    #[serde(serialize_with = "monitor::known_words", skip_serializing_if = "is_zero")]
     pub command: Arguments,
     /// The working directory, for kubelets only and if readable.
+    #[serde(skip)]
     pub directory: Option<PathBuf>,
     /// Number of open file descriptors, for the kubelet and the daemon only.
+    #[serde(skip_serializing_if = "is_zero")]
     pub descriptors: Option<u64>,
     /// The soft limit of open file descriptors.
+    #[serde(skip_serializing_if = "is_zero")]
     pub descriptor_limit: Option<u64>,
     /// The hard limit, up to which the soft limit can be raised; `None` also if there is none.
+    #[serde(skip_serializing_if = "is_zero")]
     pub descriptor_hard_limit: Option<u64>,
 }
 

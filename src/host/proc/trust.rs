@@ -11,6 +11,7 @@ use std::path::Path;
 use rustix::fs::{PROC_SUPER_MAGIC, statfs};
 use rustix::io::Errno;
 use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
 
 use super::{Role, cgroup};
 use crate::host::{HostRoot, KernelDir};
@@ -20,7 +21,8 @@ use crate::host::{HostRoot, KernelDir};
 const KUBELET_PROGRAMS: [&str; 5] = ["kubelet", ".kubelet", "kubelite", "hyperkube", "k3s"];
 
 /// Why a process with the name of a kubelet, runtime or shim does not qualify.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Disqualification {
     /// It runs as a user who is neither root nor plegctl's own user.
     User(u32),

@@ -1,21 +1,23 @@
 //! A finding of `preflight`: a problem of the settings or the node, the setting with its file and line, and the message
 //! with which the kubelet would refuse to start.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use super::catalogue::StartCheck;
 use super::settings::Origin;
 use crate::report::{Confidence, Severity};
 
 /// One finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StartFinding {
     /// The check.
     pub id: StartCheck,
     /// The check's title.
-    pub title: &'static str,
+    pub title: Cow<'static, str>,
     /// The severity.
     pub severity: Severity,
     /// How sure plegctl is of the finding.
@@ -51,7 +53,7 @@ impl StartFinding {
         let row = check.row();
         Self {
             id: check,
-            title: row.rule.title,
+            title: row.rule.title.into(),
             severity: row.severity,
             confidence: Confidence::Certain,
             message: message.into(),

@@ -10,6 +10,8 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -38,8 +40,8 @@ pub const KERNEL_SETTINGS: [(&str, i64); 6] = [
 ];
 
 /// The use of a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum CertificateUse {
     /// The kubelet presents the certificate to the API server.
     Client,
