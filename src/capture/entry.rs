@@ -539,6 +539,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn finding_of_an_incident_has_no_step_for_the_processes_of_that_moment() {
+        let primary = r#"{"id": "D07", "next": ["kill -CONT 812"],
+            "steps": [{"purpose": "continue it", "command": "kill -CONT 812", "changesState": true}]}"#;
+        let incident = Incident { primary: primary.into(), ..Incident::default() };
+        assert_eq!(incident.finding(), Some(serde_json::json!({"id": "D07", "steps": []})));
+    }
+
+    #[test]
     fn every_rpc_has_its_own_number() {
         for known in Rpc::ALL {
             assert_eq!(rpc(rpc_number(known)), Some(known));

@@ -596,6 +596,19 @@ mod tests {
     }
 
     #[test]
+    fn worst_moment_is_that_of_the_most_serious_diagnosis_however_long_the_call_waits() {
+        let mut detector = IncidentDetector::new(RULES, 0);
+        let peak = |detector: &IncidentDetector| detector.open_incident().unwrap().peak;
+        detector.observe(now(2), &waiting(2, 2));
+        detector.apply_verdict(now(8), verdict("D01", &["c1"], Verdict::Degraded, 1));
+        detector.observe(now(60), &waiting(60, 60));
+        assert_eq!(peak(&detector), at(8).nanos());
+        detector.apply_verdict(now(62), verdict("D01", &["c1"], Verdict::Unhealthy, 2));
+        detector.observe(now(100), &waiting(100, 100));
+        assert_eq!(peak(&detector), at(62).nanos());
+    }
+
+    #[test]
     fn verdict_about_another_subject_opens_another_incident() {
         let mut detector = IncidentDetector::new(RULES, 0);
         detector.observe(now(2), &waiting(2, 2));

@@ -641,6 +641,19 @@ mod tests {
     }
 
     #[test]
+    fn diagnosis_is_shown_without_steps_for_the_processes_of_that_moment() {
+        let text = r#"{"apiVersion": "plegctl/v1", "kind": "HealthReport", "takenAt": "2023-11-14T22:13:20Z",
+            "runtime": {"endpoint": "unix:///x"}, "durationSeconds": 6.0, "verdict": "unhealthy", "phase": "list",
+            "findings": [], "probes": [], "abandonedCalls": 1, "notChecked": [],
+            "primary": {"id": "D07", "title": "the runtime is stopped", "severity": "critical", "confidence": "certain",
+                "phase": "list",
+                "steps": [{"purpose": "continue it", "command": "kill -CONT 812", "changesState": true}]}}"#;
+        let shown = shown_part(&serde_json::from_str(text).unwrap());
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(shown["primary"]["steps"], serde_json::to_value([step_of_a_capture()]).unwrap());
+    }
+
+    #[test]
     fn time_of_notready_is_written_as_it_reads_when_the_verdict_is_requested() {
         let estimate = EstimateReport { not_ready_at: Some(at(146)), ..EstimateReport::default() };
         let primary: HealthFinding = serde_json::from_str(

@@ -120,21 +120,31 @@ fn silent_kubelet_metrics_are_recorded_and_not_requested_again() {
     assert!(table.stdout.contains("did not answer within 5s"), "{table}");
 }
 
-/// A kubelet in a process table that serves its metrics on the port of `url`.
-fn start_kubelet(proc: &Path, pid: u32, url: &str) {
-    let made = proc.join("made");
+/// Writes a process into a process table, or its new state.
+fn write_process(proc: &Path, pid: u32, (name, command): (&str, &str), state: char) {
+    let (made, own) = (proc.join("made"), proc.join(pid.to_string()));
     fs::create_dir_all(&made).unwrap();
-    let port = url.rsplit(':').next().unwrap();
     let fields = ["0"; 40].join(" ");
     for (file, text) in [
-        ("comm", "kubelet\n".to_owned()),
-        ("cmdline", format!("/usr/bin/kubelet\0--read-only-port={port}\0")),
-        ("stat", format!("{pid} (kubelet) S 1 {fields}")),
+        ("comm", format!("{name}\n")),
+        ("cmdline", command.to_owned()),
+        ("stat", format!("{pid} ({name}) {state} 1 {fields}")),
         ("status", format!("Uid:\t0\t0\t0\t0\nNSpid:\t{pid}\n")),
     ] {
         fs::write(made.join(file), text).unwrap();
     }
-    fs::rename(made, proc.join(pid.to_string())).unwrap();
+    if own.exists() {
+        fs::rename(made.join("stat"), own.join("stat")).unwrap();
+    } else {
+        fs::rename(made, own).unwrap();
+    }
+}
+
+/// A kubelet in a process table that serves its metrics on the port of `url`.
+fn start_kubelet(proc: &Path, pid: u32, url: &str) {
+    let port = url.rsplit(':').next().unwrap();
+    let command = format!("/usr/bin/kubelet\0--read-only-port={port}\0");
+    write_process(proc, pid, ("kubelet", &command), 'S');
 }
 
 #[test]
@@ -163,6 +173,56 @@ fn kubelet_that_starts_later_or_restarts_is_recorded() {
     running.signal("TERM");
     let output = running.wait();
     assert_eq!(output.code, Some(0), "{output}");
+}
+
+#[test]
+fn shim_that_stays_stopped_is_an_incident_and_degrades_its_replay() {
+    let place = CaptureDir::make();
+    let proc = place.path("node/proc");
+    let sandbox = "5a".repeat(32);
+    let command = format!("/usr/bin/containerd-shim-runc-v2\0-id\0{sandbox}\0");
+    let shim = |state| write_process(&proc, 811, ("containerd-shim", &command), state);
+    shim('S');
+    // Without this file, it would not be a process table.
+    fs::write(proc.join("stat"), "").unwrap();
+    // The fake runtime listens in this process.
+    write_process(&proc, std::process::id(), ("containerd", "containerd\0"), 'S');
+    let fake = FakeRuntime::start(
+        Node::new().pod("default/web-0", "uid-0").sandbox(&sandbox).container("c0", "app"),
+    );
+    let directory = place.path("capture");
+    // With this limit, a call on a busy machine opens no incident, and with this period, none is open at the diagnosis.
+    let how = [
+        "record",
+        argument(&directory),
+        "-r",
+        &fake.endpoint(),
+        "--period",
+        "1h",
+        "--slow",
+        "1h",
+        "--for",
+        "10m",
+    ];
+    let mut running = Invocation::new(&how).env("PLEGCTL_TEST_NODE", place.path("node")).spawn();
+    assert!(running.line().is_some_and(|line| line.starts_with("recording")));
+    shim('T');
+    assert_eq!(running.line().unwrap(), "incident 1: containerd-shim is stopped: process 811");
+    let judged = running.line().unwrap();
+    assert!(judged.starts_with("incident 1: DEGRADED: ") && judged.contains("(D10, likely)"), "{judged}");
+    running.signal("TERM");
+    let output = running.wait();
+    assert_eq!(output.code, Some(0), "{output}");
+    let replay = format!("capture:{}@incident:1", argument(&directory));
+    let health = plegctl(&["health", "-r", &replay, "-o", "json"]);
+    let report: Value = serde_json::from_str(&health.stdout).unwrap_or_else(|why| panic!("{why}: {health}"));
+    let primary = &report["primary"];
+    assert_eq!((&report["verdict"], &primary["id"]), (&"degraded".into(), &"D10".into()), "{health}");
+    assert_eq!(
+        (&primary["confidence"], &primary["pod"]["name"]),
+        (&"likely".into(), &"web-0".into()),
+        "{health}"
+    );
 }
 
 #[test]
