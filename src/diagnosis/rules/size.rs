@@ -226,7 +226,7 @@ fn against_dead_pods(case: &Case<'_>) -> Vec<Step> {
         let namespace = &owner.namespace;
         let node = if is_plain(node) { node } else { "NODE" };
         let delete = Command::new(
-            "kubectl -n {} delete pods --field-selector status.phase=Succeeded,spec.nodeName={}",
+            "kubectl -n {} delete pods --field-selector status.phase=Succeeded,spec.nodeName={} --wait=false",
         );
         Step::change(format!("delete all finished pods of {namespace} on this node"))
             .with(delete.arg(namespace).arg(node))

@@ -208,7 +208,7 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     if worst.kind == OddKind::NoMonitor
         && let Some(PodRef { namespace, name, .. }) = &found.pod
     {
-        let delete = Command::new("kubectl -n {} delete pod {}").arg(namespace).arg(name);
+        let delete = Command::new("kubectl -n {} delete pod {} --wait=false").arg(namespace).arg(name);
         found.steps.push(Step::change("let it be started anew").with(delete));
     }
     Some(found)

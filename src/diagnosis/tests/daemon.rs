@@ -315,7 +315,10 @@ async fn a_living_container_without_its_conmon_is_reported() {
     assert_eq!((report.verdict, found.confidence), (Verdict::Degraded, Confidence::Likely), "{report:#?}");
     assert!(found.title.ends_with("is RUNNING, and its conmon is gone"), "{found:#?}");
     assert_eq!(found.ids, [container_id(3)]);
-    assert!(found.steps[1].to_string().ends_with("kubectl -n default delete pod web-3"), "{found:#?}");
+    assert!(
+        found.steps[1].to_string().ends_with("kubectl -n default delete pod web-3 --wait=false"),
+        "{found:#?}"
+    );
 
     // An exit that is lost is no running container.
     let lost = judge(&gather(&at_socket(&node, with_lost_exits(5, &[3])), &|_| ()).await);

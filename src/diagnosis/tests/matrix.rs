@@ -463,6 +463,8 @@ async fn twenty_thousand_dead_containers_are_a_backlog() {
     let backlog = report.findings.iter().find(|finding| finding.id == RuleId::D04).unwrap();
     assert_eq!(backlog.confidence, Confidence::Likely);
     assert!(backlog.evidence[0].contains("20000 exited"), "{:?}", backlog.evidence);
+    let delete = backlog.steps.last().unwrap().to_string();
+    assert!(delete.contains(" -n default delete pods ") && delete.ends_with(" --wait=false"), "{delete}");
     assert!(report.duration_seconds <= 30.0);
 }
 
