@@ -149,15 +149,25 @@ mod tests {
         let ended = event("n1", IncidentStep::Ended, &incident, Wall::from_nanos(0));
         let message = ended["message"].as_str().unwrap();
         assert!(message.starts_with("incident 3 is over after 62s: UNHEALTHY: s"), "{ended}");
-        let unjudged = Incident {
-            verdict: String::new(),
-            summary: String::new(),
-            why: "w\u{1b}[2J\n".into(),
-            ..incident
-        };
+        let unjudged =
+            Incident { verdict: String::new(), summary: String::new(), why: "w".into(), ..incident };
         let begun = event("n1", IncidentStep::Begun, &unjudged, Wall::from_nanos(0));
-        assert_eq!(begun["message"], "incident 3: not diagnosed yet: w\\u{1b}[2J\\n");
+        assert_eq!(begun["message"], "incident 3: not diagnosed yet: w");
         assert_ne!(begun["metadata"]["name"], ended["metadata"]["name"]);
+    }
+
+    #[test]
+    fn message_of_an_event_has_no_character_that_a_terminal_interprets() {
+        let hostile = "D01 a\u{1b}[2J\u{7}\u{202e}b\r\nc".to_owned();
+        let diagnosed = Incident { summary: hostile.clone(), ..Incident::default() };
+        let unjudged = Incident { why: hostile, ..Incident::default() };
+        for incident in [diagnosed, unjudged] {
+            for step in [IncidentStep::Begun, IncidentStep::Ended] {
+                let event = event("n1", step, &incident, Wall::from_nanos(0));
+                let message = event["message"].as_str().unwrap();
+                assert!(message.ends_with(r"D01 a\u{1b}[2J\u{7}\u{202e}b\r\nc"), "{message:?}");
+            }
+        }
     }
 
     #[test]

@@ -767,9 +767,15 @@ mod tests {
 
     #[test]
     fn credential_counts_even_if_a_child_of_the_program_still_runs() {
-        for script in [format!("sleep 600 >&- 2>&- & {CREDENTIAL}"), format!("sleep 600 2>&- & {CREDENTIAL}")]
-        {
-            assert_eq!(token_from(&script, Duration::from_secs(30)), Ok(Some("t".to_owned())));
+        for script in [
+            format!("sleep 600 >&- 2>&- & {CREDENTIAL}"),
+            format!("sleep 600 2>&- & {CREDENTIAL}"),
+            // A daemon is in no group that plegctl could end, and keeps the output open.
+            format!("setsid sleep 60 2>&- & {CREDENTIAL}"),
+            format!("{CREDENTIAL}; setsid sleep 60 2>&- &"),
+        ] {
+            let token = token_from(&script, Duration::from_secs(30));
+            assert_eq!(token, Ok(Some("t".to_owned())), "{script}");
         }
     }
 

@@ -111,29 +111,37 @@ fn stopped_recorder_keeps_no_event_stream_open() {
     assert_eq!(check.code, Some(0), "{check}");
 }
 
+/// The period of a recorder whose relist hangs.
+const HANGING: &str = "100ms";
+
 /// The recorder's thread that reads the stream closes it, so that neither the period nor a relist that hangs matters.
 #[test]
 fn recorder_closes_its_event_stream_when_the_guard_is_killed_whatever_its_period() {
-    let recorders: Vec<_> = ["1s", "2s", "3s", "4s", "5s", "1h"]
+    let recorders: Vec<_> = ["1s", "2s", "3s", "4s", "5s", "1h", HANGING]
         .into_iter()
         .map(|period| {
             let (fake, place) = (FakeRuntime::start(Node::default()), CaptureDir::make());
             let (directory, endpoint) = (place.path("capture"), fake.endpoint());
             let how = ["record", "-r", &endpoint, argument(&directory), "--period", period];
             let how = [&how[..], &["--no-host", "--no-diagnose"]].concat();
-            (Invocation::new(&how).spawn(), fake, place)
+            (Invocation::new(&how).spawn(), fake, place, period)
         })
         .collect();
     let is_stream = |call: &&ReceivedCall| call.rpc == Rpc::GetContainerEvents;
-    for (recorder, fake, _) in &recorders {
+    for (recorder, fake, _, period) in &recorders {
         fake.wait_until(|calls| calls.iter().any(|call| call.state == CallState::Streaming));
+        if *period == HANGING {
+            fake.on(Rpc::ListContainers).hang();
+            let lists = fake.calls_of(Rpc::ListContainers).len();
+            fake.wait_for(Rpc::ListContainers, lists + 1);
+        }
         recorder.kill_guard();
         fake.wait_until(|calls| {
             calls.iter().find(is_stream).is_some_and(|call| call.state == CallState::Cancelled)
         });
     }
     // The next stream has a guard again.
-    for (recorder, fake, _) in recorders.iter().take(1) {
+    for (recorder, fake, ..) in recorders.iter().take(1) {
         fake.wait_until(|calls| calls.iter().filter(is_stream).count() == 2);
         recorder.guard();
     }

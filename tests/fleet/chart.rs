@@ -164,6 +164,28 @@ fn a_runtime_after_a_component_that_adds_entries_is_refused() {
 }
 
 #[test]
+fn pod_in_the_network_of_its_node_serves_its_pages_only_at_the_address_of_the_node() {
+    for overlay in overlays() {
+        let Some(objects) = kustomized(&overlay) else { return };
+        let set = objects.iter().find(|object| object["kind"] == "DaemonSet").unwrap();
+        let pod = &set["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        let arguments =
+            container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap());
+        let addresses: Vec<&str> =
+            arguments.filter_map(|argument| argument.strip_prefix("--metrics-listen=")).collect();
+        if pod["hostNetwork"] == true {
+            assert_eq!(addresses, ["$(HOST_IP):9469"], "{overlay}");
+            let variables = container["env"].as_array().unwrap();
+            let host = variables.iter().find(|variable| variable["name"] == "HOST_IP").unwrap();
+            assert_eq!(host["valueFrom"]["fieldRef"]["fieldPath"], "status.hostIP", "{overlay}");
+        } else {
+            assert_eq!(addresses, ["0.0.0.0:9469"], "{overlay}");
+        }
+    }
+}
+
+#[test]
 fn pods_of_all_combinations_are_valid_for_a_kubelet() {
     for runtime in ["containerd", "k3s", "crio"] {
         let values =

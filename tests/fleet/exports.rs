@@ -151,14 +151,17 @@ fn pod_that_looks_like_a_recorder_in_another_namespace_gets_no_token() {
     let server = Server::start("server", Clients::Any, |request| match request.path.as_str() {
         "/api/v1/nodes/n1" => node("True", "ok"),
         path if path.starts_with("/api/v1/pods?") => pods(&["plegctl-x"]),
-        path if path.starts_with("/api/v1/namespaces/monitoring/pods?") => Reply::ok(r#"{"items":[]}"#),
+        path if path.starts_with("/api/v1/namespaces/") => Reply::ok(r#"{"items":[]}"#),
         _ => Reply::Answer(404, String::new()),
     });
     let how = ["capture", "export", argument(&copy), "--incident", "1", "--token-file", argument(&token)];
-    let output = run(&server, &[&how[..], &["-n", "monitoring"]].concat());
-    assert_eq!(output.code, Some(2), "{output}");
-    assert!(output.stderr.contains("the namespace monitoring has no running pod of it"), "{output}");
-    assert!(server.requests().iter().all(|request| request.token.is_none()), "{:?}", server.requests());
+    for (own, namespace) in [(&[][..], "plegctl"), (&["-n", "monitoring"], "monitoring")] {
+        let output = run(&server, &[&how[..], own].concat());
+        assert_eq!(output.code, Some(2), "{output}");
+        let why = format!("the namespace {namespace} has no running pod of it");
+        assert!(output.stderr.contains(&why), "{output}");
+        assert!(server.requests().iter().all(|request| request.token.is_none()), "{:?}", server.requests());
+    }
 }
 
 #[test]

@@ -107,7 +107,9 @@ fn journal(path: &str) -> Reply {
     if path == format!("/api/v1/nodes/open/proxy/logs/?query=kubelet&{since}") {
         let flag = "Nov 21 02:00:01 open kubelet[7]: FLAG: --manifest-url-header=\"X-Site:t0p\"";
         let later = "Nov 21 02:21:00 open kubelet[7]: long after";
-        return Reply::ok(format!("{flag}\nNov 21 02:03:00 open kubelet[7]: PLEG is not healthy\n{later}\n"));
+        let hostile = "Nov 21 02:02:00 open kubelet[7]: \u{1b}[2J\u{7}\u{202e}\u{9b}x\ty\r";
+        let last = "Nov 21 02:03:00 open kubelet[7]: PLEG is not healthy";
+        return Reply::ok(format!("{flag}\n{hostile}\n{last}\n{later}\n"));
     }
     assert_eq!(path, format!("/api/v1/nodes/open/proxy/logs/?query=containerd&{since}"));
     Reply::ok(nothing)
@@ -220,7 +222,7 @@ fn incomplete_and_wrong_answers_and_wrong_names_leave_no_file() {
 }
 
 #[test]
-fn journals_around_the_incident_are_saved_without_secrets() {
+fn journals_around_the_incident_are_saved_without_secrets_and_control_characters() {
     let server = cluster();
     let place = CaptureDir::make();
     let directory = place.path("evidence");
@@ -240,6 +242,7 @@ fn journals_around_the_incident_are_saved_without_secrets() {
     assert_eq!(west, "Nov 21 02:00:09 short kubelet[7]: west\n");
     let journal = fs::read_to_string(directory.join("open-20261121T020000Z.kubelet.log")).unwrap();
     assert!(journal.ends_with("PLEG is not healthy\n") && !journal.contains("t0p"), "{journal}");
+    assert!(journal.contains("kubelet[7]: \\u{1b}[2J\\u{7}\\u{202e}\\u{9b}x\ty\n"), "{journal:?}");
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
     let rows: Vec<_> =
         report["files"].as_array().unwrap().iter().map(|row| (&row["what"], &row["error"])).take(5).collect();

@@ -727,13 +727,17 @@ fn user_that_the_kubeconfig_impersonates_is_sent_in_every_request() {
 }
 
 #[test]
-fn api_server_behind_a_proxy_gets_no_request() {
+fn api_server_behind_the_proxy_of_its_kubeconfig_gets_no_request() {
     let server = without_recorders("server", Clients::Any, healthy);
     let config =
         kubeconfig(&server.url(), &format!("{}\n    proxy-url: http://127.0.0.1:1", authority()), "token: t");
     let output = nodes(&config, &[]);
     assert_eq!((output.code, server.requests().len()), (Some(2), 0), "{output}");
     assert!(output.stderr.contains("the proxy of proxy-url"), "{output}");
+}
+
+#[test]
+fn api_server_behind_the_proxy_of_the_environment_gets_no_request() {
     let config = kubeconfig("https://kube.example:6443", &authority(), "token: t");
     let run = |none: &str| {
         let arguments = ["nodes", "--kubeconfig", config.0.to_str().unwrap()];

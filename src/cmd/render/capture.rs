@@ -164,7 +164,7 @@ pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result
             lasted,
             incident.verdict.clone().unwrap_or_else(|| super::words::UNKNOWN.to_owned()),
             if incident.pinned { "yes" } else { "no" }.to_owned(),
-            escaped(incident.summary.as_deref().unwrap_or(&incident.why)).into_owned(),
+            incident.summary.as_ref().unwrap_or(&incident.why).clone(),
         ]
     });
     table::write(out, style, &["INCIDENT", "FROM", "LASTED", "VERDICT", "KEPT", "WHAT"], rows)
@@ -182,8 +182,8 @@ pub fn known(list: &IncidentList, pod: &str, style: Style, out: &mut dyn Write) 
             incident.number.to_string(),
             brief(incident.from),
             incident.lasted(),
-            escaped(incident.verdict.as_deref().unwrap_or(super::words::UNKNOWN)).into_owned(),
-            escaped(incident.summary.as_deref().unwrap_or(&incident.why)).into_owned(),
+            incident.verdict.clone().unwrap_or_else(|| super::words::UNKNOWN.to_owned()),
+            incident.summary.as_ref().unwrap_or(&incident.why).clone(),
         ]
     });
     table::write(out, style, &["INCIDENT", "FROM", "LASTED", "VERDICT", "WHAT"], rows)
@@ -480,7 +480,7 @@ pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Res
     let faulty = |segment: &&CheckedSegment| segment.damaged_bytes > 0 || segment.cut_bytes > 0;
     let rows = report.segments.iter().filter(faulty).map(|segment| {
         vec![
-            escaped(&segment.path).into_owned(),
+            segment.path.clone(),
             segment.fault_offset.map_or_else(|| super::words::NONE.to_owned(), |at| at.to_string()),
             bytes(segment.damaged_bytes),
             bytes(segment.cut_bytes),
@@ -532,6 +532,7 @@ pub(super) mod tests {
     use super::*;
     use crate::capture::report::RelistPoint;
     use crate::capture::{Capture, Range};
+    use crate::report::escape::is_hostile;
 
     /// Returns a capture in which the first relist hangs for 200 seconds.
     pub fn hung_at_once() -> CaptureReport {
@@ -579,6 +580,39 @@ pub(super) mod tests {
         assert_eq!(letters(&text, "age    "), "▁▂▃▄▅▆▇█!x", "{text}");
         assert_eq!(letters(&text, "latency"), "!x", "{text}");
         assert!(text.contains("\nno relist succeeded from "), "{text}");
+    }
+
+    #[test]
+    fn no_text_of_an_incident_reaches_the_terminal_unescaped() {
+        let hostile = "a\u{1b}[2J\u{7}\u{202e}b\r\nc".to_owned();
+        let incident = ListedIncident {
+            number: 1,
+            from: Wall::default(),
+            to: None,
+            lasted_seconds: None,
+            at_least_seconds: None,
+            why: hostile.clone(),
+            verdict: Some(hostile.clone()),
+            summary: Some(hostile.clone()),
+            primary: Some(hostile.clone().into()),
+            pinned: true,
+        };
+        let listed = CaptureList {
+            from: Wall::default(),
+            to: Wall::default(),
+            node: hostile,
+            relists: 1,
+            bytes: 1,
+            segments: 1,
+            dropped: 1,
+            damaged_bytes: 1,
+            incidents: vec![incident.clone(), ListedIncident { summary: None, ..incident }],
+        };
+        let mut out = Vec::new();
+        list(&listed, Style { headers: true, color: false }, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(!text.contains(|letter| letter != '\n' && is_hostile(letter)), "{text:?}");
+        assert_eq!(text.matches(r"a\u{1b}[2J\u{7}\u{202e}b\r\nc").count(), 4, "{text:?}");
     }
 
     #[test]
