@@ -58,16 +58,25 @@ impl ProcessGroup {
         (Self { id, pid, child: Mutex::new(Some(child)), guard: Mutex::new(guard) }, stdout)
     }
 
-    /// Waits until the child has ended, then ends the rest of its group. Blocks while the child runs.
+    /// Waits until the child has ended, then ends the rest of its group. Blocks while the child runs. A child that the kernel
+    /// stops because it uses the terminal, which belongs to plegctl's own group, is ended too, and that is an error.
     pub fn wait(&self) -> io::Result<ExitStatus> {
         // The child is not reaped here: until it is, no other process group can get its id.
-        let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        loop {
-            match waitid(WaitId::Pid(self.pid), how) {
-                Err(rustix::io::Errno::INTR) => {}
-                ended => break ended.map(drop)?,
+        let mut how = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+        let uses_terminal = loop {
+            let stopped_by = match waitid(WaitId::Pid(self.pid), how) {
+                Err(rustix::io::Errno::INTR) => continue,
+                changed => changed?.and_then(|status| status.stopping_signal()),
+            };
+            match stopped_by {
+                None => break false,
+                Some(signal) if [Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal) => {
+                    break true;
+                }
+                // Whoever has stopped the child may continue it.
+                Some(_) => how.remove(WaitIdOptions::STOPPED),
             }
-        }
+        };
         let mut child = self.child();
         let Some(mut ended) = child.take() else { return Err(io::Error::other("it was waited for before")) };
         self.kill();
@@ -75,7 +84,12 @@ impl ProcessGroup {
             // The guard belongs to the group, which was ended above.
             let _ = guard.wait();
         }
-        ended.wait()
+        let status = ended.wait()?;
+        if uses_terminal {
+            Err(io::Error::other("wants the terminal, which it does not get"))
+        } else {
+            Ok(status)
+        }
     }
 
     /// Ends the child and its whole group, unless the child was reaped.

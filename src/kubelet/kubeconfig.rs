@@ -780,6 +780,18 @@ mod tests {
     }
 
     #[test]
+    fn credential_program_that_wants_the_terminal_is_an_error_at_once() {
+        for signal in ["TTIN", "TTOU"] {
+            // The kernel sends this signal to a program in the background that uses its terminal.
+            let script = format!("kill -{signal} $$; sleep 600");
+            let why = token_from(&script, Duration::from_secs(60)).unwrap_err();
+            assert!(why.ends_with("wants the terminal, which it does not get"), "{why}");
+        }
+        let continued = format!("(sleep 0.2; kill -CONT $$) & kill -STOP $$; {CREDENTIAL}");
+        assert_eq!(token_from(&continued, Duration::from_secs(60)), Ok(Some("t".to_owned())));
+    }
+
+    #[test]
     fn secret_in_a_wrong_place_is_not_repeated() {
         let why = token_from(r#"echo '{"status":"s3cret"}'"#, Duration::from_secs(30)).unwrap_err();
         assert!(why.contains("printed no ExecCredential (line 1") && !why.contains("s3cret"), "{why}");
