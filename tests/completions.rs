@@ -2,10 +2,12 @@
 //! After a change of the command line, `PLEGCTL_BLESS=1 cargo test --test product completions` updates the scripts;
 //! with `-- --nocapture` it shows the changes.
 
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::{env, fs};
 
 use crate::support::captures::skip;
+use crate::support::socket::TempDir;
 use crate::support::{difference, plegctl, terminal};
 
 #[test]
@@ -159,6 +161,27 @@ fn name_of_a_file_or_context_is_quoted_by_zsh_fish_and_elvish_at_the_first_tab()
             shell.until("an empty screen", |screen| !screen.contains(answer));
         }
     }
+}
+
+#[test]
+fn man_pages_make_a_readable_directory_and_none_behind_the_link_of_another_user() {
+    let place = TempDir::new();
+    let (shared, victim) = (place.path().join("shared"), place.path().join("victim"));
+    for directory in [&shared, &victim] {
+        fs::create_dir(directory).unwrap();
+    }
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+    symlink(&victim, shared.join("link")).unwrap();
+    let output = plegctl::plegctl(&["man", shared.join("link/man/man1").to_str().unwrap()]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("`link` in this path is a symbolic link in a directory that"), "{output}");
+    assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{output}");
+    symlink("victim", place.path().join("own")).unwrap();
+    let output = plegctl::plegctl(&["man", place.path().join("own/man/man1").to_str().unwrap()]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&victim.join("man/man1")), mode(&victim), "{output}");
+    assert!(victim.join("man/man1/plegctl.1").exists());
 }
 
 #[test]

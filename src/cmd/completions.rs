@@ -1,7 +1,6 @@
 //! `plegctl completions SHELL` prints the completion script of a shell, and `plegctl man DIR` writes the man pages; a
 //! package installs both with the binary. The scripts run plegctl for each completion; see [`super::complete`].
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use super::{Cli, Error, Exit, complete};
-use crate::report::save;
+use crate::report::{DirectoryUse, open_directory, save};
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
@@ -39,8 +38,8 @@ pub fn man(arguments: &ManArgs) -> Result<Exit, Error> {
     let directory = &arguments.directory;
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
-    fs::create_dir_all(directory)
-        .map_err(|source| Error::Write(save::Error { path: directory.clone(), source }))?;
+    open_directory(directory, DirectoryUse::Public)
+        .map_err(|why| Error::Write(save::Error { path: directory.clone(), source: why.into() }))?;
     write_pages(&command, directory).map_err(Error::Write)?;
     Ok(Exit::Good)
 }

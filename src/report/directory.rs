@@ -11,8 +11,9 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, 
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-/// The mode of a created directory.
+/// The modes of a created directory: for this user only, and for all whom the umask allows.
 const PRIVATE_MODE: u32 = 0o700;
+const PUBLIC_MODE: u32 = 0o777;
 
 /// The maximum number of symbolic links in a path.
 const MAX_LINKS: usize = 40;
@@ -48,11 +49,15 @@ pub enum DirectoryUse {
     Own,
     /// Creates nothing, and follows a link at the end as any other link.
     Existing,
+    /// Creates what is missing in the path, as readable as other new directories, and follows a link at the end.
+    #[cfg(feature = "cli")]
+    Public,
 }
 
 /// Opens the directory `path`, part by part. Follows a symbolic link only if nobody but root and this user could have created it.
 pub fn open_directory(path: &Path, usage: DirectoryUse) -> Result<OwnedFd, DirectoryRefusal> {
     let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let rights = if usage == DirectoryUse::Own { PRIVATE_MODE } else { PUBLIC_MODE };
     let start = |root: bool| rustix::fs::open(if root { "/" } else { "." }, step, Mode::empty());
     let mut at = start(path.is_absolute())?;
     let mut rest: VecDeque<OsString> = names_in(path).collect();
@@ -61,7 +66,7 @@ pub fn open_directory(path: &Path, usage: DirectoryUse) -> Result<OwnedFd, Direc
         match openat(&at, &name, step, Mode::empty()) {
             Ok(next) => (at, made) = (next, usage == DirectoryUse::Existing),
             Err(Errno::NOENT) if !made => {
-                match mkdirat(&at, &name, Mode::from_raw_mode(PRIVATE_MODE)) {
+                match mkdirat(&at, &name, Mode::from_raw_mode(rights)) {
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(why) => return Err(why.into()),
                 }
