@@ -124,6 +124,18 @@ impl Evidence {
         if self.has_systemd() { step.with(self.journal()) } else { step }
     }
 
+    /// Returns the step that reads the stacks which [`Self::save_stacks`] saves, if their files are known.
+    pub fn read_stacks(&self, purpose: &str) -> Option<Step> {
+        let command = match (self.save_stacks()?, self.family(), self.daemon()) {
+            (_, DaemonFamily::Crio, _) => Command::new("plegctl stacks crio-1.txt crio-2.txt"),
+            (_, DaemonFamily::Containerd, Some(daemon)) if daemon.role == Role::Daemon => {
+                Command::new("plegctl stacks stacks-1.txt /tmp/containerd.{}.stacks.log").pid(daemon.pid)
+            }
+            _ => return None,
+        };
+        Some(Step::look(purpose).with(command))
+    }
+
     /// Returns the command that saves the runtime's goroutine stacks; `None` for a stopped or frozen process, which cannot
     /// write them.
     pub fn save_stacks(&self) -> Option<Step> {
@@ -132,9 +144,17 @@ impl Evidence {
             return None;
         }
         match self.family() {
+            // containerd writes each dump to the same file, and to its log (`dumpStacks` in cmd/containerd/command/main.go).
             DaemonFamily::Containerd => {
-                let twice = self.write_stacks().then(Command::new("sleep 60")).then(self.write_stacks());
-                Some(Step::signal("containerd's stacks, in /tmp").with(twice))
+                let first = self.write_stacks().then(Command::new("sleep 60"));
+                let (purpose, twice) = match daemon {
+                    Some(daemon) => {
+                        let copy = Command::new("cp /tmp/containerd.{}.stacks.log stacks-1.txt");
+                        ("containerd's stacks, the second in /tmp", first.then(copy.pid(daemon.pid)))
+                    }
+                    None => ("containerd's stacks, into its log; the second also in /tmp", first),
+                };
+                Some(Step::signal(purpose).with(twice.then(self.write_stacks())))
             }
             DaemonFamily::Crio => {
                 let socket = self.socket.as_deref().unwrap_or_else(|| Path::new("/run/crio/crio.sock"));
@@ -202,13 +222,15 @@ pub fn node_pressure(purpose: impl Into<String>) -> Step {
 
 /// Returns the step that waits until a call is slow again.
 pub fn until_slow() -> Step {
-    Step::look("wait for the next time, which then says why")
+    Step::look("to catch the next time (waits, then says why)")
         .with(Command::new("plegctl watch --until-slow 2s"))
 }
 
 /// Returns the step that continues a stopped process.
 pub fn continue_process(pid: u32) -> Step {
-    Step::change("find out who stopped it; to continue it").with(Command::new("kill -CONT {}").pid(pid))
+    let debugger = format!("a debugger has it (TracerPid in /proc/{pid}/status is not 0)");
+    Step::change(format!("continue process {pid}, unless {debugger}"))
+        .with(Command::new("kill -CONT {}").pid(pid))
 }
 
 /// Returns the step that shows where a process waits in the kernel.
@@ -224,48 +246,76 @@ const MAX_SUGGESTED: usize = 3;
 pub fn for_culprits(evidence: &Evidence, culprits: &[(Rpc, &str)]) -> Vec<Step> {
     let culprits = culprits.get(..MAX_SUGGESTED).unwrap_or(culprits);
     let family = evidence.family();
-    let monitor = family.monitor();
     let mut steps = Vec::new();
-    let mut unknown = Vec::new();
-    let mut monitors = Vec::new();
+    let mut unknown: Vec<&str> = Vec::new();
+    let mut shims: Vec<(&Process, String)> = Vec::new();
     let mut pods: Vec<(String, Vec<String>)> = Vec::new();
     for (_, id) in culprits {
         let parts = container_parts::parts_of(evidence, id);
         match look_at(&parts, family) {
             Some(step) => steps.push(step),
-            None => unknown.push(short(id)),
+            None => unknown.push(id),
         }
-        let label = parts.shim.map_or_else(|| format!("its {monitor}"), Process::label);
-        if !monitors.contains(&label) {
-            monitors.push(label);
+        let pod = evidence.names.pod(id).filter(|pod| !pod.name.is_empty());
+        if let Some(shim) = parts.shim.filter(|shim| !shims.iter().any(|(other, _)| other.pid == shim.pid)) {
+            shims.push((shim, pod.as_ref().map(|pod| format!(" of {pod}")).unwrap_or_default()));
         }
-        let Some(pod) = evidence.names.pod(id).filter(|pod| !pod.name.is_empty()) else { continue };
+        let Some(pod) = pod else { continue };
         match pods.iter_mut().find(|(namespace, _)| *namespace == pod.namespace) {
             Some((_, names)) if names.contains(&pod.name) => {}
             Some((_, names)) => names.push(pod.name),
             None => pods.push((pod.namespace, vec![pod.name])),
         }
     }
-    if !unknown.is_empty() {
-        let list = Command::new("ps -eo pid,stat,wchan:20,etime,args | grep -E {}").arg(unknown.join("|"));
-        steps.push(Step::look("the processes of this container").with(list));
-        steps.push(Step::look("STAT D: repair the disk or server to which WCHAN points; no signal helps"));
-        steps.push(Step::change(match family {
-            // CRI-O takes a `state` that was ended for an exit of its container.
-            DaemonFamily::Crio => "STAT T: kill -CONT PID",
-            _ => "STAT T: kill -CONT PID; a runc that is minutes old: kill PID",
-        }));
-    }
+    steps.extend(look_for(evidence, &unknown));
     steps.extend(pods.iter().map(|(namespace, names)| {
         let delete = Command::new("kubectl -n {} delete pod {} --wait=false").arg(namespace).args(names);
         Step::change("if it still hangs").with(delete)
     }));
     // A conmon that ends does not end its container, and nothing records the exit of the container any more.
-    if family != DaemonFamily::Crio {
-        let monitors = monitors.join(", ");
-        steps.push(Step::change(format!("last resort: kill {monitors}, which ends its containers")));
+    if family == DaemonFamily::Crio {
+        return steps;
     }
+    steps.extend(shims.into_iter().map(|(shim, of_pod)| {
+        let purpose = format!("last resort: end the shim{of_pod} and its containers");
+        Step::change(purpose).with(Command::new("kill -9 {}").pid(shim.pid))
+    }));
+    steps.extend((!unknown.is_empty()).then(|| {
+        Step::change(
+            "last resort: kill -9 PID of the shim in that list, which ends the containers of its pod",
+        )
+    }));
     steps
+}
+
+/// Returns the steps that find the processes of these containers or sandboxes, of which no process is known.
+fn look_for(evidence: &Evidence, unknown: &[&str]) -> Vec<Step> {
+    if unknown.is_empty() {
+        return Vec::new();
+    }
+    let family = evidence.family();
+    // The shim of a container has the id of the sandbox on its command line.
+    let sandboxes = unknown.iter().filter_map(|id| evidence.names.sandbox_of(id));
+    let mut ids: Vec<&str> = Vec::new();
+    for id in unknown.iter().copied().chain(sandboxes.filter(|_| family != DaemonFamily::Crio)).map(short) {
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    // The processes of a container have its id only in their cgroup, and the others only on their command line.
+    let list = "ps -eo pid,stat,wchan:20,etime,comm,cgroup:512,args | grep -E {} | cut -c-61";
+    let (these, monitor) =
+        if unknown.len() == 1 { ("this container and its", "") } else { ("these containers and their", "s") };
+    vec![
+        Step::look(format!("the processes of {these} {}{monitor}", family.monitor()))
+            .with(Command::new(list).arg(ids.join("|"))),
+        Step::look("STAT D: no signal helps; WCHAN nfs_*, rpc_*: file server; xfs_*, blk_*: disk"),
+        Step::change(match family {
+            // CRI-O takes a `state` that was ended for an exit of its container.
+            DaemonFamily::Crio => "STAT T: kill -CONT PID",
+            _ => "STAT T: kill -CONT PID; a runc that is minutes old: kill PID",
+        }),
+    ]
 }
 
 /// Returns the command that shows what blocks the call, by the first known part of the container; `None` if no part is known.
@@ -279,10 +329,7 @@ fn look_at(parts: &ContainerParts<'_>, family: DaemonFamily) -> Option<Step> {
     }
     let shim = parts.shim?;
     Some(match family {
-        _ if shim.is_stopped() => {
-            Step::change(format!("find out who stopped {}; to continue it", shim.label()))
-                .with(Command::new("kill -CONT {}").pid(shim.pid))
-        }
+        _ if shim.is_stopped() => continue_process(shim.pid),
         DaemonFamily::Containerd => shim_stacks(shim.pid),
         _ => kernel_stack(&format!("where its {} waits", shim.comm), shim.pid),
     })
@@ -296,6 +343,5 @@ pub fn task_stack(process: &Process, task: &Blocked) -> Step {
 
 /// Returns the step that shows the goroutines of a shim.
 pub fn shim_stacks(pid: u32) -> Step {
-    Step::signal("the stacks of this shim only, into containerd's journal")
-        .with(Command::new("kill -USR1 {}").pid(pid))
+    Step::signal("this shim's stacks, into containerd's log").with(Command::new("kill -USR1 {}").pid(pid))
 }

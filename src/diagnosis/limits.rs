@@ -10,10 +10,10 @@ pub const LIST_SIZE_WARNING_PERCENT: u64 = 60;
 /// The size of a list, in percent of the kubelet's message limit, at which D03 is critical.
 pub const LIST_SIZE_CRITICAL_PERCENT: u64 = 85;
 
-/// A healthy report says how to list the exited containers from this number on, if they are a third of all.
-pub const MANY_EXITED: usize = 5;
 /// A healthy report names the containers that were restarted so often.
 pub const MANY_RESTARTS: u32 = 5;
+/// A container that is restarted this often on average is in a crash loop: twice the kubelet's longest pause of 5 minutes.
+pub const CRASH_LOOP_PAUSE: Duration = Duration::from_secs(600);
 /// A list slower than this is reported as slow.
 pub const LIST_SLOW: Duration = Duration::from_secs(1);
 /// A list slower than this is critical: the runtime waits for something. Only a run with a long deadline can measure it.

@@ -110,6 +110,39 @@ fn kubelet_and_node_of_a_scenario_are_judged() {
         assert_eq!(report["primary"]["kernelReason"]["owner"], owner, "{output}");
         assert!(report["summary"].as_str().unwrap().contains(owner), "{output}");
     }
+    // What can show the cause, and nothing else.
+    let stacks = "kill -USR1 812; sleep 60; cp /tmp/containerd.812.stacks.log stacks-1.txt; kill -USR1 812";
+    let kubelet = "/api/v1/nodes/sim-node/proxy/debug/pprof/goroutine";
+    for (scenario, kept, read) in [
+        (
+            "hung-list",
+            [stacks, "dmesg -T > dmesg.txt"].as_slice(),
+            Some("plegctl stacks stacks-1.txt /tmp/containerd.812.stacks.log"),
+        ),
+        ("stopped-shim", &["dmesg -T > dmesg.txt"], None),
+        (
+            "lost-gpu",
+            &["cat /proc/834/stack", "dmesg -T > dmesg.txt"],
+            Some("dmesg -T | grep -i -e xid -e nvrm | tail -20"),
+        ),
+        (
+            "terminating-pod",
+            &["cat /proc/2290/stack", kubelet, "dmesg -T > dmesg.txt"],
+            Some("timeout 5 bash -c '</dev/tcp/$0/2049' 10.1.2.3 && echo yes"),
+        ),
+    ] {
+        let output = plegctl(&["health", "-r", &format!("sim:{scenario}"), "-o", "json"]);
+        let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let commands = |steps: &serde_json::Value| -> Vec<String> {
+            let steps = steps.as_array().unwrap().iter();
+            steps.filter_map(|step| step["command"].as_str().map(str::to_owned)).collect()
+        };
+        let keep = commands(&report["keep"]);
+        assert_eq!(keep.len(), kept.len(), "{scenario}: {keep:#?}");
+        assert!(keep.iter().zip(kept).all(|(command, part)| command.contains(part)), "{scenario}: {keep:#?}");
+        let steps = commands(&report["primary"]["steps"]);
+        assert!(read.is_none_or(|read| steps.iter().any(|step| step == read)), "{scenario}: {steps:#?}");
+    }
     let left_over = plegctl(&["health", "-r", "sim:leftover-shims", "-o", "json"]);
     let report: serde_json::Value = serde_json::from_str(&left_over.stdout).unwrap();
     assert_eq!(report["primary"]["id"], "D38", "{left_over}");

@@ -163,15 +163,15 @@ fn fix(version: Option<&Quoted>) -> String {
 facts! {
     // mod.rs: D00
     NothingFound { serial: Took, kubelet_is_unchecked: bool } =>
-        "all calls are answered; a relist takes {serial}{}", if *kubelet_is_unchecked { "; kubelet not checked" } else { "" };
+        "{}all calls are answered; a relist takes {serial}", if *kubelet_is_unchecked { "(kubelet not looked at)  " } else { "" };
     Population { pods: usize, sandboxes: usize, containers: usize, running: usize, exited: usize } =>
         "{}, {}, {} ({running} running, {exited} exited{}): all answered",
         plural(*pods, "pod"), plural(*sandboxes, "sandbox"), plural(*containers, "container"),
         match containers.saturating_sub(running + exited) { 0 => String::new(), others => format!(", {others} in another state") };
     RelistDurations { lists: Took, full: Took } =>
-        "both lists take {lists}, a relist of every pod (after a kubelet restart) {full}";
-    FarBelowThreshold { threshold: Took } =>
-        "far below the {threshold} without a relist that make PLEG unhealthy";
+        "both lists take {lists}; with every pod, as after a kubelet restart, {full}";
+    UnhealthyAfter { threshold: Took } =>
+        "PLEG becomes unhealthy only after {threshold} without a relist";
 
     // certificates.rs: D36
     CertificateExpired { usage: CertificateUse, at: Wall } =>
@@ -482,7 +482,7 @@ facts! {
         };
     CallsSilent { rpcs: Vec<Rpc>, waited: Took } => "{} did not answer within {waited}", both(rpcs);
     VersionAnsweredMeanwhile { took: Took } =>
-        "Version is answered in {took} at the same time, so the daemon is alive and waits for something internally";
+        "Version is answered in {took} at the same time, so the daemon is alive, and blocked inside";
     VersionSilentMeanwhile { waited: Took } =>
         "Version is not answered within {waited} at the same time: the whole daemon is blocked, not one lock";
     CallFailed { error: Quoted } => "{error}";
@@ -522,8 +522,11 @@ facts! {
         "{}, and so do {}", if *lists_answer { "both lists answer" } else { "no list is silent" },
         plural(*answered, "other status call");
     HangTripsThreshold { gives_up: Took, hung_calls: usize, peak: Option<Took>, threshold: Took } =>
-        "the kubelet waits {gives_up} for each call and makes {} in a relist: so it relists every {}, and the node is NotReady after {threshold}",
-        plural(*hung_calls, "such call"), age(peak.as_ref());
+        "the kubelet waits {gives_up} for each call and makes {} in a relist, so {} the {threshold} that are allowed: the node becomes NotReady",
+        plural(*hung_calls, "such call"), match peak {
+            Some(peak) => format!("one relist takes {peak}, longer than"),
+            None => "no relist ends within".to_owned(),
+        };
     HangStaysBelow { gives_up: Took, threshold: Took } =>
         "the kubelet gives up such a call after {gives_up}, before its threshold of {threshold}: the node stays Ready";
     PodsAreOld { peak: Option<Took> } => "the node stays Ready, but the state of its pods is up to {} old", age(peak.as_ref());

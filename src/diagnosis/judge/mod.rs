@@ -15,6 +15,7 @@ use self::not_ready::NotReady;
 pub use self::verdict::{Relists, VerdictFacts, Weight, verdict};
 use crate::cri::{Call, Error, Outcome};
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
+use crate::diagnosis::proc::{Blocked, Process, Role};
 use crate::diagnosis::report::{
     Confidence, EstimateReport, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport,
     RuleId, Severity, Verdict,
@@ -79,7 +80,10 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         findings,
         probes,
         abandoned_calls,
-        not_checked: not_checked(evidence).into_iter().chain(failed.into_iter().map(not_applied)).collect(),
+        not_checked: not_checked(evidence, verdict)
+            .into_iter()
+            .chain(failed.into_iter().map(not_applied))
+            .collect(),
         estimate: estimate(&case, not_ready),
         kubelet: kubelet(&case),
         keep,
@@ -266,7 +270,7 @@ fn summarised<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> 
     lines
 }
 
-fn not_checked(evidence: &Evidence) -> Vec<NotChecked> {
+fn not_checked(evidence: &Evidence, verdict: Verdict) -> Vec<NotChecked> {
     let ended_early =
         evidence.ended_early.iter().map(|why| NotChecked { what: "the rest".into(), why: why.clone() });
     let recorded = evidence.recorded_diagnosis.iter().map(|found| NotChecked {
@@ -279,6 +283,10 @@ fn not_checked(evidence: &Evidence) -> Vec<NotChecked> {
         if !all.iter().any(|skipped| skipped.why == *bad) {
             all.push(NotChecked { what: "a source that you named".into(), why: bad.clone() });
         }
+    }
+    if verdict == Verdict::Healthy && evidence.moment.is_none() {
+        let why = "plegctl watch --mode compare shows lost events".into();
+        all.push(NotChecked { what: "the runtime's event stream".into(), why });
     }
     all
 }
@@ -314,16 +322,27 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
     }
     let evidence = case.evidence;
     let mut keep = Vec::new();
-    if findings.first().is_some_and(|primary| stacks_may_help(case, primary)) {
+    let Some(primary) = findings.first() else { return keep };
+    if stacks_may_help(case, primary) {
         keep.extend(evidence.save_stacks());
     }
-    if findings.first().is_some_and(|primary| rules::row(primary.id).traits.kubelet_stacks_help) {
+    let host = evidence.node();
+    let reason = primary.kernel_reason.as_ref();
+    let wait = reason.zip(host).and_then(|(reason, host)| {
+        host.waits.iter().find(|wait| wait.pid == reason.pid && wait.reason.rule.id == reason.id)
+    });
+    keep.extend(reason.zip(wait).into_iter().flat_map(|(reason, wait)| wait.keep(&reason.process)));
+    // The kubelet waits for the umounts of its volumes.
+    let waiting = reason.zip(host).and_then(|(reason, host)| host.latest().processes.get(&reason.pid));
+    let is_umount = waiting.is_some_and(Process::is_umount);
+    if rules::row(primary.id).traits.kubelet_stacks_help || is_umount {
         let get = "kubectl --request-timeout={}s get --raw \
              /api/v1/nodes/{}/proxy/debug/pprof/goroutine\\?debug=2 > kubelet.txt";
         let get = Command::limited(30, get).arg(evidence.node_or_placeholder());
         keep.push(Step::look("the kubelet's stacks").with(get));
     }
-    for (process, task) in case.blocked().into_iter().take(5) {
+    let is_new = |task: &Blocked| wait.is_none_or(|wait| wait.tid != task.tid);
+    for (process, task) in case.blocked().into_iter().filter(|(_, task)| is_new(task)).take(5) {
         keep.push(advice::task_stack(process, task));
     }
     keep.push(if evidence.has_systemd() {
@@ -341,9 +360,14 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
 fn stacks_may_help(case: &Case<'_>, primary: &HealthFinding) -> bool {
     match rules::row(primary.id).stacks {
         StacksHelp::Yes => true,
-        StacksHelp::No => false,
+        StacksHelp::No | StacksHelp::KernelShowsMore => false,
         StacksHelp::IfStuck => case.stuck(),
         StacksHelp::UnlessRestoring => case.evidence.hung_state_process().is_none(),
+        StacksHelp::UnlessStopped => {
+            let mut shims =
+                case.evidence.node().into_iter().flat_map(|host| host.latest().with_role(Role::Shim));
+            !shims.any(Process::is_stopped)
+        }
         StacksHelp::IfCallsAreSlow => case.estimate.per_call.is_none_or(|took| took > limits::CALL_SLOW / 2),
     }
 }

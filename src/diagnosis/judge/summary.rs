@@ -35,7 +35,7 @@ pub(super) fn sentence(
             format!("{title}{}", open.unwrap_or_default())
         }
         Verdict::Degraded if stays_ready(case, primary) => {
-            format!("{title}; not enough to make the node NotReady")
+            format!("{title}; this alone does not make the node NotReady")
         }
         Verdict::Healthy | Verdict::Degraded => title.clone(),
         Verdict::Unhealthy => match not_ready {

@@ -81,18 +81,36 @@ impl KernelWait {
         }
     }
 
-    /// Returns the steps against the wait. A file server is named, and steps for FUSE are left out if the wait is for
+    /// Returns the steps against the wait. A file server is named, and steps for FUSE or NFS are left out if the wait is for
     /// another file system.
     pub(super) fn steps(&self, node: &str) -> Vec<Step> {
         let owner = self.owner.as_deref().unwrap_or_default();
         let is_fuse = owner.is_empty() || owner.contains("(fuse") || self.function.starts_with("fuse_");
         let server = owner.split_once(":/").map(|(server, _)| server).filter(|_| !is_fuse);
-        let steps = self.reason.steps().filter(|step| is_fuse || step.needs != StepNeeds::Abort);
-        steps.flat_map(|step| self.exact(step, server, node)).chain([self.reason.explain()]).collect()
+        let fits = |step: &ReasonStep| match step.needs {
+            StepNeeds::Abort => is_fuse,
+            StepNeeds::Nfs => ["nfs", "rpc_"].iter().any(|begin| self.function.starts_with(begin)),
+            _ => true,
+        };
+        let steps = self.reason.steps().filter(|step| !step.keeps && fits(step));
+        steps.map(|step| self.exact(step, server, node)).chain([self.reason.explain()]).collect()
+    }
+
+    /// Returns what to save before the steps against the wait. `name` is the name of the process that waits.
+    pub(super) fn keep(&self, name: &str) -> Vec<Step> {
+        let stack = if self.tid == self.pid {
+            Command::new("cat /proc/{}/stack").pid(self.pid)
+        } else {
+            Command::new("cat /proc/{}/task/{}/stack").pid(self.pid).pid(self.tid)
+        };
+        let stack = Step::look(format!("where {name} waits in the kernel (as root)")).with(stack);
+        let keep = self.reason.steps().filter(|step| step.keeps);
+        keep.map(|step| self.exact(step, None, "")).chain([stack]).collect()
     }
 
     /// Returns a step of the catalogue with what is known of the node.
-    fn exact(&self, step: ReasonStep, server: Option<&str>, node: &str) -> Vec<Step> {
+    fn exact(&self, step: ReasonStep, server: Option<&str>, node: &str) -> Step {
+        let of_owner = |pid| step.filled(|command| command.pid(pid));
         let exact = match step.needs {
             StepNeeds::Nothing => None,
             StepNeeds::Server => server.map(|server| {
@@ -100,21 +118,18 @@ impl KernelWait {
                     "make the file server {server} answer again: the wait then ends by itself"
                 ))
             }),
+            // An IPv6 address has brackets only before a path.
+            StepNeeds::Nfs => server
+                .map(|server| server.trim_matches(['[', ']']))
+                .map(|server| step.filled(|command| command.arg(server))),
             StepNeeds::Abort | StepNeeds::Thaw => self.remedy.clone().map(|remedy| step.with(remedy)),
-            StepNeeds::Umount => self.mount.as_ref().map(|mount| {
-                let umount = "for m in {}; do timeout 10 umount -f \"$m\" || umount -l \"$m\"; done";
-                step.with(Command::new(umount).arg(&mount.target))
-            }),
-            StepNeeds::Holder => {
-                self.owner_pid.map(|pid| step.with(Command::new("cat /proc/{}/stack").pid(pid)))
+            StepNeeds::Umount => {
+                self.mount.as_ref().map(|mount| step.filled(|command| command.arg(&mount.target)))
             }
-            StepNeeds::Drain => {
-                let drain = "kubectl drain {} --ignore-daemonsets --delete-emptydir-data --timeout=5m";
-                Some(step.with(Command::new(drain).arg(node)))
-            }
-            StepNeeds::Agent => return self.owner_pid.map_or_else(|| vec![step.general()], about_agent),
+            StepNeeds::Agent | StepNeeds::Holder => self.owner_pid.map(of_owner),
+            StepNeeds::Drain => Some(step.filled(|command| command.arg(node))),
         };
-        vec![exact.unwrap_or_else(|| step.general())]
+        exact.unwrap_or_else(|| step.general())
     }
 
     /// Whether the wait has lasted for so long that a person must end it, also if no call hangs. A short wait for a snapshot,
@@ -167,18 +182,6 @@ impl KernelWait {
 /// Returns the process id in a label such as `falcon-sensor[4711]`.
 fn pid_in(label: &str) -> Option<u32> {
     label.rsplit_once('[')?.1.strip_suffix(']')?.parse().ok()
-}
-
-/// Returns the steps about a security agent: to find what it belongs to, to save what it waits for, to end it.
-fn about_agent(pid: u32) -> Vec<Step> {
-    vec![
-        Step::look("which service or pod the agent belongs to")
-            .with(Command::new("cat /proc/{}/cgroup").pid(pid)),
-        Step::look("what the agent waits for (as root)")
-            .with(Command::new("cat /proc/{}/task/*/stack > agent.txt").pid(pid)),
-        Step::change("then restart its service, or end it: the kernel then allows the accesses that wait")
-            .with(Command::new("kill {}").pid(pid)),
-    ]
 }
 
 /// The first look, and its time.

@@ -37,6 +37,8 @@ pub(super) enum StepNeeds {
     Nothing,
     /// The name of the file server, which then replaces the text.
     Server,
+    /// The name of the NFS server.
+    Nfs,
     /// The number of the FUSE connection.
     Abort,
     /// The mount.
@@ -51,28 +53,48 @@ pub(super) enum StepNeeds {
     Drain,
 }
 
-/// One step of a row: a line `next: TEXT`, or `change: TEXT` if the step changes the state. Behind `next` or `change`, a dot
-/// and a word say what the step needs to know. Behind ` => ` is the command.
+impl StepNeeds {
+    /// Returns the placeholder in the command of such a step; empty if another command replaces it.
+    const fn placeholder(self) -> &'static str {
+        match self {
+            Self::Nothing | Self::Server | Self::Abort | Self::Thaw => "",
+            Self::Nfs => "SERVER",
+            Self::Umount => "MOUNT",
+            Self::Agent => "AGENT",
+            Self::Holder => "HOLDER",
+            Self::Drain => "NODE",
+        }
+    }
+}
+
+/// One step of a row: a line `next: TEXT`, `change: TEXT` if the step changes the state, or `keep: TEXT` if it comes before all
+/// others. Behind this word, a dot and another word say what the step needs to know. Behind ` => ` is the command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReasonStep {
     pub needs: StepNeeds,
+    /// Whether the step saves something that the others may destroy.
+    pub keeps: bool,
     changes_state: bool,
     text: &'static str,
     command: Option<&'static str>,
+    /// The command with a place instead of its placeholder.
+    template: &'static str,
 }
 
 impl ReasonStep {
     fn read(line: &'static str) -> Option<Self> {
         let (key, rest) = line.split_once(": ")?;
         let (key, needs) = key.split_once('.').unwrap_or((key, ""));
-        let changes_state = match key {
-            "next" => false,
-            "change" => true,
+        let (keeps, changes_state) = match key {
+            "keep" => (true, false),
+            "next" => (false, false),
+            "change" => (false, true),
             _ => return None,
         };
         let needs = match needs {
             "" => StepNeeds::Nothing,
             "server" => StepNeeds::Server,
+            "nfs" => StepNeeds::Nfs,
             "abort" => StepNeeds::Abort,
             "umount" => StepNeeds::Umount,
             "thaw" => StepNeeds::Thaw,
@@ -85,7 +107,16 @@ impl ReasonStep {
             Some((text, command)) => (text, Some(command)),
             None => (rest, None),
         };
-        Some(Self { needs, changes_state, text, command })
+        let template = match needs.placeholder() {
+            "" => command.unwrap_or_default(),
+            placeholder => command.unwrap_or_default().replace(placeholder, "{}").leak(),
+        };
+        Some(Self { needs, keeps, changes_state, text, command, template })
+    }
+
+    /// Returns the step with its command, whose place is not filled yet.
+    pub(super) fn filled(self, fill: impl FnOnce(Command) -> Command) -> Step {
+        self.with(fill(Command::new(self.template)))
     }
 
     /// Returns the step with this command.

@@ -86,6 +86,10 @@ pub enum StacksHelp {
     UnlessRestoring,
     /// Many quick calls wait for nothing.
     IfCallsAreSlow,
+    /// No goroutine shows why a process is stopped.
+    UnlessStopped,
+    /// The kernel shows why a task waits, and the runtime does not.
+    KernelShowsMore,
 }
 
 /// What the confidence of a finding is about.
@@ -267,7 +271,7 @@ rows! {
     D07, 3, Connect, One(reach::silent), true, true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [explains_slow_list];
     D08, 8, None, One(node::storage), false, false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [explains_slow_list];
     D09, 6, None, One(node::remote), false, false, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
-    D10, 15, None, Many(node::blocking_processes), false, false, OfRelist, Yes, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
+    D10, 15, None, Many(node::blocking_processes), false, false, OfRelist, UnlessStopped, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
     D11, 7, None, Many(node::frozen), false, false, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
     D12, 10, None, One(load::memory), false, false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [explains_slow_list];
     D13, 13, None, One(load::cpu), false, false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [explains_slow_list];
@@ -294,7 +298,7 @@ rows! {
     D34, 9, None, One(disk::full), false, false, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
     D35, 2, None, One(load::throttled), false, false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [explains_slow_list];
     D36, 37, Kubelet, Many(certificates::invalid), false, false, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
-    D37, 5, None, Many(kernel::reasons), false, false, OfRelist, Yes, "kernel wait", Cause, Kernel, Yes, No, true, [];
+    D37, 5, None, Many(kernel::reasons), false, false, OfRelist, KernelShowsMore, "kernel wait", Cause, Kernel, Yes, No, true, [];
     D38, 38, None, One(shims::left_over), false, false, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
     D39, 39, None, One(clients::many), false, false, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
     D40, 40, None, Many(growth::too_large), false, false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];

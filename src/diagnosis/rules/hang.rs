@@ -64,10 +64,10 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     let chain = case.evidence.chain_of(rpc.name());
     found.steps.extend(chain.and_then(|chain| chain.next.first().cloned()).map(Step::look));
     if culprit.is_some() {
-        found.add_step(Step::look(
-            "look for a start, an exit or a resource update of this container that does not finish: the list \
-             probably waits for it",
-        ));
+        // The list probably waits for a start, an exit or a resource update of this container that does not finish.
+        let purpose = "which call on this container the list waits for (in the stacks saved above)";
+        let look = || case.evidence.read_stacks(purpose).or_else(|| case.evidence.show_holder());
+        found.steps.extend(chain.is_none().then(look).flatten());
         let culprits = case.culprits.iter().map(|culprit| (culprit.rpc, culprit.id.as_str()));
         found.steps.extend(advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>()));
     } else {

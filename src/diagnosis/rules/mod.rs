@@ -38,7 +38,7 @@ pub(in crate::diagnosis) use state::has_network_problem;
 use super::evidence::container_parts::still_blocked;
 use super::evidence::{Evidence, Population};
 use super::facts::{Fact, FactKind};
-use super::limits::{MANY_EXITED, MANY_RESTARTS};
+use super::limits::{CRASH_LOOP_PAUSE, MANY_RESTARTS};
 use super::proc::{Blocked, Process};
 use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use super::words::short;
@@ -46,7 +46,7 @@ use crate::clock::Wall;
 use crate::cri::Rpc;
 use crate::panics::catch_panic;
 use crate::report::duration::elapsed;
-use crate::report::{Command, Step, plural};
+use crate::report::{Command, Step};
 use estimate::Estimate;
 
 /// The input of a rule.
@@ -257,32 +257,25 @@ pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
             .map(|lists| FactKind::RelistDurations { lists: lists.into(), full: estimate.full.into() }),
     );
     let threshold = case.evidence.settings.threshold.value.into();
-    finding.add_fact(FactKind::FarBelowThreshold { threshold });
+    finding.add_fact(FactKind::UnhealthyAfter { threshold });
     finding.steps.extend(most_restarted(case.evidence));
     let node = case.evidence.node_or_placeholder();
-    finding.add_step(
-        Step::look("if the node is NotReady").with(Command::new("kubectl describe node {}").arg(node)),
-    );
+    let for_node = |purpose: &str, template| Step::look(purpose).with(Command::new(template).arg(node));
     if is_unchecked {
-        finding.add_step(
-            Step::look("to check the kubelet's PLEG too")
-                .with(Command::new("plegctl health --node {}").arg(node)),
-        );
+        finding.add_step(for_node("to check the kubelet's PLEG too", "plegctl health --node {}"));
+    }
+    finding.add_step(for_node("if the node is NotReady", "kubectl describe node {}"));
+    if case.evidence.has_systemd() {
+        let messages = "journalctl --no-pager -u kubelet -S -6h | grep -e 'PLEG is not healthy'";
+        finding.add_step(Step::look("if it was NotReady before").with(Command::new(messages)));
     }
     let if_not = [
-        ("if pods do not start or end (one: pods --why NS/POD)", "plegctl pods"),
-        ("if pod states are late or wrong", "plegctl watch --mode compare"),
         ("if it comes and goes (waits, then says why)", "plegctl watch --until-slow 2s"),
-        ("if a static pod is missing, old or still runs", "plegctl static-pods lint"),
+        ("if pod states are late or wrong (lost events)", "plegctl watch --mode compare"),
+        ("if pods do not start or end (one pod: plegctl pods --why NS/POD)", "plegctl pods"),
+        ("if a static pod is missing, outdated or not removed", "plegctl static-pods lint"),
     ];
     finding.steps.extend(if_not.map(|(purpose, command)| Step::look(purpose).with(Command::new(command))));
-    if population.exited >= MANY_EXITED && population.exited * 3 >= population.containers {
-        let exited = plural(population.exited, "container");
-        finding.add_step(
-            Step::look(format!("{exited} have exited, which ones"))
-                .with(Command::limited(20, "crictl --timeout {}s ps -a --state exited")),
-        );
-    }
     finding
 }
 
@@ -294,26 +287,36 @@ fn most_restarted(evidence: &Evidence) -> Option<Step> {
     let (attempt, id, newest) = attempts
         .max_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)))
         .filter(|(attempt, ..)| *attempt >= MANY_RESTARTS)?;
-    let last = elapsed(evidence.taken_at.duration_since(Wall::from_nanos(newest.created_at)));
+    let age = |created_at| evidence.taken_at.duration_since(Wall::from_nanos(created_at));
+    let last = age(newest.created_at);
     let (pod, container) = (evidence.names.pod(id)?, evidence.names.container(id)?);
     let (namespace, name, container) = (&pod.namespace, &pod.name, container.name);
     // The API server may be the container that is restarted, and another pod may have the same name.
-    let sandboxes = evidence.runtime.sandboxes.items().into_iter().flatten();
-    let same_name = sandboxes.filter(|sandbox| {
+    let sandboxes = || evidence.runtime.sandboxes.items().into_iter().flatten();
+    let same_name = sandboxes().filter(|sandbox| {
         sandbox.metadata.as_ref().is_some_and(|other| other.namespace == *namespace && other.name == *name)
     });
-    let (id, sandbox) = (short(id), short(&newest.sandbox_id));
+    let (short_id, sandbox) = (short(id), short(&newest.sandbox_id));
     let (place, log) = if same_name.count() > 1 {
         (
             format!(" in sandbox {sandbox}"),
-            Command::limited(20, "crictl --timeout {}s logs --tail 20 {}").arg(id),
+            Command::limited(20, "crictl --timeout {}s logs --tail 20 {}").arg(short_id),
         )
     } else {
         let log = Command::limited(20, "kubectl --request-timeout={}s -n {} logs {} -c {} -p --tail 20");
         (String::new(), log.arg(namespace).arg(name).arg(&container))
     };
+    // Of a pod that is days old, five restarts are no loop, also if the last one was just now. A new sandbox restarts its
+    // containers too.
+    let first_sandbox = sandboxes().find(|sandbox| {
+        sandbox.id == newest.sandbox_id && sandbox.metadata.as_ref().is_some_and(|of| of.attempt == 0)
+    });
+    let is_loop = last <= CRASH_LOOP_PAUSE
+        && first_sandbox.is_some_and(|sandbox| age(sandbox.created_at) / attempt <= CRASH_LOOP_PAUSE);
+    let again = if is_loop { "crashes again and again:" } else { "was" };
+    let last = elapsed(last);
     let restarted = format!(
-        "{namespace}/{name}/{container}{place} was restarted {attempt} times, last {last} ago; its log"
+        "{namespace}/{name}/{container}{place} {again} restarted {attempt} times, last {last} ago; its log"
     );
     Some(Step::look(restarted).with(log))
 }

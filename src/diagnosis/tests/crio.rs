@@ -145,7 +145,7 @@ async fn a_create_that_hangs_is_found_although_no_list_has_its_container() {
     let found = find(&at_half_a_minute, RuleId::D10).unwrap_or_else(|| panic!("{at_half_a_minute:#?}"));
     assert_eq!((found.confidence, at_half_a_minute.verdict), (Confidence::Possible, Verdict::Healthy));
     assert_eq!(found.title, "crun[501] create of default/web-77 has not finished for 35.0 s");
-    assert!(at_half_a_minute.summary.starts_with("all calls are answered"), "{}", at_half_a_minute.summary);
+    assert!(at_half_a_minute.summary.contains("all calls are answered"), "{}", at_half_a_minute.summary);
     for mode in [HealthMode::Normal, HealthMode::Deep, HealthMode::Npd] {
         let node = hung_create(95);
         let mut inputs = at_socket(&node, script());

@@ -11,6 +11,7 @@ use super::node::{FakeNode, FakeProcess, find, hung};
 use super::scripted::{Scripted, container_id, sandbox_id};
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
 use crate::host::proc::{NodeMount, waits};
+use crate::report::Step;
 
 /// A wait of the shim of pod 1: function, stack and context switches.
 fn blocked_shim(node: &FakeNode, wchan: &str, stack: &str) {
@@ -69,6 +70,18 @@ async fn a_silent_security_agent_is_named_in_the_first_line() {
     assert!(holder.ends_with("waits for the security agent falcon-sensor[812]"), "{holder}");
     let d10 = find(&report, RuleId::D10).unwrap();
     assert!(d10.title.ends_with("waits for the security agent falcon-sensor[812]"), "{}", d10.title);
+    // No goroutine of the runtime explains the wait.
+    let texts = |steps: &[Step]| steps.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let keep = texts(&report.keep);
+    let stack = "where containerd-shim waits in the kernel (as root): cat /proc/1001/stack";
+    let of_agent = "the agent's stacks (as root): cat /proc/812/task/*/stack > agent.txt";
+    assert_eq!(keep.get(..2), Some([of_agent.to_owned(), stack.to_owned()].as_slice()), "{keep:#?}");
+    assert!(!keep.iter().skip(2).any(|line| line.contains("/1001/") || line.contains("USR1")), "{keep:#?}");
+    let steps = texts(&report.primary.unwrap().steps).join("\n");
+    let order = ["/proc/812/cgroup", "ask the security team", "restart its service", ": kill 812"];
+    let places: Vec<usize> =
+        order.iter().map(|step| steps.find(step).unwrap_or_else(|| panic!("{steps}"))).collect();
+    assert!(places.is_sorted(), "{steps}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,6 +19,8 @@ pub use self::prometheus::prometheus;
 pub(super) use self::steps::lines as step_lines;
 use crate::cmd::render::capture::brief;
 use crate::cmd::render::words::{cut, elapsed, wrapped};
+use crate::diagnosis::facts::{Fact, FactKind};
+use crate::diagnosis::not_ready::NotReady;
 use crate::diagnosis::report::{
     Confidence, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ReportSource, RuleId,
     SourceKind, Verdict,
@@ -35,6 +37,10 @@ const LINES: usize = 24;
 const MAX_POSSIBLE: usize = 4;
 /// The smallest number of lines and columns that the text is fitted to.
 const SMALLEST: (usize, usize) = (12, 40);
+
+/// The time after which a node that is `NotReady` loses its pods: the default toleration that the API server adds to each pod
+/// (plugin/pkg/admission/defaulttolerationseconds: `--default-not-ready-toleration-seconds`).
+const TOLERATED: Duration = Duration::from_secs(300);
 
 /// The heading of what a healthy report is based on.
 const LOOKED_AT: &str = "looked at";
@@ -128,7 +134,12 @@ fn sentence(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
     // A report of an earlier release has no summary.
     let title = report.primary.as_ref().map_or("", |primary| primary.title.as_str());
     let text = if report.summary.is_empty() { title } else { &report.summary };
-    let mut text = format!("{word}  {}", escaped(text));
+    // The title of D00 begins with what was not looked at, in parentheses, which belongs to the verdict.
+    let is_partial = report.primary.as_ref().is_some_and(|primary| {
+        matches!(primary.facts.first(), Some(Fact(FactKind::NothingFound { kubelet_is_unchecked: true, .. })))
+    });
+    let gap = if is_partial { " " } else { "  " };
+    let mut text = format!("{word}{gap}{}", escaped(text));
     // The time of NotReady stays on one line: it is wrapped as one word.
     let at = text.rfind(": NotReady ").filter(|at| text.len() - at < style.columns());
     let time = at.map(|at| text.split_off(at + 2)).unwrap_or_default();
@@ -160,7 +171,7 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
     }
     // A small terminal has no room for it.
     if let Some(impact) = impact(report).filter(|_| style.lines() >= 20) {
-        lines.extend(wrapped(impact, style.columns(), "  "));
+        lines.extend(wrapped(&impact, style.columns(), "  "));
     }
     let mut parts = Vec::new();
     if let Some(age) = style.saved {
@@ -189,22 +200,30 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
 }
 
 /// Says what an unhealthy node means for its pods.
-fn impact(report: &HealthReport) -> Option<&'static str> {
+fn impact(report: &HealthReport) -> Option<String> {
     let primary = report.primary.as_ref().filter(|_| report.verdict == Verdict::Unhealthy)?;
+    let took = Duration::try_from_secs_f64(report.duration_seconds).unwrap_or_default();
+    let now = report.taken_at.plus(took);
+    let marked = match report.not_ready() {
+        Some(NotReady::Since(at)) if at.plus(TOLERATED) <= now => {
+            format!("marked for deletion from {}", at.plus(TOLERATED).time_of_day(now))
+        }
+        _ => "marked for deletion 5m after NotReady".to_owned(),
+    };
     Some(match (row(primary.id).impact, primary.phase) {
         (Impact::StaysReady, _) => {
-            "impact: the node stays Ready and gets more pods; rollouts and drains wait here"
+            "impact: the node stays Ready and gets more pods; rollouts and drains wait here".to_owned()
         }
         (Impact::NoKubelet, _) => {
-            "impact: pods run on; nothing restarts or probes them; evicted 5m after NotReady"
+            format!("impact: pods run on; nothing restarts or probes them; {marked}")
         }
         (Impact::NoSync, _) | (Impact::OfRelist | Impact::NoRuntime, Phase::Connect) => {
-            "impact: pods run on; none starts or ends; evicted 5m after NotReady"
+            format!("impact: pods run on; none starts or ends; {marked}")
         }
         (
             Impact::OfRelist | Impact::NoRuntime,
             Phase::None | Phase::List | Phase::Status | Phase::Kubelet,
-        ) => "impact: pods run on; once NotReady, none starts or ends; evicted 5m later",
+        ) => "impact: pods run; once NotReady, none start or end; 5m later marked for deletion".to_owned(),
     })
 }
 
@@ -327,6 +346,7 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
     let evidence = primary.map(|primary| primary.evidence.clone()).unwrap_or_default();
     let disagreements = report.kubelet.iter().flat_map(|kubelet| kubelet.disagreements.clone());
     let mut steps = primary.map(|primary| primary.steps.clone()).unwrap_or_default();
+    let needed = steps.len();
     if report.verdict == Verdict::Degraded && report.moment.is_none() {
         let node = if report.node.is_empty() { "NODE" } else { &report.node };
         let describe = Command::new("kubectl describe node {}").arg(node);
@@ -343,6 +363,8 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
     let why_not_queried = report.kubelet.iter().filter_map(|kubelet| kubelet.not_accepted.clone());
     let mut also = Part::new(ALSO, also, 4, style);
     also.add_optional(possible_lines(if_room), style);
+    let mut to_do = Part { bonus: 7, ..Part::of_steps(what_to_do(report), &steps, 10, style) };
+    to_do.needed = to_do.needed.min(needed);
     let mut parts = vec![
         Part::new(
             why(report),
@@ -351,7 +373,7 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
             style,
         ),
         Part::of_steps(what_to_keep(report), &report.keep, 6, style),
-        Part { bonus: 7, ..Part::of_steps(what_to_do(report), &steps, 10, style) },
+        to_do,
         also,
         Part::new("the kubelet was not queried", why_not_queried, 2, style),
     ];
@@ -417,7 +439,8 @@ fn not_looked_at(report: &HealthReport) -> Option<String> {
 /// Returns the heading of what to save. It is urgent only if a step may destroy it.
 fn what_to_keep(report: &HealthReport) -> &'static str {
     let mut steps = report.primary.iter().flat_map(|primary| &primary.steps);
-    if steps.any(|step| step.changes_state && !step.only_signals) {
+    // The logs, which are always among it, outlive a restart.
+    if report.keep.len() > 1 && steps.any(|step| step.changes_state && !step.only_signals) {
         "keep before any restart"
     } else {
         "keep for later"
@@ -427,8 +450,8 @@ fn what_to_keep(report: &HealthReport) -> &'static str {
 /// Returns the heading of the steps.
 fn what_to_do(report: &HealthReport) -> &'static str {
     match report.verdict {
-        Verdict::Healthy if kubelet_is_known(report) => "PLEG is not the problem; what to do",
-        Verdict::Healthy => "the runtime is not the problem; what to do",
+        Verdict::Healthy if kubelet_is_known(report) => "PLEG is healthy now; if something is wrong",
+        Verdict::Healthy => "the runtime answers now; if something is wrong",
         _ if report.keep.is_empty() => "what to do",
         _ => "then do",
     }
@@ -451,7 +474,8 @@ fn of_what(finding: &HealthFinding) -> &'static str {
             " (estimated from what was measured)"
         }
         (ConfidenceIsOf::Cause, Confidence::Certain) => " (the cause)",
-        (ConfidenceIsOf::Cause, Confidence::Likely | Confidence::Possible) => " (as the cause)",
+        (ConfidenceIsOf::Cause, Confidence::Likely) => " to be the cause",
+        (ConfidenceIsOf::Cause, Confidence::Possible) => " as the cause",
     }
 }
 

@@ -100,11 +100,12 @@ impl Place {
     }
 }
 
-/// Returns the last place at which a line can be broken, so that its first part and the mark of the continuation have at most
-/// this many columns. A command within double quotation marks is not broken.
+/// Returns the place at which a line is broken, so that its first part and the mark of the continuation have at most this many
+/// columns: in front of the last `/` in the second half of the line, otherwise as late as possible. A command within double
+/// quotation marks is not broken.
 fn last_break(line: &str, columns: usize) -> Option<(usize, Place)> {
     let mut place = Place::default();
-    let mut found = None;
+    let (mut found, mut slash) = (None, None);
     for (at, character) in line.char_indices() {
         let marks = match place {
             Place::Plain => Some(1),
@@ -116,10 +117,13 @@ fn last_break(line: &str, columns: usize) -> Option<(usize, Place)> {
             marks.is_some_and(|marks| line.get(..at).is_some_and(|part| width(part) + marks <= columns));
         if is_begun && fits {
             found = Some((at, place));
+            if character == '/' && at * 2 > columns {
+                slash = found;
+            }
         }
         place = place.after(character);
     }
-    found
+    slash.or(found)
 }
 
 /// Splits a command at its blanks, but not within quotation marks.
@@ -195,6 +199,19 @@ mod tests {
                 assert_eq!(said, format!("<{hostile}><web-0><end>"), "{columns} {command}\n{text}");
             }
         }
+    }
+
+    #[test]
+    fn a_path_longer_than_a_line_is_broken_between_its_parts() {
+        let command =
+            "umount -f -l /var/lib/kubelet/pods/cd9915cc-1e36-4397/volumes/kubernetes.io~csi/pvc/mount";
+        let shown = continued(command, 4, 60);
+        let lines = [
+            "    umount -f -l \\",
+            "      /var/lib/kubelet/pods/cd9915cc-1e36-4397/volumes\\",
+            "/kubernetes.io~csi/pvc/mount",
+        ];
+        assert_eq!(shown, lines);
     }
 
     #[test]

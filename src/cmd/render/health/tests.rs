@@ -16,20 +16,23 @@ fn shown(report: &HealthReport, style: ScreenStyle) -> String {
     String::from_utf8(out).unwrap()
 }
 
+fn refused() -> crate::cri::Error {
+    crate::cri::Error::Refused { endpoint: "unix:///run/test.sock".into() }
+}
+
 /// Returns reports of different faults.
 async fn all() -> Vec<HealthReport> {
     let mut many = Scripted::with_pods(60);
     for pod in 0..8 {
         many = many.on_id(container_id(pod), Behaviour::Hangs);
     }
-    let why = crate::cri::Error::Refused { endpoint: "unix:///run/test.sock".into() };
     vec![
         report(Scripted::with_pods(3)).await,
         report(many).await,
         report(Scripted::with_pods(5).on_id(sandbox_id(1), Behaviour::Hangs)).await,
         report(Scripted::with_pods(5).on(Rpc::ListContainers, Behaviour::Hangs)).await,
         report(Scripted::with_pods(5).on(Rpc::Version, Behaviour::Hangs)).await,
-        report(Scripted::with_pods(5).on(Rpc::Version, Behaviour::Fails(why))).await,
+        report(Scripted::with_pods(5).on(Rpc::Version, Behaviour::Fails(refused()))).await,
     ]
 }
 
@@ -73,7 +76,89 @@ async fn the_first_line_has_the_verdict_and_the_culprit() {
         steps.iter().map(|step| text.find(step).unwrap_or_else(|| panic!("{step} in\n{text}"))).collect();
     assert!(places.is_sorted(), "{text}");
     let first = text.split("\nthen do\n").nth(1).unwrap();
-    assert!(first.starts_with("  the processes of this container"), "{text}");
+    assert!(first.starts_with("  the processes of these containers and their shims:\n"), "{text}");
+    assert!(
+        first.contains("'c00000000000|") && first.contains("|a00000000000"),
+        "the shim has the sandbox's id: {text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_healthy_verdict_says_first_what_was_not_looked_at() {
+    let report = report(Scripted::with_pods(3)).await;
+    let text = shown(&report, ScreenStyle { terminal: Some((24, 80)), ..ScreenStyle::default() });
+    assert!(
+        text.starts_with("HEALTHY (kubelet not looked at)  all calls are answered; a relist takes "),
+        "{text}"
+    );
+    assert!(text.contains("\nthe runtime answers now; if something is wrong\n"), "{text}");
+    let all = text.replace("\n      ", " ");
+    assert!(all.contains("the runtime's event stream\n"), "no run of health reads it: {text}");
+    let steps = [
+        "  to check the kubelet's PLEG too: plegctl health --node ",
+        "  if it was NotReady before:\n    journalctl --no-pager -u kubelet -S -6h | grep -e 'PLEG is not healthy'\n",
+        "  if it comes and goes (waits, then says why): plegctl watch --until-slow 2s\n",
+        "  if pod states are late or wrong (lost events): plegctl watch --mode compare\n",
+    ];
+    let places: Vec<usize> =
+        steps.iter().map(|step| text.find(step).unwrap_or_else(|| panic!("{step} in\n{text}"))).collect();
+    assert!(places.is_sorted(), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_container_that_is_restarted_every_few_minutes_is_in_a_crash_loop() {
+    let mut script = Scripted::with_pods(3);
+    let minute = 60_000_000_000;
+    let now = script.now;
+    script.containers[1].metadata.as_mut().unwrap().attempt = 12;
+    script.containers[1].created_at = now - 3 * minute;
+    let text = shown(&report(script.same_node()).await, ScreenStyle::default());
+    assert!(
+        text.contains("  default/web-1/app crashes again and again: restarted 12 times, last 3m"),
+        "{text}"
+    );
+    // The pod is 30 days old.
+    script.sandboxes[1].created_at = now - 30 * 24 * 60 * minute;
+    let text = shown(&report(script.same_node()).await, ScreenStyle::default());
+    assert!(text.contains("  default/web-1/app was restarted 12 times, last 3m"), "{text}");
+    script.sandboxes[1].created_at = now - 60 * minute;
+    script.containers[1].created_at = now - 20 * minute;
+    let text = shown(&report(script.same_node()).await, ScreenStyle::default());
+    assert!(text.contains("  default/web-1/app was restarted 12 times, last 20m"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_from_which_pods_are_marked_for_deletion_is_given_once_it_has_come() {
+    let mut report = report(Scripted::with_pods(5).on(Rpc::Version, Behaviour::Fails(refused()))).await;
+    let impact = |report: &HealthReport| {
+        let text = shown(report, ScreenStyle { terminal: Some((24, 80)), ..ScreenStyle::default() });
+        text.lines().find(|line| line.starts_with("impact: ")).unwrap().to_owned()
+    };
+    let before = "impact: pods run on; none starts or ends; marked for deletion 5m after NotReady";
+    assert_eq!(impact(&report), before);
+    let estimate = report.estimate.as_mut().unwrap();
+    (estimate.not_ready_at, estimate.not_ready_since) =
+        (None, Some(report.taken_at.minus(Duration::from_secs(290))));
+    assert_eq!(impact(&report), before);
+    let since = report.taken_at.minus(Duration::from_secs(400));
+    report.estimate.as_mut().unwrap().not_ready_since = Some(since);
+    let from = since.plus(Duration::from_secs(300)).time_of_day(report.taken_at);
+    assert_eq!(
+        impact(&report),
+        format!("impact: pods run on; none starts or ends; marked for deletion from {from}")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_to_keep_is_urgent_only_if_it_is_more_than_the_logs() {
+    let mut report = report(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs)).await;
+    assert!(shown(&report, ScreenStyle::default()).contains("\nkeep before any restart\n"));
+    // The logs are kept in any case.
+    report.keep.truncate(1);
+    for wide in [false, true] {
+        let text = shown(&report, ScreenStyle { wide, ..ScreenStyle::default() });
+        assert!(text.contains("\nkeep for later\n") && !text.contains("restart\n"), "{text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +206,8 @@ async fn the_verdict_is_repeated_at_the_end_if_the_text_is_longer_than_the_scree
     let style = ScreenStyle { wide: true, terminal: Some((24, 100)), ..ScreenStyle::default() };
     let text = shown(&report, style);
     assert!(text.lines().count() > 24, "{text}");
-    assert_eq!(text.lines().next(), text.lines().last());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.get(..2), lines.get(lines.len() - 2..), "{text}");
     let tall = shown(&report, ScreenStyle { terminal: Some((200, 100)), ..style });
     assert_eq!(tall.matches("DEGRADED").count(), 1, "{tall}");
 }

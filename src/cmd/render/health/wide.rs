@@ -17,7 +17,7 @@ pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: Screen
         section(out, style, &super::why(report), &primary.evidence)?;
     }
     culprits(report, out, style)?;
-    steps(out, style, "keep this evidence before you restart anything", &report.keep)?;
+    steps(out, style, super::what_to_keep(report), &report.keep)?;
     if let Some(primary) = &report.primary {
         steps(out, style, super::what_to_do(report), &primary.steps)?;
     }
