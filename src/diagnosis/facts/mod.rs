@@ -73,6 +73,7 @@ impl schemars::JsonSchema for Fact {
             "type": "object",
             "required": ["kind"],
             "properties": { "kind": { "description": "The kind of fact.", "type": "string" } },
+            "additionalProperties": {},
         })
     }
 }
