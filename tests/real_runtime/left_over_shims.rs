@@ -54,7 +54,7 @@ fn shims_of_a_killed_and_emptied_containerd_are_left_over_until_they_end(version
     let (found, report) = left_over(&runtime);
     let found = found.unwrap_or_else(|| panic!("{report:#}"));
     assert_eq!((&found["confidence"], &found["severity"]), (&"likely".into(), &"info".into()), "{report:#}");
-    assert_eq!(found["title"], "2 shims still run, but their sandboxes are in no list");
+    assert_eq!(found["title"], "2 shims of pods that are gone still run");
     let ids = found["ids"].as_array().unwrap();
     let evidence = found["evidence"].to_string();
     for (pod, shim) in pods.iter().zip(&shims) {

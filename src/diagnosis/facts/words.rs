@@ -239,10 +239,13 @@ facts! {
     RestartsHideCause => "each restart hides the cause and resets the kubelet's metrics";
 
     // kernel.rs: D37, with the facts of kernel_waits
-    ProcessWaits { process: ProcessRef, pod: Option<PodRef>, waits: Waits } =>
-        "{process}{} {waits}", with(" of ", pod.as_ref());
+    ProcessWaits { process: ProcessRef, pod: Option<PodRef>, waits: Waits } => "{} {waits}", match pod {
+        Some(pod) if process.name.starts_with("umount") => format!("{pod} cannot end: {process}"),
+        Some(pod) => format!("{process} of {pod}"),
+        None => process.to_string(),
+    };
     DidNotRun { process: ProcessRef, task: u32, function: Quoted, age: Took } =>
-        "{process}, task {task}: in {function} in two looks, and did not run between them; started {age:#} ago";
+        "{process}, task {task}: in {function}, seen twice, and it did not run in between; started {age:#} ago";
     HasWaited { at_least: Took } => "it has waited for {at_least:#}, at least";
     PodsOfMount { pods: Vec<PodRef> } => "pods with a volume on it, which may neither start nor end: {}",
         list(&pods.iter().map(pod_or_uid).collect::<Vec<_>>());
@@ -448,9 +451,9 @@ facts! {
 
     // shims.rs: D38
     LeftOverShim { shim: ProcessRef } =>
-        "{shim} still runs, but its {} is in no list", sandbox_or_container(shim);
-    LeftOverShims { shims: usize, are_conmons: bool } => "{} still run, but their {} are in no list",
-        plural(*shims, if *are_conmons { "conmon" } else { "shim" }), if *are_conmons { "containers" } else { "sandboxes" };
+        "{shim} of a {} that is gone still runs", if is_conmon(&shim.name) { "container" } else { "pod" };
+    LeftOverShims { shims: usize, are_conmons: bool } => "{} of {}s that are gone still run",
+        plural(*shims, if *are_conmons { "conmon" } else { "shim" }), if *are_conmons { "container" } else { "pod" };
     LeftOverTogether { bytes: u64, threads: u64, oldest: Took } =>
         "together {}, the oldest was started {oldest:#} ago; PLEG does not wait for them, so the node stays Ready",
         size(*bytes, *threads);
@@ -623,7 +626,7 @@ facts! {
         "{} must stay: each is the last of its name in a pod that runs", plural(*containers, "exited container");
 
     // size.rs: D03, D04, D05, D30
-    ListRefused { rpc: Rpc } => "{rpc} fails: its answer is over the 16 MiB of gRPC";
+    ListRefused { rpc: Rpc } => "{rpc} fails: its answer is over gRPC's limit of 16 MiB";
     ListTooLarge { rpc: Rpc, size_bytes: Bytes, is_whole: bool } =>
         "the kubelet refuses {rpc}: {size_bytes}{} is over its 16 MiB", if *is_whole { "" } else { " and more" };
     ListAlmostTooLarge { rpc: Rpc } => "{rpc} has almost reached the size limit of gRPC";
@@ -654,13 +657,13 @@ facts! {
         "most {} by name: {}", if *are_dead { "dead pods" } else { "pods" }, list(names);
     GarbageCollectionListsToo =>
         "the kubelet's garbage collection makes the same list call, so the node does not recover by itself";
-    DeadAreKept { dead: usize } => "{dead} dead containers and sandboxes are kept";
+    DeadAreKept { dead: usize } => "{dead} dead containers and sandboxes have not been removed";
     DeadAndRunning { exited: usize, running: usize, dead_sandboxes: usize } =>
         "{exited} exited and {running} running containers, {dead_sandboxes} dead sandboxes";
     SlowerList { took: Took } => "the slower list takes {took}";
     ListGrew { containers: usize } => "the list grew by {} during this run", plural(*containers, "container");
     StatusCallsSlow { each: Took, relist: Took, full: Took } =>
-        "each status call takes {each}, a relist now {relist}, of every pod {full}";
+        "each status call is slow ({each}): a relist takes {relist}, after a kubelet restart {full}";
     RelistSlow { pods: usize, most_are_dead: bool, full: Took } =>
         "a relist of all {}{} takes {full}", plural(*pods, "pod"), if *most_are_dead { ", most of them dead," } else { "" };
     RelistNow { pods: usize, changed: usize, takes: Took } =>
@@ -671,7 +674,7 @@ facts! {
     AllPodsAfterRestart =>
         "the kubelet makes status calls for all pods only after its restart, and otherwise for the pods that changed";
     AgeStaysBelow { peak: Option<Took>, threshold: Took } =>
-        "the age of PLEG reaches {}, its threshold is {threshold}: PLEG does not make the node NotReady", age(peak.as_ref());
+        "the last relist gets at most {} old, the threshold is {threshold}: PLEG does not make the node NotReady", age(peak.as_ref());
     StatusSlow { call: Call, others: usize, took: Took } =>
         "{call}{} {} slow, answered after {took}", and_more(*others), if *others == 0 { "is" } else { "are" };
     StatusAnsweredLate { rpc: Rpc, of: Item, took: Took } => "{rpc} of {of:#} was answered after {took}";
@@ -680,9 +683,9 @@ facts! {
     RelistWithSlowCalls { takes: Took } =>
         "the kubelet waits for each such call when its pod changes; a relist now takes {takes}";
     RelistWithoutSlowCalls { takes: Took } =>
-        "a relist now takes {takes}; whenever this pod changes, the kubelet waits for this call too, and its other pods wait";
+        "a relist takes {takes} until this pod changes; then the kubelet waits for this call too, and its other pods wait";
     FullRelistStaysBelow { full: Took, threshold: Took } =>
-        "with all pods changed at once, a relist takes {full}, far below the threshold of {threshold}: the node stays Ready";
+        "with all pods changed at once, a relist takes {full}, below the threshold of {threshold}: this alone does not make the node NotReady";
     ListSlow { rpc: Rpc, took: Took } => "{rpc} takes {took}; nothing found explains it";
     ListAnsweredLate { rpc: Rpc, took: Took } => "{rpc} answered after {took}";
     ListRepeated { took: Took, is_recovered: bool } =>

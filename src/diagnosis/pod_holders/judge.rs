@@ -347,7 +347,7 @@ impl<'a> HolderCase<'a> {
         let process = self.process(wait.pid);
         let label = process.map_or_else(|| format!("process {}", wait.pid), Process::label);
         found.add_evidence(format!(
-            "{label}, task {}: in {} in two looks, and did not run between them",
+            "{label}, task {}: in {}, seen twice, and it did not run in between",
             wait.tid, wait.function
         ));
         // A volume that is known has been described already; without an owner, the facts are file systems that are possible.

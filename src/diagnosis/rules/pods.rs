@@ -84,17 +84,15 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
     } else if confidence == Confidence::Possible {
         found.add_fact(FactKind::OneSideOnly);
     }
+    let compare = Command::new("plegctl pods -o wide");
     found.add_step(
-        Step::look("what is wanted, and what the kubelet, the runtime and the API server each say")
-            .with(Command::new("plegctl pods -o wide")),
+        Step::look("what the API server, the kubelet and the runtime say of each pod").with(compare),
     );
-    if let Some(pod) = ending.first() {
-        let show =
-            Command::limited(20, "crictl --timeout {}s pods --name {}").arg(format!("^{}$", pod.pod.name));
-        found.add_step(Step::look("the pod in the runtime").with(show));
-    }
-    let log = Command::new("journalctl --no-pager -u kubelet -S -30min | grep -e {} -e 'Error syncing pod'");
-    found.add_step(Step::look("the kubelet's log about this pod").with(log.arg(&first.pod.uid)));
+    let log = Command::new("journalctl --no-pager -u kubelet -S -60min | grep -e {} -e 'Error syncing pod'");
+    found
+        .add_step(Step::look(format!("the kubelet's log about {}", first.pod)).with(log.arg(&first.pod.uid)));
+    let stacks = Command::new("plegctl stacks kubelet.txt");
+    found.add_step(Step::look("who waits for whom in the kubelet").with(stacks));
     let purpose = "if the same pods still wait after some minutes, restart the kubelet";
     found.add_step(super::kubelet::restart_kubelet(case.evidence, purpose));
     found.pod = Some(first.pod.clone());

@@ -102,7 +102,7 @@ impl<'a> Removal<'a> {
         let step = |(kind, template, ids): (&str, &'static str, Option<Vec<&str>>)| {
             let remove = Command::limited(60, template).args(ids?);
             Some(
-                Step::change(format!("remove dead {kind}, then those that the next health names"))
+                Step::change(format!("remove the largest dead {kind}, then run health again"))
                     .with(remove),
             )
         };

@@ -12,6 +12,9 @@ use crate::report::{Command, Step};
 /// The most shims that the evidence describes.
 const MAX_DESCRIBED: usize = 5;
 
+/// The most shims that one command ends.
+const AT_ONCE: usize = 10;
+
 /// Applies D38. A single left-over shim does not block PLEG, so only many of them change the verdict.
 pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
@@ -52,23 +55,28 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
         Some((apart, _)) => FactKind::LeftOverStillRan { after: (*apart).into() },
         None => FactKind::LeftOverSeenOnce,
     });
-    let tree = Command::new("pstree -p {}").pid(process.pid);
-    found.add_step(Step::look("whether anything below it still runs").with(tree));
-    found.add_step(if is_conmon(&process.comm) {
-        let list = Command::limited(20, "crictl --timeout {}s ps -a | grep {}").arg(short(&first.id));
-        Step::look("empty: CRI-O does not know it").with(list)
+    // Those below which nothing runs: ending them ends nothing else.
+    let empty = shims.iter().filter(|(_, process)| below(sample, process).next().is_none()).take(AT_ONCE);
+    let (ids, pids): (Vec<&str>, Vec<u32>) =
+        empty.map(|(shim, process)| (short(&shim.id), process.pid)).unzip();
+    if pids.is_empty() {
+        let tree = Command::new("pstree -p {}").pid(process.pid);
+        found.add_step(Step::look("what runs below it, and who needs it").with(tree));
     } else {
-        let list =
-            Command::limited(20, "ctr --timeout {}s -n k8s.io tasks ls | grep {}").arg(short(&first.id));
-        Step::look("empty: containerd itself does not know it").with(list)
-    });
-    let others = if shims.len() > 1 { ", and so for each process id in -o wide" } else { "" };
-    found.add_step(
-        Step::change(format!("if nothing below it is needed, end those processes and then the shim{others}"))
-            .with(Command::new("kill {}").pid(process.pid)),
-    );
+        let ids = ids.join("|");
+        found.add_step(if is_conmon(&process.comm) {
+            let list = Command::limited(20, "crictl --timeout {}s ps -a | grep -E {}").arg(ids);
+            Step::look("no output: CRI-O does not know them").with(list)
+        } else {
+            let list = Command::limited(20, "ctr --timeout {}s -n k8s.io tasks ls | grep -E {}").arg(ids);
+            Step::look("no output: containerd does not know them").with(list)
+        });
+        let kill = pids.iter().fold(Command::new("kill"), |kill, pid| kill.pid(*pid));
+        let text = "then end these, below which nothing runs, and run health again";
+        found.add_step(Step::change(text).with(kill));
+    }
     let explain = Command::new("plegctl explain D27");
-    found.add_step(Step::look("releases of containerd that leave shims behind").with(explain));
+    found.add_step(Step::look("which releases of containerd leave shims behind").with(explain));
     found.pod = pod_of(case, sample, first, process);
     found.ids = shims.iter().take(limits::MAX_LISTED_IDS).map(|(shim, _)| shim.id.clone()).collect();
     Some(found)

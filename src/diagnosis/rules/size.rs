@@ -200,12 +200,12 @@ fn remove_many(case: &Case<'_>, removal: &Removal<'_>, owners: &[OwnedPods]) -> 
              | xargs -r -n 1 crictl --timeout 60s rmp",
         );
         let remove = remove.arg(format!("^{namespace}$")).arg(format!("^{prefix}"));
-        Step::change(format!("200 dead pods of {name}, one after the other")).with(remove)
+        Step::change(format!("or faster: 200 dead pods of {name}, one after the other")).with(remove)
     })
 }
 
 /// The step that keeps finished pods from piling up.
-const LIMIT_HISTORY: &str = "there set ttlSecondsAfterFinished, and the CronJob's history limits";
+const LIMIT_HISTORY: &str = "there, set ttlSecondsAfterFinished and the CronJob's history limits";
 
 /// Returns the steps that keep dead pods from coming again.
 fn limit_history(owner: Option<&OwnedPods>) -> Vec<Step> {
@@ -228,7 +228,7 @@ fn against_dead_pods(case: &Case<'_>) -> Vec<Step> {
         let delete = Command::new(
             "kubectl -n {} delete pods --field-selector status.phase=Succeeded,spec.nodeName={} --wait=false",
         );
-        Step::change(format!("delete all finished pods of {namespace} on this node"))
+        Step::change(format!("delete the Succeeded pods of {namespace} on this node, with their logs"))
             .with(delete.arg(namespace).arg(node))
     }));
     steps
@@ -378,7 +378,7 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
     }
     found.add_step(Step::look("the runtime answers, so nothing has to be restarted or deleted"));
     let find = Command::new("pgrep -af {}").arg(short(&slowest.target.id));
-    found.add_step(Step::look("an OCI runtime that still works on it").with(find));
+    found.add_step(Step::look("whether a runc or crun still works on it (no output: none)").with(find));
     found.add_step(advice::node_pressure("look at storage, memory and CPU of the node"));
     found.add_step(advice::until_slow());
     Some(found)

@@ -72,7 +72,7 @@ async fn a_shim_without_a_listed_sandbox_is_likely_left_over_and_does_not_change
     let report = node.diagnose(Scripted::with_pods(3)).await;
     let found = find(&report, RuleId::D38).unwrap();
     assert_eq!((report.verdict, found.severity), (Verdict::Healthy, Severity::Info), "{report:#?}");
-    assert_eq!(found.title, "containerd-shim[1900] still runs, but its sandbox is in no list");
+    assert_eq!(found.title, "containerd-shim[1900] of a pod that is gone still runs");
     assert_eq!(found.ids, std::slice::from_ref(&id));
     let (confidence, evidence) = left_over(&report).unwrap();
     assert_eq!(confidence, Confidence::Likely);
@@ -186,7 +186,7 @@ async fn only_many_left_over_shims_make_the_node_degraded() {
     let (_, evidence) = left_over(&report).unwrap();
     assert!(evidence.contains("the oldest was started 24h ago"), "{evidence}");
     assert!(evidence.contains("and 15 more"), "{evidence}");
-    assert_eq!(report.primary.unwrap().title, "20 shims still run, but their sandboxes are in no list");
+    assert_eq!(report.primary.unwrap().title, "20 shims of pods that are gone still run");
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,7 +208,7 @@ async fn a_conmon_of_cri_o_is_left_over_and_one_of_podman_is_not() {
     conmon(1901, &container_id(GONE + 1), "admiring_hopper");
     let report = node.diagnose(Scripted::with_pods(3).under_crio()).await;
     let found = find(&report, RuleId::D38).unwrap();
-    assert_eq!(found.title, "conmon[1900] still runs, but its container is in no list");
+    assert_eq!(found.title, "conmon[1900] of a container that is gone still runs");
     assert_eq!(found.pod.as_ref().unwrap().to_string(), "shop/db-0");
     assert_eq!((found.confidence, &found.ids), (Confidence::Likely, &vec![container_id(GONE)]));
 }
