@@ -17,6 +17,7 @@ use super::node_facts::NodeFacts;
 use super::probes::{self, PendingCalls};
 use super::proc::ProcSample;
 use super::processes::{self, FirstSample};
+use super::report::NotChecked;
 use super::words::seconds;
 use super::{
     AtEnd, HealthMode, HealthRun, Inputs, OnProbe, commands, disks, id_search, kernel_waits, left_over_shims,
@@ -246,7 +247,10 @@ async fn judge_dump<R>(run: HealthRun<'_, R>, evidence: &mut Evidence, pending: 
     let dump = stacks::judge_dump(run, evidence).await;
     evidence.stacks = dump.report;
     evidence.input_files.extend(dump.input_file);
-    evidence.not_checked.extend(dump.not_checked);
+    // Facts of a capture say already why their diagnosis had no dump.
+    let is_known = |missing: &NotChecked| evidence.not_checked.iter().any(|known| known.what == missing.what);
+    let missing = dump.not_checked.filter(|missing| !is_known(missing));
+    evidence.not_checked.extend(missing);
 }
 
 /// Takes the facts of the node from a capture, instead of reading a node.

@@ -29,6 +29,7 @@ use crate::cri::{
     EventStream, Filter, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Version,
 };
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, NotChecked, RuleId, Verdict};
+use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::tests::one_judge::{SeenCalls, assert_agrees};
 use crate::diagnosis::tests::scripted::{Scripted, container_id, sandbox_id};
 use crate::diagnosis::{
@@ -595,13 +596,16 @@ async fn health_on_capture(place: &Path, (moment, wall): (CaptureMoment, Wall)) 
     let mut inputs = Inputs::new(main, control, clock);
     isolate(&mut inputs);
     recorded::fill_inputs(&mut inputs, server.playback());
+    if inputs.stacks == WantedDump::Never {
+        inputs.stacks = WantedDump::Auto;
+    }
     let report = judge(&Box::pin(gather(&inputs, &|_| ())).await);
     assert_is_about_the_past(&report, server.playback());
     report
 }
 
-/// Asserts that a report from a capture has no command for a process of that moment and none that changes the node, and
-/// that only a call that was open then is a certain culprit.
+/// Asserts that a report from a capture has no command for a process of that moment and none that changes the node, that only
+/// a call that was open then is a certain culprit, and that no process of this machine was asked for its goroutines.
 fn assert_is_about_the_past(report: &HealthReport, playback: &Playback) {
     let steps = report.findings.iter().flat_map(|finding| &finding.steps).chain(&report.keep);
     for step in steps {
@@ -609,6 +613,8 @@ fn assert_is_about_the_past(report: &HealthReport, playback: &Playback) {
         let words = ["kill", "last resort", "812", "4711"];
         assert!(!words.iter().any(|word| step.to_string().contains(word)), "{step}");
     }
+    let mut stacks = report.not_checked.iter().filter(|skipped| skipped.what.ends_with("(stacks)"));
+    assert!(stacks.all(|skipped| skipped.why == "not recorded"), "{:?}", report.not_checked);
     let open = playback.unanswered();
     let certain = report.culprits.iter().filter(|culprit| culprit.confidence == Confidence::Certain);
     for culprit in certain {
