@@ -464,6 +464,19 @@ mod tests {
     }
 
     #[test]
+    fn facts_of_a_node_are_left_out() {
+        // `verdict` is a key that stays in other documents.
+        let text = Bytes::from_static(br#"{"verdict": "healthy"}"#);
+        for (kind, is_left) in [(kind::FACTS, false), (kind::NODE, true)] {
+            let document = StoredDocument { kind, text: text.clone(), inflated: 0 };
+            let mut entry = CaptureEntry { wall: 1, mono: 1, body: Some(Body::Document(document)) };
+            Pseudonyms::default().entry(&mut entry, None);
+            let Some(Body::Document(left)) = entry.body else { panic!("a document stays a document") };
+            assert_eq!(!left.text.is_empty(), is_left, "{kind}: {:?}", left.text);
+        }
+    }
+
+    #[test]
     fn equal_names_of_different_kinds_get_different_pseudonyms() {
         let mut names = Pseudonyms::default();
         let value = names.replace_name(NameKind::Value, "app");
