@@ -101,10 +101,7 @@ impl<'a> Removal<'a> {
         ];
         let step = |(kind, template, ids): (&str, &'static str, Option<Vec<&str>>)| {
             let remove = Command::limited(60, template).args(ids?);
-            Some(
-                Step::change(format!("remove the largest dead {kind}, then run health again"))
-                    .with(remove),
-            )
+            Some(Step::change(format!("remove the largest dead {kind}, then run health again")).with(remove))
         };
         commands.into_iter().filter_map(step).collect()
     }
