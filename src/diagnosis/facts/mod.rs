@@ -5,7 +5,7 @@
 //! nothing else in plegctl reads the words. `health -o json` has the fields of each fact under `facts`.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod values;
 mod words;
 

@@ -1,11 +1,30 @@
 //! Every kind of fact as JSON and back, with sample values for each type of field.
 
+use std::cell::Cell;
+
 use super::*;
 use crate::clock::Wall;
 use crate::cri::{Code, Rpc};
 use crate::diagnosis::evidence::oddities::OddKind;
 use crate::manifests::preflight::CertificateUse;
 use crate::report::PodRef;
+
+thread_local! {
+    static OTHER_WORDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread's facts have other words, as if each row of the table had been changed.
+pub(super) fn has_other_words() -> bool {
+    OTHER_WORDS.get()
+}
+
+/// Calls `function` while each fact has other words.
+pub(crate) fn with_other_words<T>(function: impl FnOnce() -> T) -> T {
+    OTHER_WORDS.set(true);
+    let result = function();
+    OTHER_WORDS.set(false);
+    result
+}
 
 /// Sample values of a type of field.
 pub(super) trait Sample {

@@ -1,9 +1,13 @@
 //! [`judge`]: judges evidence, and asserts that the facts of the node, written and read again as a capture has them, give the
-//! same report. The other tests use it, so each node that they make is such a case.
+//! same report, and that a report with other words differs in nothing but its words. The other tests use it, so each node that
+//! they make is such a case.
 
 use crate::clock::Wall;
+use crate::diagnosis::facts::tests::with_other_words;
 use crate::diagnosis::kubelet::KubeletEvidence;
-use crate::diagnosis::report::{HealthReport, JudgedMoment, NotChecked};
+use crate::diagnosis::report::{
+    CulpritReport, HealthFinding, HealthReport, JudgedMoment, KubeletReport, NotChecked,
+};
 use crate::diagnosis::runtime_start::RuntimeStart;
 use crate::diagnosis::{Evidence, NodeFacts, judge as judge_once};
 
@@ -30,7 +34,33 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     let of_calls: Vec<NotChecked> = of_calls.cloned().collect();
     there.not_checked.extend(of_calls);
     assert_eq!(judge_once(&there), judge_once(&here), "the facts: {}", String::from_utf8_lossy(&text));
-    judge_once(evidence)
+    let report = judge_once(evidence);
+    let other = with_other_words(|| judge_once(evidence));
+    assert_eq!(without_words(other), without_words(report.clone()), "something reads the words of a fact");
+    report
+}
+
+/// Returns a report without the words of its facts.
+fn without_words(report: HealthReport) -> HealthReport {
+    let finding = |finding: HealthFinding| HealthFinding {
+        title: String::new(),
+        evidence: vec![String::new(); finding.evidence.len()],
+        ..finding
+    };
+    let kubelet = report.kubelet.map(|kubelet| KubeletReport {
+        disagreements: vec![String::new(); kubelet.disagreements.len()],
+        ..kubelet
+    });
+    let culprit =
+        |culprit: CulpritReport| CulpritReport { holder: culprit.holder.map(|_| String::new()), ..culprit };
+    HealthReport {
+        summary: String::new(),
+        primary: report.primary.map(finding),
+        findings: report.findings.into_iter().map(finding).collect(),
+        culprits: report.culprits.into_iter().map(culprit).collect(),
+        kubelet,
+        ..report
+    }
 }
 
 /// A replay prints no step that changes the state or names a process, and the facts have not all of what such a step needs.
