@@ -309,6 +309,8 @@ impl Incident {
             // An earlier release wrote sentences.
             finding.remove("next");
             finding.insert("steps".to_owned(), serde_json::Value::Array(Vec::new()));
+            // An earlier release wrote no facts, and an anonymised export has none.
+            finding.entry("facts").or_insert_with(|| serde_json::Value::Array(Vec::new()));
         }
         finding
     }

@@ -378,7 +378,7 @@ fn runs(folder: &TempDir, endpoint: &str) -> Vec<Run> {
         Run::of(&["explain", "D01"]),
         Run::of(&["relist", "-r", "sim:quiet"]),
         Run::of(&["completions", "bash"]),
-        Run::of(&["man", &place("man")]).writes(&[".1"]).other_calls(&["mkdir"]),
+        Run::of(&["man", &place("man")]).writes(&[".1"]).other_calls(&["mkdirat"]),
         Run::of(&["help"]),
     ]
 }
