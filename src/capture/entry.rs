@@ -545,7 +545,7 @@ mod tests {
         let primary = r#"{"id": "D07", "next": ["kill -CONT 812"],
             "steps": [{"purpose": "continue it", "command": "kill -CONT 812", "changesState": true}]}"#;
         let incident = Incident { primary: primary.into(), ..Incident::default() };
-        assert_eq!(incident.finding(), Some(serde_json::json!({"id": "D07", "steps": []})));
+        assert_eq!(incident.finding(), Some(serde_json::json!({"id": "D07", "steps": [], "facts": []})));
     }
 
     #[test]
