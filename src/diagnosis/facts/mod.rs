@@ -1,7 +1,7 @@
 //! [`Fact`]: what a rule measured or concluded, with its numbers, times and references. A finding consists of facts; the
 //! first one is its title, the others are its evidence.
 //!
-//! [`words`] has one row for each kind of fact, with its fields and its English words. To change a sentence, change its row:
+//! `words.rs` has one row for each kind of fact, with its fields and its English words. To change a sentence, change its row:
 //! nothing else in plegctl reads the words. `health -o json` has the fields of each fact under `facts`.
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ impl Serialize for Fact {
     }
 }
 
-/// A fact of a kind that this release does not know is [`FactKind::Unknown`]; the report has its words too.
+/// A fact of a kind that this release does not know is `FactKind::Unknown`; the report has its words too.
 impl<'de> Deserialize<'de> for Fact {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(deserializer)?;
