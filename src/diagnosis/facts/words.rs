@@ -1,5 +1,5 @@
-//! The kinds of facts: one row for each, with its fields and its English words. The rows are in the order of the files under
-//! `rules` that use them.
+//! The kinds of facts: one row for each, with its fields and its English words. The rows are in sections, one
+//! for each file under `rules` that creates them.
 
 use serde::{Deserialize, Serialize};
 
