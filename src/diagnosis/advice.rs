@@ -45,15 +45,12 @@ impl Evidence {
 
     /// Returns the step that shows what blocks the runtime inside, if the runtime can write its goroutine stacks.
     pub fn show_holder(&self) -> Option<Step> {
-        const PURPOSE: &str = "who waits for what in the runtime";
         self.save_stacks()?;
-        let show = Command::new("plegctl stacks");
-        Some(if self.family() == DaemonFamily::Containerd {
-            let write = self.write_stacks().then(Command::new("sleep 1"));
-            Step::signal(PURPOSE).with(write.then(show))
-        } else {
-            Step::look(PURPOSE).with(show)
-        })
+        let purpose = match self.family() {
+            DaemonFamily::Containerd => "who waits for what in the runtime (in the stacks saved above)",
+            DaemonFamily::Crio | DaemonFamily::Other => "who waits for what in the runtime",
+        };
+        Some(Step::look(purpose).with(Command::new("plegctl stacks")))
     }
 
     /// Returns the command that makes containerd write its stacks.
@@ -211,7 +208,9 @@ pub fn oci_processes() -> [Step; 2] {
     let list = "ps -eo pid,stat,wchan:20,etime,args | grep -E '[r]unc |[c]run '";
     [
         Step::look("the OCI runtime processes that hang").with(Command::new(list)),
-        Step::change("end an old one, never a `runc state`; STAT D: repair what WCHAN points to"),
+        Step::change(
+            "end one that is minutes old: kill PID; never a `runc state`, and in STAT D no signal helps: WCHAN shows the file server or disk",
+        ),
     ]
 }
 

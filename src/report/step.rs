@@ -155,6 +155,13 @@ impl Command {
         self.fill(&words.into_iter().collect::<Vec<_>>().join(" "))
     }
 
+    /// Fills the next place with several words, each after this flag.
+    #[must_use]
+    pub fn flagged(self, flag: &'static str, words: &[&str]) -> Self {
+        let words: Vec<String> = words.iter().map(|word| format!("{flag} {}", quoted(word))).collect();
+        self.fill(&words.join(" "))
+    }
+
     /// Appends another command, which runs after this one.
     #[must_use]
     pub fn then(self, next: Self) -> Self {

@@ -46,7 +46,11 @@ macro_rules! facts {
                     return f.write_str("other words");
                 }
                 match self {
-                    $(Self::$kind $({ $($field),+ })? => write!(f, $words $(, $argument)*),)+
+                    $(Self::$kind $({ $($field),+ })? => {
+                        // Some fields are only for those who read the JSON, or for a renderer.
+                        $($(let _ = $field;)+)?
+                        write!(f, $words $(, $argument)*)
+                    })+
                     Self::Unknown => f.write_str("a fact that this release does not know"),
                 }
             }
@@ -97,7 +101,7 @@ const fn contradiction(what: OddKind) -> &'static str {
         OddKind::NoCreationTime => "has no creation time (other tools show an age of about 50 years)",
         OddKind::TwiceRunning => "runs twice with the same name in one pod",
         OddKind::TwiceReady => "has two READY sandboxes",
-        OddKind::TwoVersions => "runs twice, under two UIDs",
+        OddKind::TwoVersions => "has sandboxes of two versions, with two UIDs",
         OddKind::NoSandbox => "belongs to a sandbox that is not listed",
         OddKind::NoProcess => "is RUNNING and has no process",
         OddKind::NoMonitor => "is RUNNING, and its conmon is gone",
@@ -167,11 +171,11 @@ fn fix(version: Option<&Quoted>) -> String {
 facts! {
     // mod.rs: D00
     NothingFound { serial: Took, kubelet_is_unchecked: bool } =>
-        "{}all calls are answered; a relist takes {serial}", if *kubelet_is_unchecked { "(kubelet not looked at)  " } else { "" };
+        "all calls are answered; a relist takes {serial}";
     Population { pods: usize, sandboxes: usize, containers: usize, running: usize, exited: usize } =>
         "{}, {}, {} ({running} running, {exited} exited{}): all answered",
         plural(*pods, "pod"), plural(*sandboxes, "sandbox"), plural(*containers, "container"),
-        match containers.saturating_sub(running + exited) { 0 => String::new(), others => format!(", {others} in another state") };
+        match containers.saturating_sub(running + exited) { 0 => String::new(), others => format!(", {others} created or unknown") };
     RelistDurations { lists: Took, full: Took } =>
         "both lists take {lists}; with every pod, as after a kubelet restart, {full}";
     UnhealthyAfter { threshold: Took } =>
@@ -436,7 +440,7 @@ facts! {
         "{} of {} is stopped (state {state})", shim_or_conmon(monitor, "the "),
         of.as_ref().map_or_else(|| monitor.to_string(), |of| format!("{of:#}"));
     StoppedShimBlocks { of: Item, shim: ProcessRef, state: char } =>
-        "stop and exec of {of:#} hang: its shim {shim} is stopped (state {state})";
+        "stop and exec of {of:#} will hang: its shim {shim} is stopped (state {state})";
     ConmonIsMissed =>
         "list calls, status calls, stats and exec still work without it. But the container's exit is not noticed, its \
          log is not reopened, and stopping or removing it takes some seconds longer";
@@ -521,18 +525,18 @@ facts! {
         "too early to count as hung: a hang is likely after {likely_after}";
     ManyStatusCallsHang { silent: usize, of: usize } =>
         "{silent} of {of} status calls do not answer: no single pod is to blame";
-    StatusHangs { call: Call, others: usize } =>
-        "{call}{} {} not answer", and_more(*others), does(others + 1);
+    StatusHangs { call: Call, and: Option<Item>, others: usize } => "{call}{} {} not answer",
+        and.as_ref().map_or_else(|| and_more(*others), |and| format!(" and {and}")), does(others + 1);
     StatusSilent { rpc: Rpc, of: Item, waited: Took, blocked_by: Option<Box<Fact>> } =>
         "{rpc} of {of:#} did not answer within {waited}{}", with(", and ", blocked_by.as_ref());
     OtherCallsAnswered { lists_answer: bool, answered: usize } =>
         "{}, and so do {}", if *lists_answer { "both lists answer" } else { "no list is silent" },
         plural(*answered, "other status call");
     HangTripsThreshold { gives_up: Took, hung_calls: usize, peak: Option<Took>, threshold: Took } =>
-        "the kubelet waits {gives_up} for each call and makes {} in a relist, so {} the {threshold} that are allowed: the node becomes NotReady",
+        "the kubelet gives up each call after {gives_up}, and makes {} in a relist: {}, and {threshold} are allowed, so the node becomes NotReady",
         plural(*hung_calls, "such call"), match peak {
-            Some(peak) => format!("one relist takes {peak}, longer than"),
-            None => "no relist ends within".to_owned(),
+            Some(peak) => format!("it takes {peak}"),
+            None => "it does not end".to_owned(),
         };
     HangStaysBelow { gives_up: Took, threshold: Took } =>
         "the kubelet gives up such a call after {gives_up}, before its threshold of {threshold}: the node stays Ready";
@@ -573,7 +577,7 @@ facts! {
 
     // pods.rs: D41
     PodsNeitherStartNorEnd { waiting: usize, ending: usize } =>
-        "pods neither start ({waiting}) nor end ({ending}) on this node, although PLEG works";
+        "the kubelet starts no pod ({waiting} wait) and ends none ({ending} wait), although PLEG works";
     NothingStarts { waiting: usize, age: Took } =>
         "{waiting} pods have no sandbox after {age:#}, and nothing starts on this node";
     PodRunsAfterEnd { pod: PodRef, age: Took } => "pod {pod} still runs {age:#} after its end";
@@ -678,7 +682,7 @@ facts! {
     AllPodsAfterRestart =>
         "the kubelet makes status calls for all pods only after its restart, and otherwise for the pods that changed";
     AgeStaysBelow { peak: Option<Took>, threshold: Took } =>
-        "the last relist gets at most {} old, the threshold is {threshold}: PLEG does not make the node NotReady", age(peak.as_ref());
+        "the age of PLEG peaks at {}, its threshold is {threshold}: this does not make the node NotReady", age(peak.as_ref());
     StatusSlow { call: Call, others: usize, took: Took } =>
         "{call}{} {} slow, answered after {took}", and_more(*others), if *others == 0 { "is" } else { "are" };
     StatusAnsweredLate { rpc: Rpc, of: Item, took: Took } => "{rpc} of {of:#} was answered after {took}";

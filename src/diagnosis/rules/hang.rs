@@ -74,7 +74,7 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
         let blamed = if id_search_is_complete(case, &hung) {
             "no single container is to blame"
         } else {
-            "a container to blame is not known"
+            "it is not known which container causes this"
         };
         found.steps.extend(case.evidence.show_holder().filter(|_| chain.is_none()));
         // With a process table, such a process is a finding of its own.
@@ -235,7 +235,12 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
         FactKind::ManyStatusCallsHang { silent: silent.len(), of: runtime.status_calls.len() }
     } else {
         let call = call(case.evidence, first.rpc, Some(&first.target.id));
-        FactKind::StatusHangs { call, others: silent.len() - 1 }
+        // Two calls of one kind are both named.
+        let and = match silent.as_slice() {
+            [one, other] if one.rpc == other.rpc => Some(case.evidence.names.item(&other.target.id)),
+            _ => None,
+        };
+        FactKind::StatusHangs { call, and, others: silent.len() - 1 }
     };
     let mut found = finding(RuleId::D01, Severity::Critical, confidence(first), title);
     if !case.culprits.is_empty() {
@@ -244,14 +249,19 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     }
     found.rpc = Some(first.rpc.name().to_owned());
     let shown = if case.culprits.is_empty() { &[] } else { silent.as_slice() };
+    // The title of several calls does not say why they make the node NotReady. That of one call needs its answer first.
+    let consequence = consequence(case);
+    let (before, after) =
+        if silent.len() > 1 { (Some(consequence), None) } else { (None, Some(consequence)) };
+    found.add_facts(before);
     found.add_facts(shown.iter().map(|record| FactKind::StatusSilent {
         rpc: record.rpc,
         of: case.evidence.names.item(&record.target.id),
         waited: record.duration.into(),
         blocked_by: case.evidence.second_evidence(&record.target.id).map(|fact| Box::new(fact.into())),
     }));
+    found.add_facts(after);
     found.add_fact(FactKind::OtherCallsAnswered { lists_answer: estimate.lists.is_some(), answered });
-    found.add_fact(consequence(case));
     if !case.culprits.is_empty() {
         let culprits = silent.iter().map(|record| (record.rpc, record.target.id.as_str()));
         found.steps.extend(advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>()));

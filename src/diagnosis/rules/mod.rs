@@ -264,6 +264,8 @@ pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
     if is_unchecked {
         finding.add_step(for_node("to check the kubelet's PLEG too", "plegctl health --node {}"));
     }
+    let events = Command::new("plegctl watch --mode compare");
+    finding.add_step(Step::look("to check for lost events (pod states late or wrong)").with(events));
     finding.add_step(for_node("if the node is NotReady", "kubectl describe node {}"));
     if case.evidence.has_systemd() {
         let messages = "journalctl --no-pager -u kubelet -S -6h | grep -e 'PLEG is not healthy'";
@@ -271,7 +273,6 @@ pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
     }
     let if_not = [
         ("if it comes and goes (waits, then says why)", "plegctl watch --until-slow 2s"),
-        ("if pod states are late or wrong (lost events)", "plegctl watch --mode compare"),
         ("if pods do not start or end (one pod: plegctl pods --why NS/POD)", "plegctl pods"),
         ("if a static pod is missing, outdated or not removed", "plegctl static-pods lint"),
     ];

@@ -89,8 +89,10 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
         Step::look("what the API server, the kubelet and the runtime say of each pod").with(compare),
     );
     let log = Command::new("journalctl --no-pager -u kubelet -S -60min | grep -e {} -e 'Error syncing pod'");
-    found
-        .add_step(Step::look(format!("the kubelet's log about {}", first.pod)).with(log.arg(&first.pod.uid)));
+    found.add_step(
+        Step::look(format!("the kubelet's log about {}, which waits longest", first.pod))
+            .with(log.arg(&first.pod.uid)),
+    );
     let stacks = Command::new("plegctl stacks kubelet.txt");
     found.add_step(Step::look("who waits for whom in the kubelet").with(stacks));
     let purpose = "if the same pods still wait after some minutes, restart the kubelet";

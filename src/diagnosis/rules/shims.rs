@@ -63,16 +63,20 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
         let tree = Command::new("pstree -p {}").pid(process.pid);
         found.add_step(Step::look("what runs below it, and who needs it").with(tree));
     } else {
-        let ids = ids.join("|");
         found.add_step(if is_conmon(&process.comm) {
-            let list = Command::limited(20, "crictl --timeout {}s ps -a | grep -E {}").arg(ids);
-            Step::look("no output: CRI-O does not know them").with(list)
+            let list = Command::limited(20, "crictl --timeout {}s ps -a | grep {}").flagged("-e", &ids);
+            Step::look("make sure that CRI-O knows none of these (no output)").with(list)
         } else {
-            let list = Command::limited(20, "ctr --timeout {}s -n k8s.io tasks ls | grep -E {}").arg(ids);
-            Step::look("no output: containerd does not know them").with(list)
+            let list =
+                Command::limited(20, "ctr --timeout {}s -n k8s.io tasks ls | grep {}").flagged("-e", &ids);
+            Step::look("make sure that containerd knows none of these (no output)").with(list)
         });
         let kill = pids.iter().fold(Command::new("kill"), |kill, pid| kill.pid(*pid));
-        let text = "then end these, below which nothing runs, and run health again";
+        let text = format!(
+            "then end these {} of {}, below which nothing runs, and run health again",
+            pids.len(),
+            shims.len()
+        );
         found.add_step(Step::change(text).with(kill));
     }
     let explain = Command::new("plegctl explain D27");

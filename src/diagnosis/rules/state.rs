@@ -230,7 +230,7 @@ fn add_versions(found: &mut HealthFinding, evidence: &Evidence, oddity: &Oddity<
     let is_static = instances.iter().any(|one| one.source == Some(PodSource::File));
     found.steps.extend(if is_static {
         Some(
-            Step::look("which of the two its file wants, and what to do")
+            Step::look("which of the two matches its manifest file, and what to do")
                 .with(Command::new("plegctl static-pods lint")),
         )
     } else {

@@ -895,7 +895,7 @@ async fn a_program_below_an_overdue_plugin_or_runc_is_looked_at() {
     let owner = Some("nvidia".to_owned());
     assert_eq!(reason(&report), Some(("KR03".to_owned(), owner, Confidence::Likely)), "{report:#?}");
     assert!(
-        report.summary.contains("of default/web-1 waits for the kernel module nvidia"),
+        report.summary.contains("of default/web-1 waits for the device driver nvidia"),
         "{}",
         report.summary
     );

@@ -203,7 +203,7 @@ async fn if_an_id_had_not_enough_time_the_finding_does_not_rule_out_a_single_con
                 .steps
                 .iter()
                 .map(ToString::to_string)
-                .any(|line| line.contains("a container to blame is not known")),
+                .any(|line| line.contains("it is not known which container causes this")),
             "{primary:#?}"
         );
     };
@@ -756,7 +756,7 @@ async fn a_pod_that_runs_twice_under_two_uids_needs_a_person_as_soon_as_it_canno
     assert_row(&report(with_twin(5)).await, Verdict::Healthy, Phase::None, RuleId::D00);
     let report = report(with_twin(90)).await;
     assert_row(&report, Verdict::Degraded, Phase::None, RuleId::D19);
-    assert_eq!(report.summary, "default/web-2 runs twice, under two UIDs");
+    assert_eq!(report.summary, "default/web-2 has sandboxes of two versions, with two UIDs");
     let primary = report.primary.unwrap();
     assert_eq!(primary.confidence, Confidence::Certain);
     assert!(primary.evidence[0].contains("UID another-uid"), "{:?}", primary.evidence);

@@ -65,7 +65,10 @@ async fn pods_of_two_owners_each_that_neither_start_nor_end_make_the_node_unheal
         "{report:#?}"
     );
     assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D41);
-    assert_eq!(report.summary, "pods neither start (2) nor end (2) on this node, although PLEG works");
+    assert_eq!(
+        report.summary,
+        "the kubelet starts no pod (2 wait) and ends none (2 wait), although PLEG works"
+    );
     assert_eq!(report.estimate.unwrap().not_ready_at, None, "the node stays Ready");
 }
 

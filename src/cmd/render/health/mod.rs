@@ -134,12 +134,11 @@ fn sentence(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
     // A report of an earlier release has no summary.
     let title = report.primary.as_ref().map_or("", |primary| primary.title.as_str());
     let text = if report.summary.is_empty() { title } else { &report.summary };
-    // The title of D00 begins with what was not looked at, in parentheses, which belongs to the verdict.
     let is_partial = report.primary.as_ref().is_some_and(|primary| {
         matches!(primary.facts.first(), Some(Fact(FactKind::NothingFound { kubelet_is_unchecked: true, .. })))
     });
-    let gap = if is_partial { " " } else { "  " };
-    let mut text = format!("{word}{gap}{}", escaped(text));
+    let limits = if is_partial { " (kubelet and events not looked at)" } else { "" };
+    let mut text = format!("{word}{limits}  {}", escaped(text));
     // The time of NotReady stays on one line: it is wrapped as one word.
     let at = text.rfind(": NotReady ").filter(|at| text.len() - at < style.columns());
     let time = at.map(|at| text.split_off(at + 2)).unwrap_or_default();

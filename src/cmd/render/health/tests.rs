@@ -62,7 +62,7 @@ async fn the_first_line_has_the_verdict_and_the_culprit() {
         .on_id(container_id(2), Behaviour::Hangs);
     let report = report(hung).await;
     let text = shown(&report, ScreenStyle::default());
-    let begins = "UNHEALTHY  ContainerStatus of default/web-1/app and 1 more do not answer:\n  NotReady at the latest at ";
+    let begins = "UNHEALTHY  ContainerStatus of default/web-1/app and default/web-2/app do not answer:\n  NotReady at the latest at ";
     assert!(text.starts_with(begins) && text.lines().nth(3).unwrap().contains(" UTC in "), "{text}");
     let why = "\nwhy: D01 certain (the symptom; its cause is not proven)\n";
     let places: Vec<usize> = ["UNHEALTHY", why, "\nkeep before any restart\n", "\nthen do\n", "with -o wide"]
@@ -88,7 +88,7 @@ async fn a_healthy_verdict_says_first_what_was_not_looked_at() {
     let report = report(Scripted::with_pods(3)).await;
     let text = shown(&report, ScreenStyle { terminal: Some((24, 80)), ..ScreenStyle::default() });
     assert!(
-        text.starts_with("HEALTHY (kubelet not looked at)  all calls are answered; a relist takes "),
+        text.starts_with("HEALTHY (kubelet and events not looked at)  all calls are answered; a relist"),
         "{text}"
     );
     assert!(text.contains("\nthe runtime answers now; if something is wrong\n"), "{text}");
@@ -96,9 +96,9 @@ async fn a_healthy_verdict_says_first_what_was_not_looked_at() {
     assert!(all.contains("the runtime's event stream\n"), "no run of health reads it: {text}");
     let steps = [
         "  to check the kubelet's PLEG too: plegctl health --node ",
+        "  to check for lost events (pod states late or wrong):\n    plegctl watch --mode compare\n",
         "  if it was NotReady before:\n    journalctl --no-pager -u kubelet -S -6h | grep -e 'PLEG is not healthy'\n",
         "  if it comes and goes (waits, then says why): plegctl watch --until-slow 2s\n",
-        "  if pod states are late or wrong (lost events): plegctl watch --mode compare\n",
     ];
     let places: Vec<usize> =
         steps.iter().map(|step| text.find(step).unwrap_or_else(|| panic!("{step} in\n{text}"))).collect();
