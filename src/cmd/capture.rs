@@ -24,6 +24,7 @@ use super::context::{Context, block_on};
 use super::output::Output;
 use super::remote_node::{RemoteNode, RemoteNodeArgs, TokenArgs};
 use super::render::{capture as text, capture_html as html};
+use super::streams;
 use super::{Error, Exit};
 use crate::capture::list::{CaptureList, CheckReport};
 use crate::capture::report::CaptureReport;
@@ -108,11 +109,11 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
         CaptureAction::Ls { capture, remote, output } => {
             if let Some(node) = remote.connect(context)? {
                 let (list, pod) = block_on(node.incidents())??;
-                output.print(&document(&list), |out| text::known(&list, &pod, context.style(), out))?;
+                output.print(&document(&list), context.style(), |out| text::known(&list, &pod, out))?;
                 return Ok(Exit::Good);
             }
             let list = CaptureList::of(&open(capture.as_deref())?);
-            output.print(&document(&list), |out| text::list(&list, context.style(), out))?;
+            output.print(&document(&list), context.style(), |out| text::list(&list, out))?;
             Ok(Exit::Good)
         }
         CaptureAction::Export { paths, remote, token, incident, from, to, anonymise } => {
@@ -152,15 +153,15 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             };
             let range = pinned.map(|number| pinned_range(&capture, number)).transpose()?.unwrap_or_default();
             let report = CaptureReport::of(&capture, range)?;
-            output.print(&document(&report), |out| match output {
-                Output::Html => html::page(&report, out),
-                _ => text::report(&report, context.style(), out),
-            })?;
+            match output {
+                Output::Html => streams::document(|out| html::page(&report, out))?,
+                _ => output.print(&document(&report), context.style(), |out| text::report(&report, out))?,
+            }
             Ok(Exit::Good)
         }
         CaptureAction::Check { capture, output } => {
             let report = CheckReport::of(&open(Some(capture))?);
-            output.print(&document(&report), |out| text::check(&report, context.style(), out))?;
+            output.print(&document(&report), context.style(), |out| text::check(&report, out))?;
             Ok(match report.is_damaged() {
                 true => Exit::Bad,
                 false if report.not_judged_answers > 0 => Exit::NoAnswer,
@@ -173,9 +174,7 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
 /// Writes an export to a file, or to stdout for `-`.
 fn write_export(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
     if file.as_os_str() == "-" {
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        write(&mut out)?;
-        out.flush()?;
+        streams::document(write)?;
     } else {
         save::write(file, write)?;
     }

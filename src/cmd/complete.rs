@@ -20,6 +20,7 @@ use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter, 
 use clap_complete::env::Shells;
 
 use super::plugin::{self, StartedAs};
+use super::streams;
 use super::{Cli, catalogue, schema};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
@@ -55,7 +56,7 @@ pub fn run(shell: &str, arguments: &[OsString]) -> io::Result<()> {
         let shell = shells.completer(shell).ok_or_else(|| unknown_shell(shell))?;
         shell.write_complete(&mut command, words, directory.as_deref(), &mut out)?;
     }
-    io::stdout().lock().write_all(&out)
+    streams::document(|stdout| stdout.write_all(&out))
 }
 
 /// Prints the candidates for the last word for kubectl, which completes the plugin's command line. The first word is the name

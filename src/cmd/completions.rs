@@ -1,7 +1,6 @@
 //! `plegctl completions SHELL` prints the completion script of a shell, and `plegctl man DIR` writes the man pages; a
 //! package installs both with the binary. The scripts run plegctl for each completion; see [`super::complete`].
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Command, CommandFactory};
@@ -9,6 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
+use super::streams;
 use super::{Cli, Error, Exit, complete};
 use crate::report::{DirectoryUse, open_directory, save};
 
@@ -29,7 +29,7 @@ pub struct ManArgs {
 pub fn completions(arguments: &CompletionsArgs) -> Result<Exit, Error> {
     let mut script = Vec::new();
     complete::registration(&arguments.shell.to_string(), &mut script)?;
-    io::stdout().lock().write_all(&script)?;
+    streams::document(|out| out.write_all(&script))?;
     Ok(Exit::Good)
 }
 

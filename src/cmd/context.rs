@@ -3,8 +3,7 @@
 
 use std::cell::{Cell, OnceCell};
 use std::env;
-use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd;
+use std::io::{self, IsTerminal};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::render::Style;
 use super::stop_signals;
+use super::streams::{self, stdout};
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::capture::{self, Capture, CaptureMoment, Playback, ReplayClock, ReplayServer};
 use crate::clock::{Clock, ShiftedClock, SystemClock, Wall};
@@ -22,7 +22,6 @@ use crate::host::proc::StatTable;
 use crate::host::{self, HostRoot};
 use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, Search, http};
 use crate::report::RuntimeRef;
-use crate::report::escape::escaped;
 use crate::sim::{self, Simulator};
 use crate::threads::{self, StartedWork};
 
@@ -460,15 +459,9 @@ impl Context {
 
     /// Returns the rows and columns of the terminal on stdout, if stdout is a terminal.
     pub fn terminal_size() -> Option<(usize, usize)> {
-        let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
+        let size = stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(stdout()).ok())??;
         Some((usize::from(size.ws_row), usize::from(size.ws_col)))
             .filter(|(rows, columns)| *rows > 0 && *columns > 0)
-    }
-
-    /// Whether a stream is a terminal with a size. `kubectl debug` has a terminal of 0×0 until a user attaches;
-    /// until then the output goes to the pod's log, where colour and progress are noise.
-    pub fn is_seen(stream: &(impl IsTerminal + AsFd)) -> bool {
-        stream.is_terminal() && rustix::termios::tcgetwinsize(stream).is_ok_and(|size| size.ws_col > 0)
     }
 
     /// Whether the terminal can rewrite a line, according to `$TERM`.
@@ -488,7 +481,7 @@ impl Context {
             ColorChoice::Auto => {
                 env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
                     && env::var_os("TERM").is_none_or(|term| term != "dumb")
-                    && Self::is_seen(&io::stdout())
+                    && streams::stdout_is_seen()
             }
         }
     }
@@ -501,8 +494,7 @@ impl Context {
     /// Prints a note on stderr, if `-v` is given at least `level` times.
     pub fn note(&self, level: u8, text: &str) {
         if self.verbose >= level && !self.quiet {
-            // Nothing can be printed if stderr is closed.
-            let _ = writeln!(io::stderr(), "{}", escaped(text));
+            streams::remark(text);
         }
     }
 }

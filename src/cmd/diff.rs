@@ -71,7 +71,7 @@ pub fn run(arguments: &DiffArgs, context: &Context) -> Result<Exit, Error> {
         same_node(&before, &after)?;
     }
     let difference = diff(&before, &after);
-    arguments.output.print(&document(&difference), |out| text::table(&difference, out))?;
+    arguments.output.print(&document(&difference), context.style(), |out| text::table(&difference, out))?;
     Ok(if difference.is_empty() { Exit::Good } else { Exit::Bad })
 }
 

@@ -10,7 +10,7 @@
 //! The texts come from the catalogues that the other commands use. The command reads no file and calls no runtime,
 //! so it works on any machine.
 
-use std::io::{self, Write};
+use std::io;
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
@@ -19,9 +19,11 @@ use serde::Serialize;
 use super::catalogue::{CatalogueEntry, entries};
 use super::context::Context;
 use super::output::Output;
+use super::render::PLAIN;
+use super::render::page::{Line, Page};
 use super::render::words::wrapped;
+use super::streams;
 use super::{Error, Exit, complete};
-use crate::report::escape::escaped;
 use crate::report::{document, most_similar};
 
 #[derive(Debug, Args)]
@@ -91,17 +93,20 @@ pub fn run(arguments: &ExplainArgs, context: &Context) -> Result<Exit, Error> {
         let nearest = nearest(wanted, &entries);
         entries.retain(|entry| entry.rule.id.eq_ignore_ascii_case(wanted));
         if entries.is_empty() {
-            return Err(Error::NoSuchId { id: escaped(wanted).into_owned(), nearest });
+            return Err(Error::NoSuchId { id: wanted.to_owned(), nearest });
         }
     }
     let list = RuleList { rules: entries.iter().map(ExplainedRule::from).collect() };
-    let columns =
-        Context::terminal_size().filter(|_| Context::is_seen(&io::stdout())).map(|(_, columns)| columns);
-    arguments.output.print(&document(&list), |out| match (arguments.output, entries.as_slice()) {
-        (Output::Name, entries) => entries.iter().try_for_each(|entry| writeln!(out, "{}", entry.rule.id)),
-        (_, [entry]) => write(entry, out, context.style().color, columns),
-        (_, entries) => {
-            entries.iter().try_for_each(|entry| writeln!(out, "{}  {}", entry.rule.id, entry.rule.title))
+    let columns = Context::terminal_size().filter(|_| streams::stdout_is_seen()).map(|(_, columns)| columns);
+    arguments.output.print(&document(&list), context.style(), |out| {
+        match (arguments.output, entries.as_slice()) {
+            (Output::Name, entries) => {
+                entries.iter().try_for_each(|entry| writeln!(out, "{}", entry.rule.id))
+            }
+            (_, [entry]) => write(entry, out, columns),
+            (_, entries) => {
+                entries.iter().try_for_each(|entry| writeln!(out, "{}  {}", entry.rule.id, entry.rule.title))
+            }
         }
     })?;
     Ok(Exit::Good)
@@ -115,22 +120,20 @@ fn nearest(wanted: &str, entries: &[CatalogueEntry]) -> Option<String> {
 
 /// Returns the explanation of an id, line by line.
 pub fn lines(id: &str) -> Vec<String> {
-    let mut text = Vec::new();
     let entries = entries();
-    if let Some(entry) = entries.iter().find(|entry| entry.rule.id == id) {
-        // Writing to memory cannot fail.
-        let _ = write(entry, &mut text, false, None);
-    }
-    String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+    let Some(entry) = entries.iter().find(|entry| entry.rule.id == id) else { return Vec::new() };
+    let lines = Page::lines_of(PLAIN, |page| write(entry, page, None));
+    // Writing to memory cannot fail.
+    lines.unwrap_or_default().iter().map(Line::text).collect()
 }
 
 /// Writes the explanation of a rule. On a terminal, sentences break between words; a command stays one line.
-fn write(entry: &CatalogueEntry, out: &mut dyn Write, color: bool, columns: Option<usize>) -> io::Result<()> {
+fn write(entry: &CatalogueEntry, out: &mut Page<'_>, columns: Option<usize>) -> io::Result<()> {
     let columns = columns.unwrap_or(usize::MAX);
-    let bold = |text: &str| if color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() };
     let rule = entry.rule;
-    writeln!(out, "{}  {}", bold(rule.id), rule.title)?;
-    writeln!(out, "\n{}", wrapped(rule.means, columns, "").join("\n"))?;
+    out.line(&Line::colored("1", rule.id).and("", format_args!("  {}", rule.title)))?;
+    writeln!(out)?;
+    wrapped(rule.means, columns, "").iter().try_for_each(|line| writeln!(out, "{line}"))?;
     let parts = [
         ("how it shows", std::slice::from_ref(&rule.shows), columns),
         ("to confirm it", rule.confirm, usize::MAX),
@@ -138,13 +141,16 @@ fn write(entry: &CatalogueEntry, out: &mut dyn Write, color: bool, columns: Opti
         ("what to do", rule.act, columns),
     ];
     for (name, texts, columns) in parts {
-        writeln!(out, "\n{}", bold(name))?;
+        writeln!(out)?;
+        out.colored("1", name)?;
         let mut lines = texts.iter().flat_map(|text| wrapped(&format!("  {text}"), columns, "    "));
         lines.try_for_each(|line| writeln!(out, "{line}"))?;
     }
     if let Some(check) = &entry.check {
-        writeln!(out, "\n{}; usually {}", check.section, check.severity.as_str())?;
-        writeln!(out, "\n{}", bold("to leave it out"))?;
+        writeln!(out)?;
+        writeln!(out, "{}; usually {}", check.section, check.severity.as_str())?;
+        writeln!(out)?;
+        out.colored("1", "to leave it out")?;
         writeln!(out, "  plegctl {} --ignore {}", check.command, rule.id)?;
     }
     Ok(())

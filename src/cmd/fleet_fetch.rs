@@ -22,7 +22,7 @@ use rustix::fs::{AtFlags, CWD, FileType, statat};
 
 use super::context::Context;
 use super::nodes::{NodesArgs, progress_bar};
-use super::render::Style;
+use super::render::page::Page;
 use super::render::table;
 use super::render::words::{NONE, or_none};
 use super::token_file::RecorderToken;
@@ -31,7 +31,6 @@ use crate::capture;
 use crate::fleet::{self, FetchedFile, FleetCaptures, JournalError, WorstIncident};
 use crate::kubelet::kubeconfig::Cluster;
 use crate::report::bytes::bytes as size;
-use crate::report::escape::escaped;
 use crate::report::{document, is_private_directory, plural, save};
 
 /// The number of nodes whose captures are downloaded by default.
@@ -59,10 +58,10 @@ pub async fn run(
     let progress = progress_bar(nodes.len(), context.quiet);
     let readings =
         fleet::read_incidents(cluster, nodes, recorders, arguments.recorders.since, &request, || {
-            progress.inc(1);
+            progress.step();
         })
         .await;
-    progress.finish_and_clear();
+    progress.end();
     let (mut worst, not_known) = fleet::worst_incidents(&readings);
     let limit = match arguments.limit {
         None => LIMIT,
@@ -75,9 +74,9 @@ pub async fn run(
     let mut files = Vec::new();
     for incident in worst {
         files.extend(fetch(&incident, arguments, cluster, &token, directory, context).await);
-        progress.inc(1);
+        progress.step();
     }
-    progress.finish_and_clear();
+    progress.end();
     let report = FleetCaptures {
         taken_at: context.clock.wall(),
         server: cluster.server.clone(),
@@ -87,7 +86,7 @@ pub async fn run(
         beyond_limit,
         not_known,
     };
-    arguments.output.print(&document(&report), |out| print(&report, context.style(), out))?;
+    arguments.output.print(&document(&report), context.style(), |out| print(&report, out))?;
     let is_known = !report.files.is_empty() || report.not_known == 0;
     let is_complete = report.files.iter().filter(|file| file.is_capture()).all(|file| file.file.is_some());
     Ok(if is_known && is_complete { Exit::Good } else { Exit::NoAnswer })
@@ -172,11 +171,11 @@ fn prepare(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn print(report: &FleetCaptures, style: Style, out: &mut dyn io::Write) -> io::Result<()> {
+fn print(report: &FleetCaptures, out: &mut Page<'_>) -> io::Result<()> {
     let row = |file: &FetchedFile| {
         let bytes = file.bytes.and_then(|bytes| u64::try_from(bytes).ok());
         vec![
-            escaped(&file.node).into_owned(),
+            file.node.clone(),
             file.incident.to_string(),
             file.what.to_owned(),
             or_none(file.file.as_deref().unwrap_or_default()),
@@ -186,15 +185,18 @@ fn print(report: &FleetCaptures, style: Style, out: &mut dyn io::Write) -> io::R
     };
     if !report.files.is_empty() {
         let headers = ["NODE", "INCIDENT", "WHAT", "FILE", "SIZE", "ERROR"];
-        table::write(out, style, &headers, report.files.iter().map(row))?;
+        table::write(out, &headers, report.files.iter().map(row))?;
     }
     let captures = report.files.iter().filter(|file| file.is_capture() && file.file.is_some()).count();
-    write!(out, "{} in {}", plural(captures, "capture"), escaped(&report.directory))?;
+    let mut words = vec![format!("{} in {}", plural(captures, "capture"), report.directory)];
     if report.beyond_limit > 0 {
-        write!(out, "; {} more had incidents (--limit 0 fetches all)", plural(report.beyond_limit, "node"))?;
+        words.push(format!(
+            "{} more had incidents (--limit 0 fetches all)",
+            plural(report.beyond_limit, "node")
+        ));
     }
     if report.not_known > 0 {
-        write!(out, "; the incidents of {} are not known", plural(report.not_known, "node"))?;
+        words.push(format!("the incidents of {} are not known", plural(report.not_known, "node")));
     }
-    writeln!(out)
+    writeln!(out, "{}", words.join("; "))
 }

@@ -1,11 +1,10 @@
 //! Sends something about an incident several times if necessary, and counts the outcomes in a metric: the Events of
 //! `record --events` and the captures of `record --on-incident-put`. plegctl sends nothing else with a method other than GET.
 
-use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::report::escape::escaped;
+use super::streams;
 
 /// Counts the outcomes.
 #[derive(Debug, Default)]
@@ -21,8 +20,7 @@ impl DeliveryCounts {
         match outcome {
             Ok(()) => self.done.fetch_add(1, Ordering::Relaxed),
             Err(why) => {
-                // Nobody may read stderr.
-                let _ = writeln!(io::stderr(), "{what}: {}", escaped(&why));
+                streams::remark(format_args!("{what}: {why}"));
                 self.failed.fetch_add(1, Ordering::Relaxed)
             }
         };

@@ -26,7 +26,10 @@ use super::catalogue::no_such_check;
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::manifest_url::{fetch, header};
 use super::output::{FindingFiles, Output};
+use super::render::PLAIN;
+use super::render::page::Page;
 use super::render::{Style, github, lint as text, sarif};
+use super::streams;
 use super::{Error, Exit, complete};
 use crate::kubelet::{KubeletProcess, http};
 use crate::manifests::checks::runtime::{self, RuntimeComparison};
@@ -190,13 +193,10 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     }
     let ignored: HashSet<Check> = arguments.ignore.iter().copied().collect();
     let report = LintReport::new(&kubelet, sources, compared, upgrade, not_checked, &ignored);
-    let plain = Style { headers: true, color: false };
     // A file that cannot be written is an error only after everything is printed.
     let written =
-        arguments.files.write(&arguments.output_file, &|format, file| render(format, &report, plain, file));
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    render(arguments.output, &report, context.style(), &mut out)?;
-    out.flush()?;
+        arguments.files.write(&arguments.output_file, &|format, file| render(format, &report, PLAIN, file));
+    streams::document(|out| render(arguments.output, &report, context.style(), out))?;
     written?;
     Ok(if is_incomplete { Exit::NoAnswer } else { arguments.exit(report.worst()) })
 }
@@ -207,7 +207,7 @@ fn render(format: Output, report: &LintReport, style: Style, out: &mut dyn Write
         Output::Sarif => sarif::write(report, out),
         Output::Github => github::write(report, out),
         _ if format.write_document(&document(report), out)? => Ok(()),
-        _ => text::table(report, style, out),
+        _ => text::table(report, &mut Page::new(out, style)),
     }
 }
 

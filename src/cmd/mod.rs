@@ -42,6 +42,7 @@ mod sim;
 mod stacks;
 mod static_pods;
 mod stop_signals;
+mod streams;
 mod token_file;
 mod top;
 mod watch;
@@ -50,8 +51,8 @@ pub use error::Error;
 pub use exit::Exit;
 
 use std::env;
+use std::error::Error as _;
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -68,6 +69,7 @@ use crate::report::escape::escaped;
 use crate::{children, panics};
 use context::Context;
 use plugin::StartedAs;
+use render::PLAIN;
 
 /// Find the CRI call, the pod and the container that block the kubelet's PLEG.
 ///
@@ -241,8 +243,7 @@ fn at_least_one<T: FromStr>(text: &str) -> Result<T, String> {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     print_panics();
     panics::catch_panic(|| exit_of(parse_and_run(arguments.into_iter().collect()))).unwrap_or_else(|_| {
-        // Nothing can be printed if stderr is closed.
-        let _ = writeln!(io::stderr(), "hint: please report this; other commands may still work");
+        streams::remark("hint: please report this; other commands may still work");
         Exit::NoAnswer
     })
 }
@@ -251,9 +252,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 fn print_panics() {
     std::panic::set_hook(Box::new(|info: &std::panic::PanicHookInfo<'_>| {
         let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
-        let line = format!("fault: plegctl itself failed{place}: {}", panics::panic_message(info.payload()));
-        // If stderr is closed, there is nowhere to print.
-        let _ = writeln!(io::stderr(), "{}", escaped(&line));
+        let message = panics::panic_message(info.payload());
+        streams::remark(format_args!("fault: plegctl itself failed{place}: {message}"));
     }));
 }
 
@@ -277,11 +277,12 @@ fn parse_and_run(arguments: Vec<OsString>) -> Result<Exit, Error> {
         Ok(cli) => run(&cli),
         Err(mut usage) => {
             keep_best_suggestion(&mut usage);
-            match usage.print() {
-                // Nothing can be printed if stderr is closed.
-                _ if usage.use_stderr() => Ok(Exit::NoAnswer),
-                printed => printed.map(|()| Exit::Good).map_err(Error::Output),
+            let text = escaped_usage(&mut usage);
+            if usage.use_stderr() {
+                text.lines().for_each(streams::remark);
+                return Ok(Exit::NoAnswer);
             }
+            streams::text(PLAIN, |out| out.lines(&text)).map(|()| Exit::Good).map_err(Error::Output)
         }
     }
 }
@@ -305,6 +306,25 @@ fn keep_best_suggestion(usage: &mut clap::Error) {
     }
 }
 
+/// Formats an error or a help text of clap, which prints arguments as they are: escapes each argument and the reason why it
+/// was refused, so that neither can begin a line.
+fn escaped_usage(usage: &mut clap::Error) -> String {
+    let safe = |text: &String| escaped(text).into_owned();
+    let quoted = usage.context().filter_map(|(kind, value)| match value {
+        ContextValue::String(text) => Some((kind, ContextValue::String(safe(text)))),
+        ContextValue::Strings(texts) => Some((kind, ContextValue::Strings(texts.iter().map(safe).collect()))),
+        _ => None,
+    });
+    for (kind, value) in quoted.collect::<Vec<_>>() {
+        usage.insert(kind, value);
+    }
+    let text = usage.to_string();
+    match usage.source().map(ToString::to_string) {
+        Some(why) => text.replace(&why, &escaped(&why)),
+        None => text,
+    }
+}
+
 /// Returns the exit status of a command; prints its error.
 fn exit_of(outcome: Result<Exit, Error>) -> Exit {
     match outcome {
@@ -321,7 +341,7 @@ fn exit_of(outcome: Result<Exit, Error>) -> Exit {
 /// opens `/dev/null` for reading and writing. A caller that needs only the exit status may open it in the same way
 /// (Python's `subprocess.DEVNULL`), so a closed stdout is a note and no error.
 fn stdout_was_closed() -> bool {
-    let stdout = io::stdout();
+    let stdout = streams::stdout();
     let is_null = rustix::fs::fstat(&stdout).is_ok_and(|about| {
         FileType::from_raw_mode(about.st_mode) == FileType::CharacterDevice
             && about.st_rdev == rustix::fs::makedev(1, 3)
@@ -331,7 +351,7 @@ fn stdout_was_closed() -> bool {
 
 /// Returns an error if stdout is open for reading only: the standard library would ignore the failed writes.
 fn writable_stdout() -> Result<(), Error> {
-    let is_unwritable = access_of(&io::stdout()) == Some(OFlags::RDONLY);
+    let is_unwritable = access_of(&streams::stdout()) == Some(OFlags::RDONLY);
     if is_unwritable { Err(Error::Output(Errno::BADF.into())) } else { Ok(()) }
 }
 
@@ -343,8 +363,7 @@ fn access_of(stream: &impl AsFd) -> Option<OFlags> {
 
 fn run(cli: &Cli) -> Result<Exit, Error> {
     if !cli.global.quiet && stdout_was_closed() {
-        // Nothing can be printed if stderr is closed.
-        let _ = writeln!(io::stderr(), "note: stdout is closed, so the output is lost");
+        streams::remark("note: stdout is closed, so the output is lost");
     }
     let context = || Context::resolve(&cli.global);
     match &cli.command {
@@ -368,18 +387,16 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
         CliCommand::Completions(Deferred(arguments)) => completions::completions(arguments),
         CliCommand::Man(Deferred(arguments)) => completions::man(arguments),
         CliCommand::Version(_) => {
-            writeln!(io::stdout(), "plegctl {}", env!("CARGO_PKG_VERSION"))?;
+            streams::text(PLAIN, |out| writeln!(out, "plegctl {}", env!("CARGO_PKG_VERSION")))?;
             Ok(Exit::Good)
         }
     }
 }
 
 fn print_error(error: &Error) {
-    let mut stderr = io::stderr().lock();
-    // Nothing can be printed if stderr is closed.
-    let _ = writeln!(stderr, "error: {}", escaped(&error.to_string()));
+    streams::remark(format_args!("error: {error}"));
     if let Some(hint) = error.hint() {
-        let _ = writeln!(stderr, "hint: {}", escaped(&hint));
+        streams::remark(format_args!("hint: {hint}"));
     }
 }
 

@@ -32,7 +32,7 @@
 //!
 //! The command uses the credential in the user's kubeconfig, and reports which rights are missing.
 
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -41,23 +41,24 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
 use clap_complete::ArgValueCompleter;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::complete;
 use super::context::{Context, block_on};
 use super::output::Output;
 use super::remote_node::{CREDENTIAL_TIMEOUT, REQUEST_TIMEOUT, remark_if_insecure};
-use super::render::words::{cut, width};
+use super::render::page::Line;
+use super::render::words::cut;
 use super::render::{incidents as render_incidents, nodes as render};
 use super::stop_signals::StopSignals;
+use super::streams;
+use super::streams::ProgressLine;
 use super::{Error, Exit, at_least_one, fleet_fetch, positive_duration};
 use crate::fleet::{
     self, FleetReading, FleetRequest, NodeReport, NodeVerdict, NodesReport, RecorderPods, StartVerdict,
 };
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
-use crate::report::escape::escaped;
 use crate::report::{NotChecked, document};
 
 #[derive(Debug, Args)]
@@ -243,16 +244,16 @@ async fn preflight(
     let request = arguments.request(context);
     let nodes = fleet::list(cluster, &request).await?;
     let progress = progress_bar(nodes.len(), context.quiet);
-    let readings = fleet::read_settings(cluster, nodes, &request, |_| progress.inc(1)).await;
-    progress.finish_and_clear();
+    let readings = fleet::read_settings(cluster, nodes, &request, |_| progress.step()).await;
+    progress.end();
     let taken_at = context.clock.wall();
     let report = fleet::judge_settings(readings, release, taken_at, &cluster.server, &cluster.context);
-    arguments.output.print(&document(&report), |out| match arguments.output {
+    arguments.output.print(&document(&report), context.style(), |out| match arguments.output {
         Output::Name => {
             let mut not_starting = report.nodes.iter().filter(|node| node.verdict != StartVerdict::Starts);
-            not_starting.try_for_each(|node| writeln!(out, "{}", escaped(&node.name)))
+            not_starting.try_for_each(|node| writeln!(out, "{}", node.name))
         }
-        output => render::preflight(&report, output == Output::Wide, context.style(), out),
+        output => render::preflight(&report, output == Output::Wide, out),
     })?;
     Ok(if report.counts.refused > 0 {
         Exit::Bad
@@ -271,14 +272,14 @@ async fn incidents(arguments: &NodesArgs, context: &Context, cluster: &Arc<Clust
     let progress = progress_bar(nodes.len(), context.quiet);
     let since = arguments.recorders.since;
     let mut readings =
-        fleet::read_incidents(cluster, nodes, recorders, since, &request, || progress.inc(1)).await;
-    progress.finish_and_clear();
+        fleet::read_incidents(cluster, nodes, recorders, since, &request, || progress.step()).await;
+    progress.end();
     fleet::read_images(cluster, &mut readings, &request).await;
     let now = context.clock.wall();
     let report = fleet::join_incidents(&readings, now, since, &cluster.server, &cluster.context);
-    arguments.output.print(&document(&report), |out| match arguments.output {
-        Output::Name => report.node_names().iter().try_for_each(|name| writeln!(out, "{}", escaped(name))),
-        output => render_incidents::incidents(&report, output == Output::Wide, context.style(), out),
+    arguments.output.print(&document(&report), context.style(), |out| match arguments.output {
+        Output::Name => report.node_names().iter().try_for_each(|name| writeln!(out, "{name}")),
+        output => render_incidents::incidents(&report, output == Output::Wide, out),
     })?;
     let counts = &report.counts;
     Ok(if counts.with_incidents > 0 {
@@ -299,7 +300,7 @@ async fn query_and_print(
     let request = arguments.request(context);
     let in_place = arguments.watch
         && matches!(arguments.output, Output::Table | Output::Wide)
-        && Context::is_seen(&io::stdout())
+        && streams::stdout_is_seen()
         && Context::can_rewrite();
     let mut screen = Screen { arguments, context, shown: in_place.then(Vec::new) };
     // During the first query, Ctrl-C kills the process, because there is no answer yet. After it, Ctrl-C is the normal end
@@ -361,9 +362,9 @@ impl Screen<'_> {
     fn print(&mut self, report: &NodesReport, failure: &str) -> io::Result<()> {
         let Self { arguments, context, .. } = *self;
         if arguments.watch && arguments.output == Output::Yaml {
-            io::stdout().write_all(b"---\n")?;
+            streams::document(|out| out.write_all(b"---\n"))?;
         }
-        let terminal = Context::terminal_size().filter(|_| Context::is_seen(&io::stdout()));
+        let terminal = Context::terminal_size().filter(|_| streams::stdout_is_seen());
         let mut view = render::NodesView {
             fleet: render::fleet(report),
             beyond_limit: 0,
@@ -374,47 +375,34 @@ impl Screen<'_> {
         let mut selected = report.clone();
         view.beyond_limit = arguments.select(&mut selected.nodes);
         let Some(shown) = &mut self.shown else {
-            return arguments.output.print(&document(&selected), |out| {
+            return arguments.output.print(&document(&selected), context.style(), |out| {
                 if arguments.output == Output::Name {
                     let nodes = selected.nodes.iter();
                     let mut not_healthy = nodes.filter(|node| node.verdict != NodeVerdict::Healthy);
-                    return not_healthy.try_for_each(|node| writeln!(out, "{}", escaped(&node.name)));
+                    return not_healthy.try_for_each(|node| writeln!(out, "{}", node.name));
                 }
                 let lines = render::table(&selected, &view, context.style())?;
-                lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+                lines.iter().try_for_each(|line| out.line(line))
             });
         };
         // The last line says how old the table is.
         view.terminal = terminal.map(|(lines, columns)| (lines.saturating_sub(1), columns));
         let mut lines = render::table(&selected, &view, context.style())?;
         let age = render::updated(report.taken_at, arguments.period(), failure);
-        lines.push(terminal.map_or_else(|| age.clone(), |(_, columns)| cut(&age, columns)));
-        let mut text = removal(shown, terminal);
-        *shown = lines.iter().map(|line| plain_width(line)).collect();
-        text.extend(lines.into_iter().flat_map(|line| [line, "\n".to_owned()]));
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        out.flush()
+        lines.push(cut(&age, terminal.map_or(usize::MAX, |(_, columns)| columns)).into());
+        let (rows, columns) = terminal.unwrap_or((usize::MAX, usize::MAX));
+        let before = rows_of(shown, columns);
+        *shown = lines.iter().map(Line::width).collect();
+        streams::text(context.style(), |page| {
+            page.erase(before, rows)?;
+            lines.iter().try_for_each(|line| page.line(line))
+        })
     }
 }
 
-/// Returns the control sequence that removes lines of these widths. A terminal that became narrower shows a line in
-/// several rows.
-fn removal(shown: &[usize], terminal: Option<(usize, usize)>) -> String {
-    let (lines, columns) = terminal.unwrap_or((usize::MAX, usize::MAX));
-    let rows: usize = shown.iter().map(|width| width.div_ceil(columns).max(1)).sum();
-    match rows {
-        0 => String::new(),
-        rows if rows >= lines => "\u{1b}[H\u{1b}[J".to_owned(),
-        rows => format!("\r\u{1b}[{rows}A\u{1b}[J"),
-    }
-}
-
-/// Returns the width of a line without its colour.
-fn plain_width(line: &str) -> usize {
-    let text =
-        line.strip_prefix("\u{1b}[").and_then(|rest| rest.split_once('m')).map_or(line, |(_, text)| text);
-    width(text.trim_end_matches("\u{1b}[0m"))
+/// Returns the number of rows that lines of these widths have. A terminal that became narrower shows a line in several rows.
+fn rows_of(shown: &[usize], columns: usize) -> usize {
+    shown.iter().map(|width| width.div_ceil(columns).max(1)).sum()
 }
 
 /// Queries all nodes once. `before` is the previous result, for the relist times since then, and whether the screen shows
@@ -442,28 +430,20 @@ async fn query_once(
     let bar = progress_bar(nodes.len(), context.quiet || before.is_some_and(|(_, in_place)| in_place));
     let done = |reading: &fleet::NodeReading| {
         if reading.metrics.is_err() {
-            bar.set_message(format!("last without an answer: {}", reading.listed.name));
+            bar.show(&format!("last without an answer: {}", reading.listed.name));
         }
-        bar.inc(1);
+        bar.step();
     };
     let readings = fleet::read_nodes(cluster, nodes, recorders, request, &context.clock, done).await;
-    bar.finish_and_clear();
+    bar.end();
     let before = before.map(|(before, _)| before);
     let mut report = fleet::judge(&readings, before, &cluster.server, &cluster.context);
     report.not_checked.splice(0..0, not_checked);
     Ok((readings, report))
 }
 
-pub(super) fn progress_bar(nodes: usize, quiet: bool) -> ProgressBar {
-    if quiet || !Context::is_seen(&io::stderr()) {
-        return ProgressBar::hidden();
-    }
-    let total = u64::try_from(nodes).unwrap_or(u64::MAX);
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    match ProgressStyle::with_template("{wide_bar} {pos}/{len} nodes  {msg}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
+pub(super) fn progress_bar(nodes: usize, quiet: bool) -> ProgressLine {
+    ProgressLine::begin(!quiet, "{wide_bar} {pos}/{len} nodes  {msg}", u64::try_from(nodes).ok())
 }
 
 /// Returns the exit status: bad news for an unhealthy, silent or unreachable node; no answer if nothing is known
@@ -517,13 +497,8 @@ mod tests {
     }
 
     #[test]
-    fn an_update_removes_every_row_of_the_last_table() {
-        let terminal = Some((24, 80));
-        assert_eq!(removal(&[], terminal), "");
-        assert_eq!(removal(&[80, 0, 10], terminal), "\r\u{1b}[3A\u{1b}[J");
-        // The terminal became narrower.
-        assert_eq!(removal(&[80, 0, 10], Some((24, 40))), "\r\u{1b}[4A\u{1b}[J");
-        assert_eq!(removal(&[80; 20], Some((24, 40))), "\u{1b}[H\u{1b}[J");
-        assert_eq!(plain_width("\u{1b}[31mn1 silent\u{1b}[0m"), 9);
+    fn a_table_has_more_rows_after_the_terminal_became_narrower() {
+        let rows = |columns| rows_of(&[80, 0, 10], columns);
+        assert_eq!([rows(80), rows(40), rows(usize::MAX), rows_of(&[], 80)], [3, 4, 3, 0]);
     }
 }

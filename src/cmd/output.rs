@@ -7,7 +7,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::render::{json, yaml};
+use super::render::page::Page;
+use super::render::{Style, json, yaml};
+use super::streams;
 use crate::report::save;
 
 /// An output format. No command has all of them.
@@ -73,13 +75,12 @@ impl Output {
     pub fn print(
         self,
         document: &impl Serialize,
-        text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        style: Style,
+        text: impl FnOnce(&mut Page<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        if !self.write_document(document, &mut out)? {
-            text(&mut out)?;
-        }
-        out.flush()
+        streams::document(|out| {
+            if self.write_document(document, out)? { Ok(()) } else { text(&mut Page::new(out, style)) }
+        })
     }
 }
 

@@ -8,12 +8,13 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use clap_complete::engine::{CompletionCandidate, complete};
 
 use super::complete::is_plain;
+use super::streams;
 
 /// The name with which kubectl starts a plugin.
 const PLUGIN: &str = "kubectl-plegctl";
@@ -62,7 +63,7 @@ pub fn print_candidates(mut command: clap::Command, words: Vec<OsString>) -> io:
     let directory = env::current_dir().ok();
     let mut candidates = complete(&mut command, words, last, directory.as_deref())?;
     candidates.retain(is_plain);
-    io::stdout().lock().write_all(listed(&candidates).as_bytes())
+    streams::document(|out| out.write_all(listed(&candidates).as_bytes()))
 }
 
 /// Formats candidates as cobra does.

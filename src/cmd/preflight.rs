@@ -24,7 +24,10 @@ use clap_complete::ArgValueCompleter;
 use super::catalogue::no_such_check;
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::output::{FindingFiles, Output};
+use super::render::PLAIN;
+use super::render::page::Page;
 use super::render::{Style, preflight as text, sarif};
+use super::streams;
 use super::{Error, Exit, complete};
 use crate::cri::{self, Endpoint, Runtime};
 use crate::diagnosis::commands::last_kubelet_command;
@@ -144,13 +147,10 @@ pub fn run(arguments: &PreflightArgs, config: Option<&Path>, context: &Context) 
     };
     let ignored: HashSet<StartCheck> = arguments.ignore.iter().copied().collect();
     let report = report.finished(|check| ignored.contains(&check));
-    let plain = Style { headers: true, color: false };
     // A file that cannot be written is an error only after everything is printed.
     let written =
-        arguments.files.write(&arguments.output_file, &|format, file| render(format, &report, plain, file));
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    render(arguments.output, &report, context.style(), &mut out)?;
-    out.flush()?;
+        arguments.files.write(&arguments.output_file, &|format, file| render(format, &report, PLAIN, file));
+    streams::document(|out| render(arguments.output, &report, context.style(), out))?;
     written?;
     Ok(arguments.exit(report.worst()))
 }
@@ -159,7 +159,7 @@ fn render(format: Output, report: &PreflightReport, style: Style, out: &mut dyn 
     match format {
         Output::Sarif => sarif::write_preflight(report, out),
         _ if format.write_document(&document(report), out)? => Ok(()),
-        _ => text::table(report, style, out),
+        _ => text::table(report, &mut Page::new(out, style)),
     }
 }
 

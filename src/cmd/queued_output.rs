@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::render::words::{colored, cut, width, wrapped};
+pub use super::render::page::Color;
+use super::render::page::Line;
+use super::render::words::{cut, width, wrapped};
+use super::streams::stdout;
 use crate::threads::{self, StartedWork, locked};
 
 /// The number of queued lines at which the command waits for the writer. The events of one relist are queued
@@ -18,9 +21,6 @@ const MAX_QUEUED: usize = 4096;
 
 /// How long a writer may take for the queued lines when the command ends.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
-
-/// The code of a colour (SGR), such as `31` for red; empty for none.
-pub type Color = &'static str;
 
 /// The indent of the second and further lines of a sentence.
 const CONTINUATION_INDENT: &str = "    ";
@@ -34,7 +34,7 @@ pub struct QueuedOutput {
 /// How lines reach the destination.
 enum Transport {
     /// Through a thread, which alone waits for the destination.
-    Thread { lines: mpsc::Sender<Line>, writer: Mutex<StartedWork<io::Result<()>>> },
+    Thread { lines: mpsc::Sender<QueuedLine>, writer: Mutex<StartedWork<io::Result<()>>> },
     /// Directly, if no thread could be started; then a slow destination delays the command.
     Direct(Arc<Mutex<WriteFn>>),
 }
@@ -43,7 +43,7 @@ enum Transport {
 type WriteFn = Box<dyn FnMut(WriteStep) -> io::Result<()> + Send>;
 
 /// A queued line.
-enum Line {
+enum QueuedLine {
     /// A sentence or a row.
     Text(WriteStep),
     /// The status line has changed; its text is in [`QueueState::status`].
@@ -66,10 +66,12 @@ struct QueueState {
 
 impl QueueState {
     /// Converts a queued line to a step; `None` for a status line that was shown already.
-    fn step(&self, line: Line) -> Option<WriteStep> {
+    fn step(&self, line: QueuedLine) -> Option<WriteStep> {
         match line {
-            Line::Text(step) => Some(step),
-            Line::Status => locked(&self.status).take().map(|(text, color)| WriteStep::Status(text, color)),
+            QueuedLine::Text(step) => Some(step),
+            QueuedLine::Status => {
+                locked(&self.status).take().map(|(text, color)| WriteStep::Status(text, color))
+            }
         }
     }
 }
@@ -80,7 +82,7 @@ impl QueuedOutput {
         let mut screen = LiveScreen::default();
         Self::spawn(move |step| {
             let text = screen.draw(step, columns());
-            let mut out = io::stdout();
+            let mut out = stdout();
             out.write_all(text.as_bytes())?;
             out.flush()
         })
@@ -88,7 +90,7 @@ impl QueuedOutput {
 
     /// Writes to a terminal that cannot rewrite a line.
     pub fn dumb_terminal() -> Self {
-        let mut out = io::stdout();
+        let mut out = stdout();
         Self::spawn(move |step| {
             lines_of(step, columns()).iter().try_for_each(|line| writeln!(out, "{line}"))?;
             out.flush()
@@ -98,13 +100,14 @@ impl QueuedOutput {
     /// Writes to anything else, and flushes each line.
     pub fn plain(mut destination: impl Write + Send + 'static) -> Self {
         Self::spawn(move |step| match step {
-            WriteStep::Text(text, color) | WriteStep::Row(text, color) => {
-                let mut text = colored(text, color);
-                text.push('\n');
+            WriteStep::Status(..) | WriteStep::End => Ok(()),
+            step => {
+                // One write for each line, so that a line is never mixed with another program's.
+                let text: String =
+                    lines_of(step, None).into_iter().flat_map(|line| [line, "\n".to_owned()]).collect();
                 destination.write_all(text.as_bytes())?;
                 destination.flush()
             }
-            WriteStep::Status(..) | WriteStep::End => Ok(()),
         })
     }
 
@@ -137,12 +140,17 @@ impl QueuedOutput {
 
     /// Queues a sentence in a colour; never waits.
     pub fn colored_line(&self, text: String, color: Color) {
-        self.send(Line::Text(WriteStep::Text(text, color)));
+        self.send(QueuedLine::Text(WriteStep::Text(text, color)));
+    }
+
+    /// Queues a line that fits the terminal; never waits.
+    pub fn fitted_line(&self, line: Line) {
+        self.send(QueuedLine::Text(WriteStep::Fitted(line)));
     }
 
     /// Queues a row of columns, which a terminal cuts; never waits.
     pub fn row(&self, text: String, color: Color) {
-        self.send(Line::Text(WriteStep::Row(text, color)));
+        self.send(QueuedLine::Text(WriteStep::Row(text, color)));
     }
 
     /// Replaces the status line, if there is one; never waits.
@@ -152,11 +160,11 @@ impl QueuedOutput {
             status.replace((text, color))
         };
         if unshown.is_none() {
-            self.send(Line::Status);
+            self.send(QueuedLine::Status);
         }
     }
 
-    fn send(&self, line: Line) {
+    fn send(&self, line: QueuedLine) {
         match &self.transport {
             Transport::Thread { lines, .. } => {
                 self.state.queued.fetch_add(1, Ordering::SeqCst);
@@ -231,6 +239,8 @@ enum WriteStep {
     Text(String, Color),
     /// A row of columns.
     Row(String, Color),
+    /// A line that was fitted to the terminal before.
+    Fitted(Line),
     /// A new status line.
     Status(String, Color),
     /// The end of the output.
@@ -260,7 +270,7 @@ impl LiveScreen {
             WriteStep::End => self.text.clear(),
             step => text.extend(lines_of(step, columns).into_iter().flat_map(|line| [line, "\n".to_owned()])),
         }
-        text + &colored(self.text.clone(), self.color)
+        text + &Line::colored(self.color, &self.text).painted()
     }
 
     /// Returns the control sequence that removes the status line. A terminal that became narrower shows that line in
@@ -280,20 +290,21 @@ fn lines_of(step: WriteStep, columns: Option<usize>) -> Vec<String> {
     let (lines, color) = match step {
         WriteStep::Text(text, color) => (fit_sentence(text, columns), color),
         WriteStep::Row(text, color) => (vec![fit_row(text, columns)], color),
+        WriteStep::Fitted(line) => return vec![line.painted()],
         WriteStep::Status(..) | WriteStep::End => return Vec::new(),
     };
-    lines.into_iter().map(|line| colored(line, color)).collect()
+    lines.into_iter().map(|line| Line::colored(color, line).painted()).collect()
 }
 
 /// Returns the number of columns of the terminal.
 fn columns() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    let size = rustix::termios::tcgetwinsize(stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Wraps a sentence at the width of the terminal. A sentence with colour has been wrapped before.
+/// Wraps a sentence at the width of the terminal.
 fn fit_sentence(text: String, columns: Option<usize>) -> Vec<String> {
-    match columns.filter(|_| !text.contains('\u{1b}')) {
+    match columns {
         Some(columns) => wrapped(&text, columns, CONTINUATION_INDENT),
         None => vec![text],
     }
@@ -308,7 +319,7 @@ fn fit_row(text: String, columns: Option<usize>) -> String {
 }
 
 /// Writes all lines until the queue is closed.
-fn write_all(queue: &mpsc::Receiver<Line>, put: &mut WriteFn, state: &QueueState) -> io::Result<()> {
+fn write_all(queue: &mpsc::Receiver<QueuedLine>, put: &mut WriteFn, state: &QueueState) -> io::Result<()> {
     for line in queue {
         state.step(line).map_or(Ok(()), &mut *put)?;
         state.queued.fetch_sub(1, Ordering::SeqCst);
@@ -399,7 +410,6 @@ mod tests {
         assert_eq!(fit_row("running → exited".into(), None), "running → exited");
         assert_eq!(fit_sentence("it did not answer".into(), Some(12)), ["it did not", "    answer"]);
         assert_eq!(fit_sentence("it did not answer".into(), None), ["it did not answer"]);
-        assert_eq!(fit_sentence("\u{1b}[31mred\u{1b}[0m".into(), Some(3)), ["\u{1b}[31mred\u{1b}[0m"]);
     }
 
     #[test]

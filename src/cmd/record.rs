@@ -33,6 +33,7 @@ use super::queued_output::QueuedOutput;
 use super::recorder_exports::Exports;
 use super::render::capture as text;
 use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
+use super::streams;
 use super::token_file::RecorderToken;
 use super::{
     Error, Exit, at_least_one, incident_events, incident_upload, metrics_server, positive_duration,
@@ -184,7 +185,7 @@ pub fn run(arguments: &RecordArgs, context: &Context) -> Result<Exit, Error> {
             }
             endpoint => (endpoint?, None),
         };
-        let output = QueuedOutput::plain(io::stdout());
+        let output = QueuedOutput::plain(streams::stdout());
         let host = CommandHost { arguments, context, endpoint, found_later, output: &output };
         Box::pin(record(&host)).await?;
         output.close().map_err(Error::Output)?;

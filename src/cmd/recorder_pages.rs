@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::metrics_server::{HttpReply, HttpRequest, Pages};
 use super::recorder_exports::Exports;
-use super::render::health as text;
+use super::render::page::Page;
+use super::render::{PLAIN, health as text};
 use crate::capture::entry::Incident;
 use crate::capture::recording::{IncidentSnapshot, RecordingSnapshot, RecordingView};
 use crate::clock::Wall;
@@ -228,8 +229,9 @@ fn verdict_page(
         return HttpReply::json(&document(&verdict));
     }
     let mut screen = Vec::new();
+    let mut page = Page::new(&mut screen, PLAIN);
     // Writing to memory cannot fail.
-    let _ = text::screen(&verdict.into_report(), &mut screen, text::ScreenStyle::default());
+    let _ = text::screen(&verdict.into_report(), &mut page, text::ScreenStyle::default());
     HttpReply::text(String::from_utf8_lossy(&screen).into_owned())
 }
 

@@ -16,7 +16,7 @@
 //! With `--watch` it relists again and again, and a terminal shows the last result in place. It ends at the first
 //! silent call, because it never repeats a call that may hang.
 
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,10 +27,11 @@ use clap::{Args, ValueEnum};
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
 use super::output::Output;
 use super::relist_progress::RelistProgressLine;
+use super::render::page::Page;
 use super::render::relist::{self as text, Durations, Row};
-use super::render::table;
 use super::select::{Candidate, Selection};
 use super::stop_signals::StopSignals;
+use super::streams;
 use super::{Error, Exit, at_least_one, positive_duration};
 use crate::cri::{self, Client, Endpoint, Outcome, Runtime};
 use crate::pleg::report::{RelistReport, ReportedPod};
@@ -327,20 +328,22 @@ impl RelistArgs {
 
 fn print(arguments: &RelistArgs, context: &Context, report: &RelistReport) -> io::Result<()> {
     if arguments.watch && arguments.output == Output::Yaml {
-        io::stdout().write_all(b"---\n")?;
+        streams::document(|out| out.write_all(b"---\n"))?;
     }
-    arguments.output.print(&document(report), |out| match arguments.output {
+    if arguments.output == Output::Prometheus {
+        return streams::document(|out| text::prometheus(report, out));
+    }
+    arguments.output.print(&document(report), context.style(), |out| match arguments.output {
         Output::Name => text::names(report, out),
-        Output::Prometheus => text::prometheus(report, out),
         output => {
             let mut rows = text::rows(report);
             let took = Durations::of_calls(&report.relist.calls);
             arguments.sort(&mut rows, &took);
             let wide = output == Output::Wide;
             let shown = text::Shown { rows: &rows, took: &took, wide, now: context.clock.wall() };
-            let table = |out: &mut dyn Write| text::table(report, &shown, context.style(), out);
+            let table = |out: &mut Page<'_>| text::table(report, &shown, out);
             match Context::terminal_size().filter(|_| arguments.watch && Context::can_rewrite()) {
-                Some(size) => table::in_place(size, out, table),
+                Some(size) => out.replace(size, table),
                 None if arguments.watch => table(out).and_then(|()| writeln!(out)),
                 None => table(out),
             }

@@ -2,14 +2,12 @@
 //! been pending longest.
 
 use std::convert::Infallible;
-use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
 use super::context::Context;
 use super::render::watch::{about, waiting};
+use super::streams::ProgressLine;
 use crate::clock::Clock;
 use crate::pleg::single_relist::CallProgress;
 use crate::pleg::{CallRecord, OpenCall};
@@ -23,7 +21,7 @@ const SHOWN_AFTER: Duration = Duration::from_millis(500);
 
 /// The status line on stderr, if stderr is a terminal.
 pub struct RelistProgressLine<'a> {
-    bar: ProgressBar,
+    bar: ProgressLine,
     clock: &'a dyn Clock,
     state: Mutex<State>,
 }
@@ -40,17 +38,13 @@ struct State {
 impl<'a> RelistProgressLine<'a> {
     /// Creates the line; it is hidden unless stderr is a terminal that can rewrite a line.
     pub fn begin(context: &'a Context) -> Self {
-        if context.quiet || !Context::is_seen(&io::stderr()) || !Context::can_rewrite() {
-            return Self::hidden(context);
-        }
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{wide_msg}");
-        Self { bar: if let Ok(style) = style { bar.with_style(style) } else { bar }, ..Self::hidden(context) }
+        let is_wanted = !context.quiet && Context::can_rewrite();
+        Self { bar: ProgressLine::begin(is_wanted, "{wide_msg}", None), ..Self::hidden(context) }
     }
 
     /// Creates a hidden line.
     pub fn hidden(context: &'a Context) -> Self {
-        Self { bar: ProgressBar::hidden(), clock: &*context.clock, state: Mutex::default() }
+        Self { bar: ProgressLine::hidden(), clock: &*context.clock, state: Mutex::default() }
     }
 
     /// Refreshes the line. A future does this and not a thread, because the node may have no free thread.
@@ -59,14 +53,14 @@ impl<'a> RelistProgressLine<'a> {
             tokio::time::sleep(REFRESH).await;
             if !self.bar.is_hidden() {
                 let line = self.line();
-                self.bar.set_message(line);
+                self.bar.show(&line);
             }
         }
     }
 
     /// Removes the line.
     pub fn end(&self) {
-        self.bar.finish_and_clear();
+        self.bar.end();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -12,7 +12,6 @@
 //! prints the address of the socket and, if the scenario has a kubelet, the URL below which the kubelet's `/metrics`
 //! and `/healthz` are.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,10 +23,10 @@ use super::context::{CAPTURE, Context, block_on};
 use super::output::Output;
 use super::render::sim as text;
 use super::stop_signals::StopSignals;
+use super::streams;
 use super::{Error, Exit, complete};
 use crate::capture::AnyClientService;
 use crate::cri::server::SocketServer;
-use crate::report::escape::escaped;
 use crate::report::{document, save};
 use crate::sim::{KubeletPages, Scenario, Socket, built_in, load};
 
@@ -99,11 +98,9 @@ fn list(output: Output, context: &Context) -> Result<(), Error> {
         wrong: scenario.wrong.clone(),
     };
     let list = ScenarioList { scenarios: scenarios.iter().map(listed).collect() };
-    output.print(&document(&list), |out| match output {
-        Output::Name => {
-            scenarios.iter().try_for_each(|scenario| writeln!(out, "sim:{}", escaped(&scenario.name)))
-        }
-        _ => text::list(&scenarios, context.style(), out),
+    output.print(&document(&list), context.style(), |out| match output {
+        Output::Name => scenarios.iter().try_for_each(|scenario| writeln!(out, "sim:{}", scenario.name)),
+        _ => text::list(&scenarios, out),
     })?;
     Ok(())
 }
@@ -113,7 +110,8 @@ pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
     match &arguments.action {
         SimAction::List { output } => list(*output, context)?,
         SimAction::Describe { scenario } => {
-            text::describe(&load(scenario)?, context.style(), &mut io::stdout().lock())?;
+            let scenario = load(scenario)?;
+            streams::text(context.style(), |out| text::describe(&scenario, out))?;
         }
         SimAction::Serve { scenario, listen, logs } => match scenario.strip_prefix(CAPTURE) {
             Some(path_and_time) => serve_capture(path_and_time, listen, context)?,
@@ -136,10 +134,8 @@ fn serve_capture(path_and_time: &str, listen: &Path, context: &Context) -> Resul
         let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
         let bind_error = |source| Error::Write(save::Error { path: listen.to_path_buf(), source });
         let listening = SocketServer::bind(listen).map_err(bind_error)?;
-        let mut out = io::stdout();
         let path = std::path::absolute(listen)?;
-        writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;
-        out.flush()?;
+        streams::text(context.style(), |out| writeln!(out, "unix://{}", path.display()))?;
         listening.serve(Arc::new(AnyClientService(playback)), stop_signals.next()).await?;
         Ok(())
     })?
@@ -152,15 +148,16 @@ fn serve(scenario: &Scenario, listen: &Path, logs: Option<&Path>, context: &Cont
         let start = context.clock.wall().minus(context.at.unwrap_or_default());
         let socket = Socket::bind_since(listen, scenario, Arc::clone(&context.clock), start, logs)?;
         context.remark(&format!("playing {} until Ctrl-C", scenario.name));
-        let mut out = io::stdout();
         let path = std::path::absolute(listen)?;
-        writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;
+        let mut addresses = vec![format!("unix://{}", path.display())];
         // A scenario that simulates processes also has a kubelet.
         if let Some(processes) = &scenario.processes {
             let pages = KubeletPages::new(processes.clone(), Arc::clone(&context.clock));
-            writeln!(out, "{}", pages.serve().map_err(Error::Start)?)?;
+            addresses.push(pages.serve().map_err(Error::Start)?.clone());
         }
-        out.flush()?;
+        streams::text(context.style(), |out| {
+            addresses.iter().try_for_each(|address| writeln!(out, "{address}"))
+        })?;
         socket.serve(stop_signals.next()).await?;
         Ok(())
     })?

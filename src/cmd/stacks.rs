@@ -25,8 +25,8 @@ use super::kubelet_access::KubeletAccess;
 use super::output::Output;
 use super::recorder_exports::STACKS;
 use super::remote_node::{RemoteNode, RemoteNodeArgs, TokenArgs};
+use super::render::page::Page;
 use super::render::stacks as text;
-use super::render::words::wrapped;
 use super::{Error, Exit};
 use crate::capture::RecordedStacks;
 use crate::clock::Wall;
@@ -103,16 +103,8 @@ pub fn run(arguments: &StacksArgs, context: &Context) -> Result<Exit, Error> {
     let report = block_on(report(arguments, context, &host::proc(), tokio::time::sleep))??;
     let wide = arguments.output == Output::Wide;
     let terminal = Context::terminal_size();
-    arguments.output.print(&document(&report), |out| match terminal {
-        Some((_, columns)) if wide => {
-            let mut screen = Vec::new();
-            text::screen(&report, wide, terminal, context.style(), &mut screen)?;
-            let screen = String::from_utf8_lossy(&screen);
-            let mut lines = screen.lines().flat_map(|line| wrapped(line, columns, "       "));
-            lines.try_for_each(|line| writeln!(out, "{line}"))
-        }
-        _ => text::screen(&report, wide, terminal, context.style(), out),
-    })?;
+    let print = |out: &mut Page<'_>| text::screen(&report, wide, terminal, out);
+    arguments.output.print(&document(&report), context.style(), print)?;
     Ok(if report.has_problem() { Exit::Bad } else { Exit::Good })
 }
 

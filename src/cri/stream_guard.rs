@@ -131,6 +131,7 @@ impl Drop for StreamGuard {
 
 /// Runs the guard, in its own process. Its stdin is the connection, its stdout the socket for the alarm, its stderr the
 /// socket to the reading thread.
+#[expect(clippy::disallowed_methods, reason = "stdout and stderr are sockets here")]
 pub fn run() -> io::Result<()> {
     let connection = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let alarm_socket = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);

@@ -1,17 +1,16 @@
 //! `health -vv`: prints a line on stderr when a call to the runtime ends.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use prost::bytes::Bytes;
 
 use crate::cmd::render::words::{short_id, took};
+use crate::cmd::streams;
 use crate::cri::server::RequestSubject;
 use crate::cri::{CallEnd, CallObserver, Rpc};
 use crate::report::bytes::bytes;
-use crate::report::escape::escaped;
 
 /// Prints each call with its duration and its outcome.
 #[derive(Default)]
@@ -42,8 +41,7 @@ impl CallObserver for CallPrinter {
     fn call_ended(&self, call: u64, duration: Duration, end: CallEnd<'_>) {
         let what = self.0.lock().unwrap_or_else(PoisonError::into_inner).calls.remove(&call);
         let line = line(&what.unwrap_or_default(), duration, &end);
-        // Nothing can be printed if stderr is closed.
-        let _ = writeln!(io::stderr(), "{}", escaped(&line));
+        streams::remark(line);
     }
 }
 

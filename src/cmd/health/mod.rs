@@ -25,14 +25,13 @@ mod replay_tests;
 mod saved;
 
 use std::convert::Infallible;
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::watch;
 
 use self::calls::CallPrinter;
@@ -44,6 +43,7 @@ use super::render::health::{self as text, npd, screen};
 use super::stop_signals::StopSignals;
 use super::{Error, Exit, health_state, positive_duration};
 use crate::clock::{Clock, Mono};
+use crate::cmd::streams;
 use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::health_state::HealthState;
@@ -57,7 +57,6 @@ use crate::diagnosis::{
 use crate::host::{self, cpu_and_waiting_time};
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
 use crate::kubelet::{KubeletApi, KubeletVersion, http};
-use crate::report::escape::escaped;
 use crate::sim::{self, KubeletPages, KubeletProcessState};
 
 /// The default budget.
@@ -209,7 +208,7 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
                 if context.verbose >= 2 { block_on(diagnosis) } else { block_on_to_the_end(diagnosis) }??
             }
             Err(Error::Endpoint(EndpointError::NothingFound { .. })) if arguments.npd => {
-                writeln!(io::stdout(), "D06 no container runtime found")?;
+                streams::text(context.style(), |out| writeln!(out, "D06 no container runtime found"))?;
                 return Ok(Exit::NoAnswer);
             }
             Err(error) => return Err(error),
@@ -682,25 +681,24 @@ fn print(
     hung_for: Option<Duration>,
 ) -> io::Result<()> {
     if arguments.npd {
-        return writeln!(io::stdout(), "{}", npd(report, hung_for));
+        return streams::text(context.style(), |out| writeln!(out, "{}", npd(report, hung_for)));
     }
     let style = text::ScreenStyle {
-        color: context.style().color,
         wide: arguments.output == Output::Wide,
         terminal: Context::terminal_size(),
         saved: arguments.from.as_ref().map(|_| context.clock.wall().duration_since(report.taken_at)),
     };
-    arguments.output.print(report, |out| match arguments.output {
-        Output::Name => text::names(report, out),
-        Output::Prometheus => text::prometheus(report, out),
-        _ => screen(report, out, style),
-    })
+    match arguments.output {
+        Output::Prometheus => streams::document(|out| text::prometheus(report, out)),
+        Output::Name => streams::text(context.style(), |out| text::names(report, out)),
+        output => output.print(report, context.style(), |out| screen(report, out, style)),
+    }
 }
 
 /// The progress line on stderr, if stderr is a terminal that can rewrite a line: the present step, how many calls are
 /// answered, and which one has been silent longest.
 struct ProgressLine {
-    bar: ProgressBar,
+    bar: streams::ProgressLine,
     step: Mutex<String>,
     calls: Arc<OpenCalls>,
     clock: Arc<dyn Clock>,
@@ -708,15 +706,7 @@ struct ProgressLine {
 
 impl ProgressLine {
     fn begin(quiet: bool, calls: Arc<OpenCalls>, clock: Arc<dyn Clock>) -> Self {
-        let bar = if quiet || !Context::is_seen(&io::stderr()) || !Context::can_rewrite() {
-            ProgressBar::hidden()
-        } else {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            match ProgressStyle::with_template("{wide_msg}") {
-                Ok(style) => bar.with_style(style),
-                Err(_) => bar,
-            }
-        };
+        let bar = streams::ProgressLine::begin(!quiet && Context::can_rewrite(), "{wide_msg}", None);
         Self { bar, step: Mutex::default(), calls, clock }
     }
 
@@ -727,7 +717,7 @@ impl ProgressLine {
             if !self.bar.is_hidden() {
                 let step = self.step.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let line = self.calls.line(self.clock.mono(), &step);
-                self.bar.set_message(escaped(&line).into_owned());
+                self.bar.show(&line);
             }
         }
     }
@@ -737,6 +727,6 @@ impl ProgressLine {
     }
 
     fn end(&self) {
-        self.bar.finish_and_clear();
+        self.bar.end();
     }
 }

@@ -1,7 +1,7 @@
 //! `pods --watch`: prints each update of the kubelet's sources of pods, and then how far the runtime has come with
 //! it, until Ctrl-C.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +14,10 @@ use super::{Periods, PodsArgs, listed};
 use crate::clock::Wall;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT};
 use crate::cmd::output::Output;
+use crate::cmd::render::page::Page;
 use crate::cmd::render::{json, pods as text, yaml};
 use crate::cmd::stop_signals::StopSignals;
+use crate::cmd::streams;
 use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client};
 use crate::manifests::Kubelet;
@@ -241,17 +243,20 @@ impl Printer<'_> {
         (!pods.is_empty() || update.pods.is_empty()).then_some(Update { pods, ..*update })
     }
 
-    fn as_lines(&self) -> bool {
-        matches!(self.arguments.output, Output::Json | Output::Yaml | Output::Jsonl)
-    }
-
-    /// Prints one of several documents.
-    fn document(&self, document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-        if self.arguments.output == Output::Yaml {
-            out.write_all(b"---\n")?;
-            return yaml::write(document, out);
+    /// Prints one of several documents, or text.
+    fn print(
+        &self,
+        document: &impl Serialize,
+        text: impl FnOnce(&mut Page<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match self.arguments.output {
+            Output::Yaml => streams::document(|out| {
+                out.write_all(b"---\n")?;
+                yaml::write(document, out)
+            }),
+            Output::Json | Output::Jsonl => streams::document(|out| json::line(document, out)),
+            _ => streams::text(self.context.style(), text),
         }
-        json::line(document, out)
     }
 
     fn update(&self, update: &Update) -> io::Result<()> {
@@ -266,40 +271,26 @@ impl Printer<'_> {
             .collect();
         let time = self.context.clock.wall();
         let Update { op, source, ready, .. } = *update;
-        let mut out = io::stdout().lock();
-        if self.as_lines() {
-            self.document(&PodUpdate { time, op, source, ready, pods }, &mut out)?;
-        } else {
-            text::update(time, op, source, ready, &pods, &mut out)?;
-        }
-        out.flush()
+        let update = PodUpdate { time, op, source, ready, pods };
+        self.print(&update, |out| text::update(time, op, source, ready, &update.pods, out))
     }
 
     fn step(&self, step: &PodProgress) -> io::Result<()> {
         let time = self.context.clock.wall();
-        let mut out = io::stdout().lock();
-        if self.as_lines() {
-            let pod = PodRef {
-                uid: step.uid.clone(),
-                namespace: step.identity.namespace.clone(),
-                name: step.identity.name.clone(),
-            };
-            let line = PodFollow { time, pod, state: step.stage.as_str(), after_seconds: step.after.into() };
-            self.document(&line, &mut out)?;
-        } else {
-            text::step(time, step, &mut out)?;
-        }
-        out.flush()
+        let pod = PodRef {
+            uid: step.uid.clone(),
+            namespace: step.identity.namespace.clone(),
+            name: step.identity.name.clone(),
+        };
+        let line = PodFollow { time, pod, state: step.stage.as_str(), after_seconds: step.after.into() };
+        self.print(&line, |out| text::step(time, step, out))
     }
 
     fn source_error(&self, source: PodSource, why: &str) -> io::Result<()> {
-        if self.as_lines() {
-            let time = self.context.clock.wall();
-            let mut out = io::stdout().lock();
-            self.document(&PodSourceError { time, source, error: why }, &mut out)?;
-            return out.flush();
-        }
-        self.context.remark(&format!("source {source}: {why}"));
-        Ok(())
+        let time = self.context.clock.wall();
+        self.print(&PodSourceError { time, source, error: why }, |_| {
+            self.context.remark(&format!("source {source}: {why}"));
+            Ok(())
+        })
     }
 }

@@ -140,11 +140,11 @@ pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
         return block_on(live::run(arguments, context, &kubelet, configured))?;
     }
     let (report, is_complete) = block_on(once(arguments, context, &kubelet, configured))??;
-    arguments.output.print(&document(&report), |out| match arguments.output {
+    arguments.output.print(&document(&report), context.style(), |out| match arguments.output {
         Output::Name => text::names(&report, out),
         output => {
             let wide = output == Output::Wide;
-            text::table(&report, wide, context.clock.wall(), context.style(), out)
+            text::table(&report, wide, context.clock.wall(), out)
         }
     })?;
     let selection = arguments.selection.in_words();

@@ -40,9 +40,9 @@ const LOOK_BUDGET: Duration = Duration::from_secs(15);
 pub fn run(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet, pod: &str) -> Result<Exit, Error> {
     let identity = arguments.identity(pod);
     let report = block_on(why(arguments, context, kubelet, &identity))??;
-    arguments.output.print(&document(&report), |out| match arguments.output {
+    arguments.output.print(&document(&report), context.style(), |out| match arguments.output {
         Output::Name => text::name(&report, out),
-        output => text::screen(&report, output == Output::Wide, context.style().color, out),
+        output => text::screen(&report, output == Output::Wide, out),
     })?;
     Ok(match report.state {
         PodHold::Held | PodHold::NotStarting => Exit::Bad,

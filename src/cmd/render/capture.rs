@@ -1,10 +1,11 @@
 //! Formats the messages of `plegctl record`, and the output of `plegctl capture` as text.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
+use super::page::Page;
+use super::table;
 use super::words::took;
-use super::{Style, table};
 use std::time::Duration;
 
 use crate::capture::entry::Incident;
@@ -18,29 +19,28 @@ use crate::cri;
 use crate::diagnosis::HealthReport;
 use crate::report::RuntimeRef;
 use crate::report::bytes::bytes;
-use crate::report::escape::escaped;
 use crate::report::plural;
 
 /// Formats the message that a recording begins.
 pub fn recording_started(endpoint: &str, directory: &Path, max_bytes: u64) -> String {
     let directory = directory.display().to_string();
-    format!("recording {} to {}, at most {}", escaped(endpoint), escaped(&directory), bytes(max_bytes))
+    format!("recording {} to {}, at most {}", endpoint, directory, bytes(max_bytes))
 }
 
 /// Formats the message that the runtime is missing or does not answer `Version`.
 pub fn no_runtime(why: Option<&cri::Error>) -> String {
     let why = why.map_or_else(|| "no container runtime was found".to_owned(), ToString::to_string);
-    format!("waiting for the runtime, and recording that it is missing: {}", escaped(&why))
+    format!("waiting for the runtime, and recording that it is missing: {why}")
 }
 
 /// Formats the message that the runtime was found during the recording.
 pub fn runtime_found(endpoint: &str) -> String {
-    format!("found the runtime at {}", escaped(endpoint))
+    format!("found the runtime at {endpoint}")
 }
 
 /// Formats the message that the runtime answered `Version`.
 pub fn runtime_answered(name: &str, release: &str) -> String {
-    format!("the runtime is {} {}", escaped(name), escaped(release))
+    format!("the runtime is {name} {release}")
 }
 
 /// Formats the message that the directory cannot be written yet.
@@ -49,27 +49,23 @@ pub fn no_disk(directory: &Path, why: Option<capture::Error>) -> String {
         || format!("the disk of `{}` does not answer", directory.display()),
         |why| why.to_string(),
     );
-    format!("waiting for the disk; recording is paused: {}", escaped(&why))
+    format!("waiting for the disk; recording is paused: {why}")
 }
 
 /// Formats the message that the token file cannot be used at the moment.
 pub fn closed_exports(token_file: &Path, why: &str) -> String {
     let file = token_file.display().to_string();
-    format!(
-        "/capture and /bundle are closed until the token file `{}` can be used: {}",
-        escaped(&file),
-        escaped(why)
-    )
+    format!("/capture and /bundle are closed until the token file `{file}` can be used: {why}")
 }
 
 /// Formats the message that the event stream cannot be opened at the moment.
 pub fn stream_unavailable(why: &str) -> String {
-    format!("the event stream is not recorded for now: {}", escaped(why))
+    format!("the event stream is not recorded for now: {why}")
 }
 
 /// Formats the message that this recording does not contain the event stream.
 pub fn stream_not_recorded(why: &str) -> String {
-    format!("the event stream is not recorded: {}", escaped(why))
+    format!("the event stream is not recorded: {why}")
 }
 
 /// Formats the message that a recording has ended.
@@ -78,7 +74,7 @@ pub fn recording_ended(summary: &RecordingSummary) -> String {
     let lost =
         if status.lost > 0 { format!(", {} lost", plural(status.lost, "entry")) } else { String::new() };
     let trouble = match &status.trouble {
-        Some(trouble) => format!(": {}", escaped(trouble)),
+        Some(trouble) => format!(": {trouble}"),
         None if !summary.written => "; the disk was too slow for the last entries".to_owned(),
         None => String::new(),
     };
@@ -94,7 +90,7 @@ pub fn recording_ended(summary: &RecordingSummary) -> String {
 /// Formats the message that an incident began or ended.
 pub fn incident(number: u64, incident: &Incident) -> String {
     match incident.duration() {
-        None => format!("incident {number}: {}", escaped(&incident.why)),
+        None => format!("incident {number}: {}", incident.why),
         Some(lasted) => format!("incident {number} is over after {}", took(lasted)),
     }
 }
@@ -112,7 +108,7 @@ pub fn verdict_line(report: &HealthReport) -> String {
 
 /// Formats the message with the diagnosis of an incident.
 pub fn diagnosed(number: u64, summary: &str) -> String {
-    format!("incident {number}: {}", escaped(summary))
+    format!("incident {number}: {summary}")
 }
 
 /// Formats a time to the millisecond. The user can copy this text into an endpoint `capture:PATH@TIME`.
@@ -135,7 +131,7 @@ fn lasted(incident: &ListedIncident) -> String {
 }
 
 /// Prints the result of `capture ls`.
-pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result<()> {
+pub fn list(list: &CaptureList, out: &mut Page<'_>) -> io::Result<()> {
     writeln!(
         out,
         "{} to {}, {}, {} in {}",
@@ -167,12 +163,12 @@ pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result
             incident.summary.as_ref().unwrap_or(&incident.why).clone(),
         ]
     });
-    table::write(out, style, &["INCIDENT", "FROM", "LASTED", "VERDICT", "KEPT", "WHAT"], rows)
+    table::write(out, &["INCIDENT", "FROM", "LASTED", "VERDICT", "KEPT", "WHAT"], rows)
 }
 
 /// Prints the result of `capture ls --node`.
-pub fn known(list: &IncidentList, pod: &str, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "the recorder {} at {}", escaped(pod), brief(list.taken_at))?;
+pub fn known(list: &IncidentList, pod: &str, out: &mut Page<'_>) -> io::Result<()> {
+    writeln!(out, "the recorder {} at {}", pod, brief(list.taken_at))?;
     if list.incidents.is_empty() {
         return writeln!(out, "no incidents");
     }
@@ -186,13 +182,13 @@ pub fn known(list: &IncidentList, pod: &str, style: Style, out: &mut dyn Write) 
             incident.summary.as_ref().unwrap_or(&incident.why).clone(),
         ]
     });
-    table::write(out, style, &["INCIDENT", "FROM", "LASTED", "VERDICT", "WHAT"], rows)
+    table::write(out, &["INCIDENT", "FROM", "LASTED", "VERDICT", "WHAT"], rows)
 }
 
 /// Describes the result of `capture export --node`.
 pub fn fetched(capture: &[u8], pod: &str, node: &str) -> String {
     let size = bytes(u64::try_from(capture.len()).unwrap_or(u64::MAX));
-    format!("{size} from the recorder {} of {}", escaped(pod), escaped(node))
+    format!("{size} from the recorder {pod} of {node}")
 }
 
 /// Describes the result of `capture export`.
@@ -237,8 +233,9 @@ pub fn runtime(runtime: &RuntimeRef) -> String {
 
 /// Prints the result of `capture report`: one strip of characters for relist latency and one for the age of PLEG,
 /// then incidents, calls and events.
-pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{} to {}\n{}", brief(report.from), brief(report.to), escaped(&runtime(&report.runtime)))?;
+pub fn report(report: &CaptureReport, out: &mut Page<'_>) -> io::Result<()> {
+    writeln!(out, "{} to {}", brief(report.from), brief(report.to))?;
+    writeln!(out, "{}", runtime(&report.runtime))?;
     let threshold = report.threshold_seconds;
     writeln!(out, "latency  {}", strip(report, latency(report), report.slow_seconds.duration()))?;
     writeln!(out, "age      {}", strip(report, age(report), threshold.duration()))?;
@@ -256,29 +253,28 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
     for incident in &report.incidents {
         let lasted = lasted(incident);
         let what = incident.summary.as_deref().unwrap_or(&incident.why);
-        writeln!(
-            out,
-            "\nincident {} at {}, {lasted}: {}",
-            incident.number,
-            brief(incident.from),
-            escaped(what)
-        )?;
-        writeln!(out, "  opened because: {}", escaped(&incident.why))?;
+        writeln!(out)?;
+        writeln!(out, "incident {} at {}, {lasted}: {}", incident.number, brief(incident.from), what)?;
+        writeln!(out, "  opened because: {}", incident.why)?;
     }
     for line in waits_for_first_relist(report) {
-        writeln!(out, "\n{line}")?;
+        writeln!(out)?;
+        writeln!(out, "{line}")?;
     }
     for jump in &report.jumps {
-        writeln!(out, "\n{}", clock_jump(jump))?;
+        writeln!(out)?;
+        writeln!(out, "{}", clock_jump(jump))?;
     }
     for line in kubelet_samples(&report.kubelet) {
-        writeln!(out, "\n{line}")?;
+        writeln!(out)?;
+        writeln!(out, "{line}")?;
     }
     for stacks in &report.stacks {
         let (time, summary, findings) = stack_findings(stacks);
-        writeln!(out, "\nthe runtime's goroutines at {}: {}", escaped(time), escaped(summary))?;
+        writeln!(out)?;
+        writeln!(out, "the runtime's goroutines at {time}: {summary}")?;
         for finding in findings {
-            writeln!(out, "  {}", escaped(&finding))?;
+            writeln!(out, "  {finding}")?;
         }
     }
     if !report.calls.is_empty() {
@@ -292,7 +288,7 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
                 call.outcome.to_owned(),
             ]
         });
-        table::write(out, style, &["TIME", "CALL", "WHOSE", "TOOK", "OUTCOME"], rows)?;
+        table::write(out, &["TIME", "CALL", "WHOSE", "TOOK", "OUTCOME"], rows)?;
     }
     if report.calls_left_out > 0 {
         writeln!(out, "and {}", plural(report.calls_left_out, "faster call"))?;
@@ -304,7 +300,7 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
             let pod = format!("{}/{}", text("/pod/namespace"), text("/pod/name"));
             vec![brief(text("/time")), pod, text("/name"), text("/type")]
         });
-        table::write(out, style, &["TIME", "POD", "CONTAINER", "EVENT"], rows)?;
+        table::write(out, &["TIME", "POD", "CONTAINER", "EVENT"], rows)?;
     }
     if let Some(line) = not_judged(report) {
         writeln!(out, "{line}")?;
@@ -344,7 +340,7 @@ pub fn kubelet_samples(samples: &[KubeletPoint]) -> Vec<String> {
                     brief(first.time),
                     brief(last.time),
                     plural(count, "time"),
-                    escaped(why)
+                    why
                 )
             })
         })
@@ -476,7 +472,7 @@ fn strip(report: &CaptureReport, values: impl Iterator<Item = GrowingValue>, lim
 }
 
 /// Prints the result of `capture check`.
-pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
+pub fn check(report: &CheckReport, out: &mut Page<'_>) -> io::Result<()> {
     let faulty = |segment: &&CheckedSegment| segment.damaged_bytes > 0 || segment.cut_bytes > 0;
     let rows = report.segments.iter().filter(faulty).map(|segment| {
         vec![
@@ -489,17 +485,11 @@ pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Res
     });
     let rows: Vec<_> = rows.collect();
     if !rows.is_empty() {
-        table::write(out, style, &["SEGMENT", "FAULT-AT", "UNREADABLE", "CUT", "READABLE-ENTRIES"], rows)?;
+        table::write(out, &["SEGMENT", "FAULT-AT", "UNREADABLE", "CUT", "READABLE-ENTRIES"], rows)?;
         writeln!(out)?;
     }
     for loss in &report.losses {
-        writeln!(
-            out,
-            "{}: lost {}: {}",
-            brief(loss.time),
-            plural(loss.entries, "entry"),
-            escaped(&loss.why)
-        )?;
+        writeln!(out, "{}: lost {}: {}", brief(loss.time), plural(loss.entries, "entry"), loss.why)?;
     }
     let missing = report.missing_answers;
     if report.cut_bytes > 0 {
@@ -532,6 +522,8 @@ pub(super) mod tests {
     use super::*;
     use crate::capture::report::RelistPoint;
     use crate::capture::{Capture, Range};
+    use crate::cmd::render::PLAIN;
+    use crate::cmd::render::page::tests::printed;
     use crate::report::escape::is_hostile;
 
     /// Returns a capture in which the first relist hangs for 200 seconds.
@@ -561,9 +553,7 @@ pub(super) mod tests {
     }
 
     fn text(shown: &CaptureReport) -> String {
-        let mut out = Vec::new();
-        report(shown, Style { headers: true, color: false }, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        printed(PLAIN, |page| report(shown, page))
     }
 
     /// Returns a strip with repeated letters removed.
@@ -608,9 +598,7 @@ pub(super) mod tests {
             damaged_bytes: 1,
             incidents: vec![incident.clone(), ListedIncident { summary: None, ..incident }],
         };
-        let mut out = Vec::new();
-        list(&listed, Style { headers: true, color: false }, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = printed(PLAIN, |page| list(&listed, page));
         assert!(!text.contains(|letter| letter != '\n' && is_hostile(letter)), "{text:?}");
         assert_eq!(text.matches(r"a\u{1b}[2J\u{7}\u{202e}b\r\nc").count(), 4, "{text:?}");
     }

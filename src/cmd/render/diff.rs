@@ -1,16 +1,16 @@
 //! Formats the difference of two relists as text, for `plegctl diff`.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io;
 
+use super::page::Page;
 use super::watch::{Columns, pod};
 use super::words::{or_none, short_id};
 use crate::pleg::DiffReport;
 use crate::pleg::diff::Unnoticed;
-use crate::report::escape::escaped;
 
 /// Prints one line for each event, then one for each change that PLEG would have missed.
-pub fn table(difference: &DiffReport, out: &mut dyn Write) -> io::Result<()> {
+pub fn table(difference: &DiffReport, out: &mut Page<'_>) -> io::Result<()> {
     if difference.is_empty() {
         return writeln!(
             out,
@@ -31,7 +31,7 @@ pub fn table(difference: &DiffReport, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Prints lines. Equal lines, such as those of two dead containers with the same name, get the containers' ids.
-fn write_distinct(lines: Vec<(String, Option<&str>)>, indent: &str, out: &mut dyn Write) -> io::Result<()> {
+fn write_distinct(lines: Vec<(String, Option<&str>)>, indent: &str, out: &mut Page<'_>) -> io::Result<()> {
     let mut counts: HashMap<String, u32> = HashMap::new();
     for (line, _) in &lines {
         *counts.entry(line.clone()).or_default() += 1;
@@ -49,10 +49,10 @@ fn write_distinct(lines: Vec<(String, Option<&str>)>, indent: &str, out: &mut dy
 fn unnoticed_line(change: &Unnoticed) -> String {
     let of = change.pod.as_ref().map_or_else(|| "runtime".to_owned(), pod);
     let subject = match (&change.name, &change.id) {
-        (Some(name), _) if !name.is_empty() => format!("  {}", escaped(name)),
+        (Some(name), _) if !name.is_empty() => format!("  {name}"),
         (_, Some(id)) => format!("  {}", short_id(id)),
         _ => String::new(),
     };
     let side = |value: &Option<String>| or_none(value.as_deref().unwrap_or_default());
-    format!("{of}{subject}  {}: {} → {}", escaped(&change.field), side(&change.before), side(&change.after))
+    format!("{of}{subject}  {}: {} → {}", change.field, side(&change.before), side(&change.after))
 }

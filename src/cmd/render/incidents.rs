@@ -1,25 +1,19 @@
 //! Formats the report of `plegctl nodes --incidents`: one paragraph for each group of incidents, the largest first.
 
-use std::io::{self, Write};
+use std::io;
 
-use super::Style;
-use super::words::{colored, grouped};
+use super::page::Page;
+use super::words::grouped;
 use crate::clock::Wall;
 use crate::fleet::{FleetIncidents, IncidentGroup, SharedFact};
-use crate::report::escape::escaped;
 
 /// The number of nodes that a group names, unless the output is wide.
 const MAX_NAMES: usize = 6;
 
 /// Prints the groups, and then of how many nodes nothing is known.
-pub fn incidents(
-    report: &FleetIncidents,
-    is_wide: bool,
-    style: Style,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub fn incidents(report: &FleetIncidents, is_wide: bool, out: &mut Page<'_>) -> io::Result<()> {
     for group in &report.groups {
-        self::group(group, is_wide, style, out)?;
+        self::group(group, is_wide, out)?;
     }
     let counts = &report.counts;
     let mut words = vec![format!(
@@ -37,16 +31,16 @@ pub fn incidents(
     writeln!(out, "{}", words.join("; "))?;
     let unanswered = report.not_answered.iter().take(if is_wide { usize::MAX } else { 0 });
     for node in unanswered {
-        writeln!(out, "  {}: {}", escaped(&node.node), escaped(&node.why))?;
+        writeln!(out, "  {}: {}", node.node, node.why)?;
     }
     Ok(())
 }
 
 /// Formats a group, such as `14 nodes, D02 ListContainers does not answer; since 2026-11-21 02:10 UTC, 3 still open`.
-fn group(group: &IncidentGroup, is_wide: bool, style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn group(group: &IncidentGroup, is_wide: bool, out: &mut Page<'_>) -> io::Result<()> {
     let cause = match (&group.id, &group.title) {
-        (Some(id), Some(title)) => format!("{} {}", escaped(id), escaped(title)),
-        (Some(id), None) => escaped(id).into_owned(),
+        (Some(id), Some(title)) => format!("{id} {title}"),
+        (Some(id), None) => id.clone(),
         (None, _) => "without a finding".to_owned(),
     };
     let count = u64::try_from(group.nodes.len()).unwrap_or(u64::MAX);
@@ -55,8 +49,7 @@ fn group(group: &IncidentGroup, is_wide: bool, style: Style, out: &mut dyn Write
         0 => line.extend(group.to.map(|to| format!(", over since {}", minute(to)))),
         open => line.extend([", ", &grouped(open), " still open"]),
     }
-    let color = if style.color && group.open > 0 { "31" } else { "" };
-    writeln!(out, "{}", colored(line, color))?;
+    out.colored(if group.open > 0 { "31" } else { "" }, line)?;
     if !group.shared.is_empty() {
         let facts: Vec<String> = group.shared.iter().map(fact).collect();
         let all = if count == 1 { "it has" } else { "in all" };
@@ -65,13 +58,13 @@ fn group(group: &IncidentGroup, is_wide: bool, style: Style, out: &mut dyn Write
     if is_wide {
         for node in &group.nodes {
             let words = [&node.pod, &node.container, &node.image, &node.runtime, &node.kernel, &node.pool];
-            let known: Vec<_> = words.into_iter().flatten().map(|word| escaped(word)).collect();
+            let known: Vec<_> = words.into_iter().flatten().map(String::as_str).collect();
             let open = if node.open { " (open)" } else { "" };
-            writeln!(out, "  {} {}{open} {}", escaped(&node.name), minute(node.from), known.join(", "))?;
+            writeln!(out, "  {} {}{open} {}", node.name, minute(node.from), known.join(", "))?;
         }
     } else {
         let names = group.nodes.iter().take(MAX_NAMES);
-        let mut names: Vec<String> = names.map(|node| escaped(&node.name).into_owned()).collect();
+        let mut names: Vec<String> = names.map(|node| node.name.clone()).collect();
         let others = group.nodes.len().saturating_sub(MAX_NAMES);
         if others > 0 {
             names.push(format!("{others} more"));
@@ -83,7 +76,7 @@ fn group(group: &IncidentGroup, is_wide: bool, style: Style, out: &mut dyn Write
 
 /// Formats what all nodes share, and on how many other nodes the same is found.
 fn fact(fact: &SharedFact) -> String {
-    let value = escaped(&fact.value);
+    let value = &fact.value;
     let what = match fact.what {
         "runtime" => String::new(),
         "owner" => "waits for ".to_owned(),

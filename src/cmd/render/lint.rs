@@ -2,51 +2,51 @@
 //! each file.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 
-use super::source::{bold, counted, fix, label, lines, one_line, source_line};
+use super::page::{Line, Page};
+use super::source::{counted, fix, label, lines, one_line, source_line};
+use super::table as columns;
 use super::words::{UNKNOWN, or_none};
-use super::{Style, table as columns};
 use crate::manifests::checks::runtime::{MadeFromFile, RuntimeFinding};
 use crate::manifests::lint::{LintReport, LintedFile};
 use crate::manifests::upgrade::{Upgrade, UpgradedFile};
 use crate::manifests::{Check, FileVerdict, LintFinding};
-use crate::report::escape::escaped;
 
 /// The number of findings of one check that are shown for each file.
 const MAX_SAME_KIND: usize = 20;
 
 /// Prints every finding, then the pod of each file, then the totals.
-pub fn table(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
+pub fn table(report: &LintReport, out: &mut Page<'_>) -> io::Result<()> {
     for linted in &report.files {
         if !linted.findings.is_empty() {
-            file(linted, style, out)?;
+            file(linted, out)?;
             writeln!(out)?;
         }
     }
     if !report.runtime_findings.is_empty() {
-        writeln!(out, "{}", bold("what runs:", style))?;
+        out.colored("1", "what runs:")?;
         for finding in &report.runtime_findings {
-            runtime_finding(finding, style, out)?;
+            runtime_finding(finding, out)?;
         }
         writeln!(out)?;
     }
-    verdicts(report, style, out)?;
+    verdicts(report, out)?;
     if let Some(found) = &report.upgrade {
-        upgrade(found, style, out)?;
+        upgrade(found, out)?;
     }
     writeln!(out, "{} (rules of kubelet {})", report.summary, report.kubelet_version)
 }
 
-fn file(linted: &LintedFile, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}: {}", bold(&escaped(&linted.path), style), headline(linted))?;
+fn file(linted: &LintedFile, out: &mut Page<'_>) -> io::Result<()> {
+    out.line(&Line::colored("1", &linted.path).and("", format_args!(": {}", headline(linted))))?;
     let lines: Vec<&str> = linted.text.as_deref().map(lines).unwrap_or_default();
     let mut counts: BTreeMap<Check, usize> = BTreeMap::new();
     for finding in &linted.findings {
         let count = counts.entry(finding.id).or_default();
         *count += 1;
         if *count <= MAX_SAME_KIND {
-            file_finding(finding, &lines, style, out)?;
+            file_finding(finding, &lines, out)?;
         }
     }
     for (id, count) in counts.into_iter().filter(|(_, count)| *count > MAX_SAME_KIND) {
@@ -56,7 +56,7 @@ fn file(linted: &LintedFile, style: Style, out: &mut dyn Write) -> io::Result<()
         writeln!(out, "  the kubelet: {}", one_line(reason))?;
     }
     if let Some(consequence) = &linted.consequence {
-        writeln!(out, "  so: {}", escaped(consequence))?;
+        writeln!(out, "  so: {consequence}")?;
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ fn headline(linted: &LintedFile) -> String {
     }
     let word = verdict(linted.verdict);
     match (&linted.pod_namespace, &linted.pod_name) {
-        (Some(namespace), Some(name)) => format!("{word} as {}/{}", escaped(namespace), escaped(name)),
+        (Some(namespace), Some(name)) => format!("{word} as {namespace}/{name}"),
         _ => word.to_owned(),
     }
 }
@@ -82,28 +82,28 @@ const fn verdict(verdict: FileVerdict) -> &'static str {
     }
 }
 
-fn file_finding(finding: &LintFinding, lines: &[&str], style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let label = label(finding.severity, finding.id.id(), style);
+fn file_finding(finding: &LintFinding, lines: &[&str], out: &mut Page<'_>) -> io::Result<()> {
     let place = match (finding.line, finding.column) {
         (Some(line), Some(column)) => format!(" line {line}, column {column}"),
         _ => String::new(),
     };
-    writeln!(out, "  {label}{place}: {}", escaped(&finding.message))?;
+    let label = label("  ", finding.severity, finding.id.id());
+    out.line(&label.and("", format_args!("{place}: {}", finding.message)))?;
     if let (Some(line), Some(column)) = (finding.line, finding.column) {
-        source_line(lines, line, column, style, out)?;
+        source_line(lines, line, column, out)?;
     }
     fix(finding.fix.as_deref(), out)
 }
 
-fn runtime_finding(finding: &RuntimeFinding, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let label = label(finding.severity, finding.id.id(), style);
+fn runtime_finding(finding: &RuntimeFinding, out: &mut Page<'_>) -> io::Result<()> {
+    let label = label("  ", finding.severity, finding.id.id());
     let pod = format!("{}/{}", finding.pod.namespace, finding.pod.name);
-    writeln!(out, "  {label} {}: {}", escaped(&pod), escaped(&finding.message))?;
+    out.line(&label.and("", format_args!(" {pod}: {}", finding.message)))?;
     fix(finding.fix.as_deref(), out)
 }
 
 /// Prints one row for each file: its verdict, its pod, and whether the running pod was made from this text.
-fn verdicts(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn verdicts(report: &LintReport, out: &mut Page<'_>) -> io::Result<()> {
     let files: Vec<&LintedFile> = report.files.iter().filter(|file| !file.is_path).collect();
     if files.is_empty() {
         return Ok(());
@@ -126,7 +126,7 @@ fn verdicts(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resul
         let runs = or_none(&file.made_from_file.as_ref().map(made_from).unwrap_or_default());
         without_empty([or_none(&file.path), verdict(file.verdict).to_owned(), or_none(&pod), uid, runs])
     });
-    columns::write(out, style, &headers, rows)?;
+    columns::write(out, &headers, rows)?;
     writeln!(out)
 }
 
@@ -140,9 +140,9 @@ fn made_from(made: &MadeFromFile) -> String {
 }
 
 /// Prints what another release does with each file.
-fn upgrade(upgrade: &Upgrade, style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn upgrade(upgrade: &Upgrade, out: &mut Page<'_>) -> io::Result<()> {
     let (from, to) = (&upgrade.from, &upgrade.to);
-    writeln!(out, "{}", bold(&format!("upgrade from kubelet {from} to {to}:"), style))?;
+    out.colored("1", format_args!("upgrade from kubelet {from} to {to}:"))?;
     let rows = upgrade.files.iter().map(|file| {
         vec![
             or_none(&file.path),
@@ -154,7 +154,7 @@ fn upgrade(upgrade: &Upgrade, style: Style, out: &mut dyn Write) -> io::Result<(
         ]
     });
     let (before, then) = (format!("UID {from}"), format!("UID {to}"));
-    columns::write(out, style, &["FILE", "POD", "AFTER", &before, &then, "NEWLY READ"], rows)?;
+    columns::write(out, &["FILE", "POD", "AFTER", &before, &then, "NEWLY READ"], rows)?;
     let count =
         |wanted: &dyn Fn(&UpgradedFile) -> bool| upgrade.files.iter().filter(|file| wanted(file)).count();
     let restarts = count(&|file| file.restarts == Some(true));

@@ -1,4 +1,4 @@
-//! Formats reports as text. A renderer gets a report and a writer; it decides nothing.
+//! Formats reports as text. A renderer gets a report and a [`page`]; it decides nothing.
 
 pub mod capture;
 pub mod capture_html;
@@ -8,6 +8,7 @@ pub mod health;
 pub mod incidents;
 pub mod lint;
 pub mod nodes;
+pub mod page;
 pub mod pod_why;
 pub mod pods;
 pub mod preflight;
@@ -31,3 +32,6 @@ pub struct Style {
     /// Whether colour is used.
     pub color: bool,
 }
+
+/// The style of text in files and on pages.
+pub const PLAIN: Style = Style { headers: true, color: false };

@@ -2,21 +2,21 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use super::Style;
+use super::page::{Line, Page};
 use super::source::{label, one_line};
 use super::table;
 use super::watch::seconds_of_day;
-use super::words::{NONE, UNKNOWN, colored, cut, cut_in_the_middle, elapsed, grouped, or_none, took, width};
+use super::words::{NONE, UNKNOWN, cut, cut_in_the_middle, elapsed, grouped, or_none, took, width};
 use crate::clock::Wall;
 use crate::diagnosis::report::Verdict;
 use crate::fleet::{
     FleetPreflight, NodePreflight, NodeReport, NodeVerdict, NodesReport, RecorderReport, RelistSeconds,
     StartVerdict,
 };
-use crate::report::escape::escaped;
 
 /// The number of characters of a reason in the normal table; `-o wide` shows the whole reason.
 const MAX_REASON: usize = 90;
@@ -61,7 +61,7 @@ pub fn fleet(report: &NodesReport) -> [String; 2] {
     let known = report.nodes.iter().filter_map(|node| Some((node.relist_seconds.as_ref()?, &node.name)));
     if let Some((seconds, name)) = known.max_by(|one, other| one.0.p99.total_cmp(&other.0.p99)) {
         let p99 = quantile(Some(seconds), "p99", |seconds| seconds.p99);
-        verdicts.extend(["; worst p99 ", &p99, " on ", &escaped(name)]);
+        verdicts.extend(["; worst p99 ", &p99, " on ", name]);
     }
     let kubelets = report.nodes.iter().filter_map(|node| node.kubelet_version.clone());
     let runtimes = report.nodes.iter().filter_map(|node| node.runtime.as_ref());
@@ -80,7 +80,7 @@ fn versions(all: Vec<String>) -> String {
     let others = counts.len().saturating_sub(MAX_VERSIONS);
     let named = counts.iter().take(MAX_VERSIONS);
     let mut words: Vec<String> =
-        named.map(|(version, count)| format!("{} ({})", escaped(version), grouped(*count))).collect();
+        named.map(|(version, count)| format!("{} ({})", version, grouped(*count))).collect();
     if others > 0 {
         words.push(format!("{others} more"));
     }
@@ -89,11 +89,11 @@ fn versions(all: Vec<String>) -> String {
 
 /// Formats the fleet lines, one row for each node, and the number of nodes that have no row. A terminal gets one
 /// screenful, with one line for each node.
-pub fn table(report: &NodesReport, view: &NodesView, style: Style) -> io::Result<Vec<String>> {
+pub fn table(report: &NodesReport, view: &NodesView, style: Style) -> io::Result<Vec<Line>> {
     let columns = view.terminal.map(|(_, columns)| columns);
     let mut lines = Vec::new();
     if style.headers {
-        let fit = |line: &String| columns.map_or_else(|| line.clone(), |columns| cut(line, columns));
+        let fit = |line: &String| cut(line, columns.unwrap_or(usize::MAX)).into();
         lines.extend(view.fleet.iter().map(fit));
     }
     let room = view.terminal.filter(|_| !view.has_limit).map_or(usize::MAX, |(lines, _)| {
@@ -107,19 +107,18 @@ pub fn table(report: &NodesReport, view: &NodesView, style: Style) -> io::Result
         let headers: Vec<&str> = columns.iter().map(|(header, _)| *header).collect();
         let row = |at: usize| columns.iter().filter_map(|(_, cells)| cells.get(at).cloned()).collect();
         let header = usize::from(style.headers);
-        let mut text = Vec::new();
-        table::write(&mut text, style, &headers, (0..shown.len()).map(row))?;
-        for (number, line) in String::from_utf8_lossy(&text).lines().enumerate() {
+        let rows = Page::lines_of(style, |page| table::write(page, &headers, (0..shown.len()).map(row)))?;
+        for (number, line) in rows.iter().enumerate() {
             let node = number.checked_sub(header).and_then(|number| shown.get(number));
-            let color = node.filter(|_| style.color).map_or("", |node| color_of(node.verdict));
-            lines.push(colored(line.to_owned(), color));
+            let color = node.map_or("", |node| color_of(node.verdict));
+            lines.push(Line::colored(color, line.text()));
         }
     }
     let hidden = report.nodes.get(shown.len()..).unwrap_or_default();
     let more = u64::try_from(hidden.len() + view.beyond_limit).unwrap_or(u64::MAX);
     if more > 0 && style.headers {
         let nodes = if more == 1 { "node" } else { "nodes" };
-        lines.push(format!("{} more {nodes}; --limit 0 shows all", grouped(more)));
+        lines.push(format!("{} more {nodes}; --limit 0 shows all", grouped(more)).into());
     }
     Ok(lines)
 }
@@ -127,7 +126,7 @@ pub fn table(report: &NodesReport, view: &NodesView, style: Style) -> io::Result
 /// Formats when the table was made, and when the next one comes. `failure` is why the table is not newer.
 pub fn updated(taken_at: Wall, interval: Duration, failure: &str) -> String {
     let at = seconds_of_day(taken_at);
-    let failure = if failure.is_empty() { String::new() } else { format!("; {}", escaped(failure)) };
+    let failure = if failure.is_empty() { String::new() } else { format!("; {failure}") };
     format!("{at} UTC, again every {}; Ctrl-C ends{failure}", elapsed(interval))
 }
 
@@ -237,40 +236,42 @@ fn counts_line<const N: usize>(nodes: u64, verdicts: [(u64, &str); N]) -> String
 
 /// Prints one row for each node, those that would not start first, then the answer. The wide form adds every finding and
 /// every static pod.
-pub fn preflight(report: &FleetPreflight, wide: bool, style: Style, out: &mut dyn Write) -> io::Result<()> {
+pub fn preflight(report: &FleetPreflight, wide: bool, out: &mut Page<'_>) -> io::Result<()> {
     let headers = ["NAME", "VERDICT", "VERSION", "RESTARTS", "WHY"];
     let rows = report.nodes.iter().map(|node| {
         let restarts = node.restarts().map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string());
         vec![
-            escaped(&node.name).into_owned(),
+            node.name.clone(),
             node.verdict.as_str().to_owned(),
             or_none(node.kubelet_version.as_deref().unwrap_or_default()),
             restarts,
             why(node.why.as_deref(), wide),
         ]
     });
-    table::write(out, style, &headers, rows)?;
+    table::write(out, &headers, rows)?;
     if wide {
         for node in &report.nodes {
-            details(node, style, out)?;
+            details(node, out)?;
         }
     }
     let of = |verdict: StartVerdict| (report.counts.of(verdict), verdict.as_str());
-    writeln!(out, "\n{}", counts_line(report.counts.nodes, StartVerdict::ALL.map(of)))?;
+    writeln!(out)?;
+    writeln!(out, "{}", counts_line(report.counts.nodes, StartVerdict::ALL.map(of)))?;
     for skipped in &report.not_checked {
-        writeln!(out, "not checked: {}: {}", escaped(&skipped.what), escaped(&skipped.why))?;
+        writeln!(out, "not checked: {}: {}", skipped.what, skipped.why)?;
     }
-    writeln!(out, "{}", escaped(&report.summary))
+    writeln!(out, "{}", report.summary)
 }
 
-fn details(node: &NodePreflight, style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn details(node: &NodePreflight, out: &mut Page<'_>) -> io::Result<()> {
     if node.findings.is_empty() && node.pods.is_empty() && node.not_checked.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}:", escaped(&node.name))?;
+    writeln!(out)?;
+    writeln!(out, "{}:", node.name)?;
     for finding in &node.findings {
-        let label = label(finding.severity, finding.id.id(), style);
-        writeln!(out, "  {label}: {}", escaped(&finding.message))?;
+        let label = label("  ", finding.severity, finding.id.id());
+        out.line(&label.and("", format_args!(": {}", finding.message)))?;
         if let Some(reason) = &finding.kubelet_reason {
             writeln!(out, "    the kubelet: {}", one_line(reason))?;
         }
@@ -281,10 +282,10 @@ fn details(node: &NodePreflight, style: Style, out: &mut dyn Write) -> io::Resul
             Some(false) => "runs on",
             None => "may restart",
         };
-        writeln!(out, "  {}/{} {outcome}", escaped(&pod.pod.namespace), escaped(&pod.pod.name))?;
+        writeln!(out, "  {}/{} {outcome}", pod.pod.namespace, pod.pod.name)?;
     }
     for skipped in &node.not_checked {
-        writeln!(out, "  not checked: {}: {}", escaped(&skipped.what), escaped(&skipped.why))?;
+        writeln!(out, "  not checked: {}: {}", skipped.what, skipped.why)?;
     }
     Ok(())
 }
@@ -292,9 +293,8 @@ fn details(node: &NodePreflight, style: Style, out: &mut dyn Write) -> io::Resul
 /// Returns a reason, shortened in the narrow table.
 fn why(why: Option<&str>, wide: bool) -> String {
     let Some(why) = why else { return NONE.to_owned() };
-    let why = escaped(why);
     if wide || why.chars().count() <= MAX_REASON {
-        return why.into_owned();
+        return why.to_owned();
     }
     why.chars().take(MAX_REASON - 1).chain(['…']).collect()
 }
@@ -302,19 +302,17 @@ fn why(why: Option<&str>, wide: bool) -> String {
 fn cells(node: &NodeReport, wide: bool) -> Vec<String> {
     let count = |value: Option<f64>| value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.0}"));
     let mut cells = vec![
-        escaped(&node.name).into_owned(),
+        node.name.clone(),
         node.verdict.as_str().to_owned(),
         node.recorder.as_ref().map_or_else(|| NONE.to_owned(), recorder),
-        culprit(node).map_or_else(|| NONE.to_owned(), |culprit| escaped(&culprit).into_owned()),
+        culprit(node).unwrap_or_else(|| NONE.to_owned()),
         node.pleg_age_seconds.map_or_else(|| NONE.to_owned(), |age| format!("{age:.0}s")),
         quantile(node.relist_seconds.as_ref(), "p50", |seconds| seconds.p50),
         quantile(node.relist_seconds.as_ref(), "p99", |seconds| seconds.p99),
         quantile(node.recent_relist_seconds.as_ref(), "p99", |seconds| seconds.p99),
         count(node.discarded_events),
         count(node.runtime_errors),
-        node.kubelet_version
-            .as_deref()
-            .map_or_else(|| NONE.to_owned(), |version| escaped(version).into_owned()),
+        node.kubelet_version.clone().unwrap_or_else(|| NONE.to_owned()),
     ];
     if wide {
         cells.extend([count(node.relists), took(node.duration_seconds.duration())]);
@@ -327,7 +325,7 @@ fn cells(node: &NodeReport, wide: bool) -> Vec<String> {
 fn recorder(recorder: &RecorderReport) -> String {
     let verdict = recorder.verdict.map_or("no answer", Verdict::as_str);
     match &recorder.primary {
-        Some(primary) => format!("{verdict} {}", escaped(&primary.id)),
+        Some(primary) => format!("{verdict} {}", primary.id),
         None => verdict.to_owned(),
     }
 }
@@ -382,7 +380,7 @@ mod tests {
     fn screen(report: &NodesReport, terminal: Option<(usize, usize)>) -> Vec<String> {
         let view =
             NodesView { fleet: fleet(report), beyond_limit: 0, wide: false, terminal, has_limit: false };
-        table(report, &view, PLAIN).unwrap()
+        table(report, &view, PLAIN).unwrap().iter().map(Line::text).collect()
     }
 
     #[test]
@@ -453,7 +451,8 @@ mod tests {
             has_limit: false,
         };
         let lines = table(&report, &view, Style { headers: true, color: true }).unwrap();
-        assert!(lines[3].starts_with("\u{1b}[31mip-10") && lines[3].ends_with("\u{1b}[0m"), "{lines:#?}");
-        assert!(lines[4].starts_with("ip-10"), "{lines:#?}");
+        let (red, plain) = (lines[3].text(), lines[4].text());
+        assert!(red.starts_with("ip-10") && lines[3] == Line::colored("31", red), "{lines:#?}");
+        assert!(plain.starts_with("ip-10") && lines[4] == Line::from(plain), "{lines:#?}");
     }
 }

@@ -1,13 +1,13 @@
 //! Formats the report of `plegctl pods --why` as text: the answer in the first line, then what keeps the pod from ending or from
 //! starting with its proof and the next steps. The short form fits on a screen; `-o wide` has everything.
 
-use std::io::{self, Write};
+use std::io;
 
 use super::health::step_lines;
+use super::page::Page;
 use super::watch::seconds_of_day;
-use super::words::{colored, cut, elapsed, wrapped};
+use super::words::{cut, elapsed, wrapped};
 use crate::diagnosis::pod_holders::report::{PodHold, PodHolder, PodWhy};
-use crate::report::escape::escaped;
 use crate::report::{Step, plural};
 
 /// The longest line.
@@ -19,27 +19,26 @@ const EVIDENCE_LINES: usize = 7;
 const STEP_LINES: usize = 9;
 
 /// Prints the pod's name, for a shell loop.
-pub fn name(report: &PodWhy, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", escaped(&report.pod.to_string()))
+pub fn name(report: &PodWhy, out: &mut Page<'_>) -> io::Result<()> {
+    writeln!(out, "{}", report.pod)
 }
 
 /// Prints the report.
-pub fn screen(report: &PodWhy, wide: bool, color: bool, out: &mut dyn Write) -> io::Result<()> {
+pub fn screen(report: &PodWhy, wide: bool, out: &mut Page<'_>) -> io::Result<()> {
     let lines = if wide { all(report) } else { short(report) };
     let code = match report.state {
-        _ if !color => "",
         PodHold::Held | PodHold::NotStarting => "1;31",
         PodHold::InGrace | PodHold::Starting => "33",
         PodHold::Free | PodHold::NotDeleted => "32",
     };
-    let sentence = wrapped(&escaped(&report.summary), COLUMNS, "  ");
-    sentence.into_iter().try_for_each(|line| writeln!(out, "{}", colored(line, code)))?;
+    let sentence = wrapped(&report.summary, COLUMNS, "  ");
+    sentence.into_iter().try_for_each(|line| out.colored(code, line))?;
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// Returns the lines below the first sentence.
 fn short(report: &PodWhy) -> Vec<String> {
-    let room = LINES - wrapped(&escaped(&report.summary), COLUMNS, "  ").len();
+    let room = LINES - wrapped(&report.summary, COLUMNS, "  ").len();
     let mut lines = vec![facts(report)];
     if let Some(first) = report.holders.first() {
         lines.push(format!("WHY ({}, {})", first.kind, first.confidence));
@@ -51,11 +50,11 @@ fn short(report: &PodWhy) -> Vec<String> {
     let others: Vec<String> = report.holders.iter().skip(1).map(title).collect();
     if !others.is_empty() {
         end.push("ALSO".to_owned());
-        end.extend(others.iter().take(2).map(|other| cut(&format!("  {}", escaped(other)), COLUMNS)));
+        end.extend(others.iter().take(2).map(|other| cut(&format!("  {other}"), COLUMNS)));
     }
     let skipped: Vec<&str> = report.not_checked.iter().map(|skipped| skipped.what.as_str()).collect();
     if !skipped.is_empty() {
-        end.push(cut(&escaped(&format!("not checked: {}", skipped.join("; "))), COLUMNS));
+        end.push(cut(&format!("not checked: {}", skipped.join("; ")), COLUMNS));
     }
     if report.holders.len() > 1 || !skipped.is_empty() {
         end.push("-o wide shows everything".to_owned());
@@ -66,19 +65,19 @@ fn short(report: &PodWhy) -> Vec<String> {
 }
 
 fn all(report: &PodWhy) -> Vec<String> {
-    let mut lines = vec![facts(report), escaped(&format!("  uid {}", report.pod.uid)).into_owned()];
+    let mut lines = vec![facts(report), format!("  uid {}", report.pod.uid)];
     for holder in &report.holders {
         lines.push(String::new());
-        lines.extend(wrapped(&escaped(&title(holder)), COLUMNS, "  "));
+        lines.extend(wrapped(&title(holder), COLUMNS, "  "));
         lines.extend(texts(&holder.evidence));
-        lines.extend(holder.path.as_ref().map(|path| format!("  path: {}", escaped(path))));
+        lines.extend(holder.path.as_ref().map(|path| format!("  path: {path}")));
         lines.push("  next:".to_owned());
         lines.extend(steps(&holder.steps));
     }
     if !report.not_checked.is_empty() {
         lines.extend([String::new(), "not checked:".to_owned()]);
         let texts = report.not_checked.iter().map(|skipped| format!("  {}: {}", skipped.what, skipped.why));
-        lines.extend(texts.flat_map(|text| wrapped(&escaped(&text), COLUMNS, "    ")));
+        lines.extend(texts.flat_map(|text| wrapped(&text, COLUMNS, "    ")));
     }
     lines
 }
@@ -103,7 +102,7 @@ fn facts(report: &PodWhy) -> String {
         [one] => format!("finalizer {one}"),
         several => plural(several.len(), "finalizer"),
     });
-    cut(&escaped(&format!("  {}", parts.join(", "))), COLUMNS)
+    cut(&format!("  {}", parts.join(", ")), COLUMNS)
 }
 
 fn title(holder: &PodHolder) -> String {
@@ -111,7 +110,7 @@ fn title(holder: &PodHolder) -> String {
 }
 
 fn texts(evidence: &[String]) -> Vec<String> {
-    evidence.iter().flat_map(|text| wrapped(&escaped(&format!("  {text}")), COLUMNS, "    ")).collect()
+    evidence.iter().flat_map(|text| wrapped(&format!("  {text}"), COLUMNS, "    ")).collect()
 }
 
 fn steps(steps: &[Step]) -> Vec<String> {

@@ -1,36 +1,30 @@
 //! Formats the report and the updates of `plegctl pods` as text.
 
-use std::io::{self, Write};
+use std::io;
 
+use super::page::Page;
+use super::table as columns;
 use super::watch::time_of_day;
 use super::words::{elapsed, or_none};
-use super::{Style, table as columns};
 use crate::clock::Wall;
 use crate::cmd::pods::report::{PodsReport, SourceRow};
 use crate::manifests::podconfig::{Op, PodProgress, PodRow, PodSource, PodStage, PodView};
 use crate::report::PodRef;
-use crate::report::escape::escaped;
 use crate::report::plural;
 
 /// Prints a row for each pod, then a line for each source.
-pub fn table(
-    report: &PodsReport,
-    wide: bool,
-    now: Wall,
-    style: Style,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub fn table(report: &PodsReport, wide: bool, now: Wall, out: &mut Page<'_>) -> io::Result<()> {
     let headers: &[&str] = if wide {
         &["NAMESPACE", "POD", "SOURCE", "VERDICT", "AGE", "UID", "WANTED", "KUBELET", "RUNTIME", "API", "WHY"]
     } else {
         &["NAMESPACE", "POD", "SOURCE", "VERDICT", "AGE", "WHY"]
     };
     if !report.pods.is_empty() {
-        columns::write(out, style, headers, report.pods.iter().map(|pod| row(pod, wide, now)))?;
+        columns::write(out, headers, report.pods.iter().map(|pod| row(pod, wide, now)))?;
         writeln!(out)?;
     }
     for source in &report.sources {
-        writeln!(out, "{}", escaped(&source_line(source)))?;
+        writeln!(out, "{}", source_line(source))?;
     }
     if report.sources.iter().any(|source| !source.ready) {
         writeln!(
@@ -87,9 +81,9 @@ fn source_line(source: &SourceRow) -> String {
 }
 
 /// Prints a line for each pod, for a shell loop.
-pub fn names(report: &PodsReport, out: &mut dyn Write) -> io::Result<()> {
+pub fn names(report: &PodsReport, out: &mut Page<'_>) -> io::Result<()> {
     for pod in &report.pods {
-        writeln!(out, "{}/{}", escaped(&pod.namespace), escaped(&pod.name))?;
+        writeln!(out, "{}/{}", pod.namespace, pod.name)?;
     }
     Ok(())
 }
@@ -101,7 +95,7 @@ pub fn update(
     source: PodSource,
     ready: bool,
     pods: &[PodRef],
-    out: &mut dyn Write,
+    out: &mut Page<'_>,
 ) -> io::Result<()> {
     let clock = time_of_day(time);
     let waits = if ready { "" } else { "  (not every source is ready yet)" };
@@ -110,23 +104,17 @@ pub fn update(
     }
     for pod in pods {
         let name = format!("{}/{}", pod.namespace, pod.name);
-        writeln!(
-            out,
-            "{clock}  {:<9}  {source}  {}  {}{waits}",
-            op.as_str(),
-            escaped(&name),
-            escaped(&pod.uid)
-        )?;
+        writeln!(out, "{clock}  {:<9}  {source}  {}  {}{waits}", op.as_str(), name, pod.uid)?;
     }
     Ok(())
 }
 
 /// Prints the progress of one pod.
-pub fn step(time: Wall, step: &PodProgress, out: &mut dyn Write) -> io::Result<()> {
+pub fn step(time: Wall, step: &PodProgress, out: &mut Page<'_>) -> io::Result<()> {
     let name = format!("{}/{}", step.identity.namespace, step.identity.name);
     let what = match (step.stage, step.replaced) {
         (PodStage::Gone, true) => "old version gone",
         (stage, _) => stage.as_str(),
     };
-    writeln!(out, "{}  {}: {what} after {:.1} s", time_of_day(time), escaped(&name), step.after.as_secs_f64())
+    writeln!(out, "{}  {}: {what} after {:.1} s", time_of_day(time), name, step.after.as_secs_f64())
 }

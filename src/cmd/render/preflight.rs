@@ -1,62 +1,56 @@
 //! Formats the report of `plegctl preflight`: each finding with its line and a caret below the error, then the
 //! answer.
 
-use std::io::{self, Write};
+use std::io;
 
-use super::Style;
-use super::source::{bold, counted, fix, label, lines, one_line, source_line};
+use super::page::Page;
+use super::source::{counted, fix, label, lines, one_line, source_line};
 use super::words::or_none;
 use crate::manifests::preflight::{PreflightReport, StartFinding};
 use crate::report::Confidence;
-use crate::report::escape::escaped;
 
 /// Prints every finding, then what was not checked, then the answer.
-pub fn table(report: &PreflightReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
+pub fn table(report: &PreflightReport, out: &mut Page<'_>) -> io::Result<()> {
     for finding in &report.findings {
-        print_finding(finding, report, style, out)?;
+        print_finding(finding, report, out)?;
     }
     if !report.findings.is_empty() {
         writeln!(out)?;
     }
     if !report.pods.is_empty() {
-        pods(report, style, out)?;
+        pods(report, out)?;
     }
     for skipped in &report.not_checked {
-        writeln!(out, "not checked: {}: {}", escaped(&skipped.what), escaped(&skipped.why))?;
+        writeln!(out, "not checked: {}: {}", skipped.what, skipped.why)?;
     }
     if !report.not_checked.is_empty() {
         writeln!(out)?;
     }
-    writeln!(out, "{}", bold(&escaped(&report.summary), style))?;
+    out.colored("1", &report.summary)?;
     let counts = report.counts;
     let infos = (counts.infos > 0).then(|| format!("{} info", counts.infos));
     let by_severity = [counted(counts.errors, "error"), counted(counts.warnings, "warning"), infos];
     let present: Vec<String> = by_severity.into_iter().flatten().collect();
     let totals = if present.is_empty() { "no finding".to_owned() } else { present.join(", ") };
     let release = report.upgrade_to.as_ref().or(report.release.as_ref()).map_or("?", String::as_str);
-    writeln!(out, "{totals} (rules of kubelet {release}; {})", escaped(&report.settings))
+    writeln!(out, "{totals} (rules of kubelet {release}; {})", report.settings)
 }
 
-fn print_finding(
-    finding: &StartFinding,
-    report: &PreflightReport,
-    style: Style,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let label = label(finding.severity, finding.id.id(), style);
+fn print_finding(finding: &StartFinding, report: &PreflightReport, out: &mut Page<'_>) -> io::Result<()> {
     let place = match (&finding.file, finding.line, finding.column) {
-        (Some(file), Some(line), Some(column)) => format!(" {}:{line}:{column}", escaped(file)),
-        (Some(file), _, _) => format!(" {}", escaped(file)),
+        (Some(file), Some(line), Some(column)) => format!(" {file}:{line}:{column}"),
+        (Some(file), _, _) => format!(" {file}"),
         _ => String::new(),
     };
     let sure = match finding.confidence {
         Confidence::Certain => String::new(),
         confidence => format!(" ({})", confidence.as_str()),
     };
-    writeln!(out, "{label}{place}: {}{sure}", escaped(&finding.message))?;
+    let label = label("", finding.severity, finding.id.id());
+    out.line(&label.and("", format_args!("{place}: {}{sure}", finding.message)))?;
     let text = report.texts.iter().find(|text| finding.file.as_deref() == Some(&*text.path));
     if let (Some(text), Some(line), Some(column)) = (text, finding.line, finding.column) {
-        source_line(&lines(&text.text), line, column, style, out)?;
+        source_line(&lines(&text.text), line, column, out)?;
     }
     if let Some(reason) = &finding.kubelet_reason {
         writeln!(out, "    the kubelet: {}", one_line(reason))?;
@@ -65,11 +59,11 @@ fn print_finding(
 }
 
 /// Prints a row for each static pod: its file, its name and what happens to it after the upgrade.
-fn pods(report: &PreflightReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn pods(report: &PreflightReport, out: &mut Page<'_>) -> io::Result<()> {
     let rows = report.pods.iter().map(|upgraded| {
         let pod = upgraded.pod.as_ref().map(ToString::to_string).unwrap_or_default();
         vec![or_none(&upgraded.path), or_none(&pod), upgraded.outcome().to_owned()]
     });
-    super::table::write(out, style, &["FILE", "POD", "AFTER"], rows)?;
+    super::table::write(out, &["FILE", "POD", "AFTER"], rows)?;
     writeln!(out)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::Style;
+use super::page::Page;
 use super::table;
 use super::watch::{about, pod};
 use super::words::{NONE, SHORT_ID, age, or_none, percent, short_id, took};
@@ -14,7 +14,6 @@ use crate::cri::{KUBELET_RECEIVE_LIMIT, Outcome};
 use crate::pleg::CallRecord;
 use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
 use crate::report::bytes::bytes;
-use crate::report::escape::escaped;
 use crate::report::plural;
 
 /// The number of slow calls that are listed.
@@ -68,7 +67,7 @@ pub struct Shown<'a> {
 }
 
 /// Prints the rows as a table, then the durations of the calls.
-pub fn table(report: &RelistReport, shown: &Shown<'_>, style: Style, out: &mut dyn Write) -> io::Result<()> {
+pub fn table(report: &RelistReport, shown: &Shown<'_>, out: &mut Page<'_>) -> io::Result<()> {
     let wide = shown.wide;
     let mut headers = vec!["NAMESPACE", "POD", "CONTAINER", "STATE", "ATTEMPT", "AGE", "CONTAINER-ID"];
     if !shown.took.0.is_empty() {
@@ -78,18 +77,18 @@ pub fn table(report: &RelistReport, shown: &Shown<'_>, style: Style, out: &mut d
         headers.extend(["PLEG", "SANDBOXES", "EXIT", "IMAGE"]);
     }
     if !shown.rows.is_empty() {
-        table::write(out, style, &headers, shown.rows.iter().map(|row| cells(row, shown)))?;
+        table::write(out, &headers, shown.rows.iter().map(|row| cells(row, shown)))?;
         writeln!(out)?;
     }
     if wide && !report.relist.calls.is_empty() {
-        slowest(&report.relist.calls, style, out)?;
+        slowest(&report.relist.calls, out)?;
         writeln!(out)?;
     }
     writeln!(out, "{}", latency(report))
 }
 
 /// Prints one line for each pod.
-pub fn names(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> {
+pub fn names(report: &RelistReport, out: &mut Page<'_>) -> io::Result<()> {
     report.pods.iter().try_for_each(|of| writeln!(out, "{}", pod(&of.into())))
 }
 
@@ -143,7 +142,7 @@ fn exit(container: &ReportedContainer) -> String {
     or_none(&words.join(" "))
 }
 
-fn slowest(calls: &[CallRecord], style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn slowest(calls: &[CallRecord], out: &mut Page<'_>) -> io::Result<()> {
     let mut slowest: Vec<&CallRecord> = calls.iter().collect();
     slowest.sort_by_key(|call| std::cmp::Reverse(call.duration_seconds));
     slowest.truncate(SLOWEST);
@@ -156,7 +155,7 @@ fn slowest(calls: &[CallRecord], style: Style, out: &mut dyn Write) -> io::Resul
             or_none(call.message.as_deref().unwrap_or_default()),
         ]
     });
-    table::write(out, style, &["TOOK", "CALL", "OUTCOME", "RECEIVED", "MESSAGE"], rows)
+    table::write(out, &["TOOK", "CALL", "OUTCOME", "RECEIVED", "MESSAGE"], rows)
 }
 
 /// Formats `relist 4.1ms = ListPodSandbox 1.9ms (…) + ListContainers 2.2ms (…) + 12 status calls 30ms, 1 silent`.
@@ -184,7 +183,7 @@ pub fn call(call: &CallRecord) -> String {
     let figures = call_figures(call.duration_seconds.duration(), call.response_bytes);
     match &call.message {
         None => format!("{subject} {figures}"),
-        Some(message) => format!("{subject} {figures} {}: {}", call.outcome.as_str(), escaped(message)),
+        Some(message) => format!("{subject} {figures} {}: {}", call.outcome.as_str(), message),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Formats the parts of a finding in a file that `static-pods lint` and `preflight` share: the label, the line of the
 //! file, and a caret below the error.
 
-use std::io::{self, Write};
+use std::io;
 
-use super::Style;
+use super::page::{Line, Page};
 use crate::report::Severity;
 use crate::report::escape::escaped;
 
@@ -19,33 +19,21 @@ pub fn one_line(text: &str) -> String {
     const LONGEST: usize = 300;
     let shown: String = text.chars().take(LONGEST).collect();
     let more = if shown.len() < text.len() { "…" } else { "" };
-    format!("{}{more}", escaped(&shown))
+    format!("{shown}{more}")
 }
 
-/// Formats the label of a finding, such as `error[SP001]`.
-pub fn label(severity: Severity, id: &str, style: Style) -> String {
+/// Begins a line with the label of a finding, such as `error[SP001]`.
+pub fn label(indent: &str, severity: Severity, id: &str) -> Line {
     let (word, color) = match severity {
-        Severity::Critical | Severity::Error => ("error", "31"),
-        Severity::Warning => ("warning", "33"),
-        Severity::Info => ("info", "36"),
+        Severity::Critical | Severity::Error => ("error", "31;1"),
+        Severity::Warning => ("warning", "33;1"),
+        Severity::Info => ("info", "36;1"),
     };
-    let label = format!("{word}[{id}]");
-    if style.color { format!("\u{1b}[{color};1m{label}\u{1b}[0m") } else { label }
-}
-
-/// Makes text bold, if colour is on.
-pub fn bold(text: &str, style: Style) -> String {
-    if style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
+    Line::from(indent).and(color, format_args!("{word}[{id}]"))
 }
 
 /// Prints a line of a file and a caret below the column.
-pub fn source_line(
-    lines: &[&str],
-    line: u32,
-    column: u32,
-    style: Style,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub fn source_line(lines: &[&str], line: u32, column: u32, out: &mut Page<'_>) -> io::Result<()> {
     let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
     let Some(found) = lines.get(index) else { return Ok(()) };
     let before = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -55,15 +43,14 @@ pub fn source_line(
     let caret = " ".repeat(escaped(&text_before).chars().count());
     let gutter = line.to_string();
     let blank = " ".repeat(gutter.len());
-    let mark = if style.color { "\u{1b}[31;1m^\u{1b}[0m" } else { "^" };
-    writeln!(out, "    {gutter} | {}", escaped(shown.trim_end()))?;
-    writeln!(out, "    {blank} | {caret}{mark}")
+    writeln!(out, "    {gutter} | {}", shown.trim_end())?;
+    out.line(&Line::from(format!("    {blank} | {caret}")).and("31;1", "^"))
 }
 
 /// Prints how to fix a finding, if that is known.
-pub fn fix(fix: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+pub fn fix(fix: Option<&str>, out: &mut Page<'_>) -> io::Result<()> {
     match fix {
-        Some(fix) => writeln!(out, "    fix: {}", escaped(fix)),
+        Some(fix) => writeln!(out, "    fix: {fix}"),
         None => Ok(()),
     }
 }
@@ -89,11 +76,11 @@ const fn is_break(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cmd::render::PLAIN;
+    use crate::cmd::render::page::tests::printed;
 
     fn caret(text: &str, line: u32, column: u32) -> String {
-        let mut out = Vec::new();
-        source_line(&lines(text), line, column, Style { headers: true, color: false }, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        printed(PLAIN, |page| source_line(&lines(text), line, column, page))
     }
 
     #[test]

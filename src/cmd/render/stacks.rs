@@ -1,15 +1,14 @@
 //! Formats the report of `plegctl stacks`: the main finding with its chain of waiters as a tree, then the other
 //! findings and the groups of identical goroutines.
 
-use std::io::{self, Write};
+use std::io;
 
-use crate::report::escape::escaped;
 use crate::report::plural;
 use crate::report::{Confidence, Severity};
 use crate::stacks::report::{Finding, StackGroup, StackReport};
 use crate::stacks::words;
 
-use super::Style;
+use super::page::{Color, Line, Page};
 use super::words::{cut, wrapped};
 
 /// The number of lines of waiters on the screen.
@@ -26,27 +25,31 @@ pub fn screen(
     report: &StackReport,
     wide: bool,
     terminal: Option<(usize, usize)>,
-    style: Style,
-    out: &mut dyn Write,
+    out: &mut Page<'_>,
 ) -> io::Result<()> {
-    if wide {
-        return everything(report, style, out);
-    }
-    let (lines, columns) = terminal
-        .map_or(LARGEST, |(lines, columns)| (lines.saturating_sub(1).clamp(12, 24), columns.clamp(40, 100)));
+    let (lines, columns) = match terminal {
+        _ if wide => (usize::MAX, terminal.map_or(usize::MAX, |(_, columns)| columns)),
+        Some((lines, columns)) => (lines.saturating_sub(1).clamp(12, 24), columns.clamp(40, 100)),
+        None => LARGEST,
+    };
     let lines_of = |texts: &[String]| -> Vec<String> {
         texts.iter().flat_map(|text| wrapped(text, columns, "       ")).collect()
     };
-    let mut head = lines_of(&[headline(report)]);
-    if let Some(first) = head.first_mut() {
-        *first = painted(report, style, first);
+    let head = lines_of(&[headline(report)]);
+    for (number, line) in head.iter().enumerate() {
+        out.colored(if number == 0 { color(report) } else { "" }, line)?;
+    }
+    if wide {
+        let rest = Page::lines_of(out.style(), |page| everything(report, page))?;
+        return lines_of(&rest.iter().map(Line::text).collect::<Vec<_>>())
+            .iter()
+            .try_for_each(|line| writeln!(out, "{line}"));
     }
     let mut parts = vec![Vec::new(); 5];
     if let [chain, steps, facts, others, last] = parts.as_mut_slice() {
         if let Some(primary) = &report.primary {
-            let mut text = Vec::new();
-            tree(primary, false, &mut text)?;
-            *chain = String::from_utf8_lossy(&text).lines().map(|line| cut(line, columns)).collect();
+            let tree = Page::lines_of(out.style(), |page| tree(primary, false, page))?;
+            *chain = tree.iter().map(|line| cut(&line.text(), columns)).collect();
             *steps = lines_of(&steps_of(primary));
             *facts = lines_of(&evidence_of(primary));
         }
@@ -66,7 +69,7 @@ pub fn screen(
     }
     let left_out = all - parts.iter().map(Vec::len).sum::<usize>();
     let chain_facts_steps = [0, 2, 1, 3, 4].into_iter().filter_map(|at| parts.get(at));
-    for line in head.iter().chain(chain_facts_steps.flatten()) {
+    for line in chain_facts_steps.flatten() {
         writeln!(out, "{line}")?;
     }
     writeln!(out, "{}", cut(&footer(report, left_out), columns))
@@ -79,20 +82,18 @@ fn footer(report: &StackReport, left_out: usize) -> String {
         parts.push(plural(left_out, "more line"));
     }
     parts.push(format!("{} of goroutines", plural(report.groups.len(), "group")));
-    let explain =
-        report.primary.as_ref().map(|primary| format!("; plegctl explain {}", escaped(&primary.id)));
+    let explain = report.primary.as_ref().map(|primary| format!("; plegctl explain {}", primary.id));
     format!("with -o wide: {}{}", parts.join(", "), explain.unwrap_or_default())
 }
 
-/// Prints the whole report.
-fn everything(report: &StackReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", painted(report, style, &headline(report)))?;
+/// Prints the whole report without its first line.
+fn everything(report: &StackReport, out: &mut Page<'_>) -> io::Result<()> {
     if let Some(primary) = &report.primary {
         tree(primary, true, out)?;
         let lines = evidence_of(primary).into_iter().chain(steps_of(primary));
         lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
         if !primary.threads.is_empty() {
-            writeln!(out, "see:   {}", escaped(&primary.threads.join(", ")))?;
+            writeln!(out, "see:   {}", primary.threads.join(", "))?;
         }
     }
     let others: Vec<&Finding> = report.findings.iter().skip(1).collect();
@@ -109,8 +110,7 @@ fn everything(report: &StackReport, style: Style, out: &mut dyn Write) -> io::Re
 
 /// Formats the id, the title and the confidence of a finding.
 fn title_of(finding: &Finding) -> String {
-    let (id, title) = (escaped(&finding.id), escaped(&finding.title));
-    format!("{id} {title} ({})", finding.confidence.as_str())
+    format!("{} {} ({})", finding.id, finding.title, finding.confidence.as_str())
 }
 
 /// Formats the limits of the dumps, and one line for each dump.
@@ -122,45 +122,43 @@ fn notes(report: &StackReport) -> Vec<String> {
             0 => String::new(),
             lines => format!(", {} not understood", plural(lines, "line")),
         };
-        let text = format!(
+        format!(
             "{}: {} of {}{release}{taken}{lost}",
             dump.source,
             plural(dump.goroutines, "goroutine"),
             dump.daemon.as_str()
-        );
-        escaped(&text).into_owned()
+        )
     });
-    let limits = report.limits.iter().map(|limit| format!("note: {}", escaped(limit)));
+    let limits = report.limits.iter().map(|limit| format!("note: {limit}"));
     limits.chain(dumps).collect()
 }
 
 /// Formats the verdict.
 fn headline(report: &StackReport) -> String {
-    let summary = escaped(&report.summary);
+    let summary = &report.summary;
     match &report.primary {
-        None => summary.into_owned(),
-        Some(primary) => format!("{summary} ({}, {})", escaped(&primary.id), primary.confidence.as_str()),
+        None => summary.clone(),
+        Some(primary) => format!("{summary} ({}, {})", primary.id, primary.confidence.as_str()),
     }
 }
 
-/// Adds the colour of the verdict.
-fn painted(report: &StackReport, style: Style, text: &str) -> String {
-    let color = match report.primary.as_ref().map(|primary| primary.severity) {
-        None => return text.to_owned(),
+/// Returns the colour of the verdict.
+fn color(report: &StackReport) -> Color {
+    match report.primary.as_ref().map(|primary| primary.severity) {
+        None => "",
         Some(Severity::Critical | Severity::Error) => "31;1",
         Some(Severity::Warning) => "33;1",
         _ => "1",
-    };
-    if style.color { format!("\u{1b}[{color}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
 }
 
 /// Prints the waiters, below them the holder, and at the end what the holder waits for.
-fn tree(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
+fn tree(finding: &Finding, wide: bool, out: &mut Page<'_>) -> io::Result<()> {
     let chain = &finding.chain;
     let shown = if wide { usize::MAX } else { MAX_WAITERS };
     for waiters in chain.behind.iter().take(shown) {
         let call = waiters.call.as_deref().unwrap_or("(no CRI call)");
-        writeln!(out, "  {:>4} {}  at {}", waiters.count, escaped(call), escaped(&waiters.at))?;
+        writeln!(out, "  {:>4} {}  at {}", waiters.count, call, waiters.at)?;
     }
     if chain.behind.len() > shown {
         writeln!(out, "       and {}", plural(chain.behind.len() - shown, "more place"))?;
@@ -173,10 +171,10 @@ fn tree(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
         0 | 1 => String::new(),
         count => format!(" and {} like it", count - 1),
     };
-    writeln!(out, "{}", escaped(&format!("{lead}{who}{more}{call}")))?;
+    writeln!(out, "{lead}{who}{more}{call}")?;
     let frames = if wide { usize::MAX } else { MAX_FRAMES };
     for frame in chain.root_frames.iter().take(frames).rev() {
-        writeln!(out, "       {}", escaped(frame))?;
+        writeln!(out, "       {frame}")?;
     }
     let mut named = Vec::new();
     if let Some(pod) = &holder.pod {
@@ -190,7 +188,7 @@ fn tree(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
         });
     }
     if !named.is_empty() {
-        writeln!(out, "       for {}", escaped(&named.join(", ")))?;
+        writeln!(out, "       for {}", named.join(", "))?;
     }
     let target = &holder.waits_for;
     let mut details = Vec::new();
@@ -199,7 +197,7 @@ fn tree(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
     details.extend(target.state.clone());
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
     if !chain.target.is_empty() {
-        writeln!(out, "{}", escaped(&format!("       └─ waits for {}{details}", chain.target)))?;
+        writeln!(out, "       └─ waits for {}{details}", chain.target)?;
     }
     Ok(())
 }
@@ -208,9 +206,9 @@ fn tree(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
 fn evidence_of(finding: &Finding) -> Vec<String> {
     let mut lines = Vec::new();
     if !finding.chain.hangs.is_empty() {
-        lines.push(format!("hangs: {}", escaped(&finding.chain.hangs)));
+        lines.push(format!("hangs: {}", finding.chain.hangs));
     }
-    lines.extend(finding.evidence.iter().map(|why| format!("why:   {}", escaped(why))));
+    lines.extend(finding.evidence.iter().map(|why| format!("why:   {why}")));
     if finding.confidence == Confidence::Possible && !finding.chain.compared {
         lines.push(
             "       a single dump proves nothing: a busy daemon looks like this for milliseconds".to_owned(),
@@ -221,18 +219,18 @@ fn evidence_of(finding: &Finding) -> Vec<String> {
 
 /// Formats what to do next.
 fn steps_of(finding: &Finding) -> Vec<String> {
-    finding.next.iter().map(|act| format!("next:  {}", escaped(act))).collect()
+    finding.next.iter().map(|act| format!("next:  {act}")).collect()
 }
 
 /// Prints the groups of identical goroutines.
-fn groups(groups: &[StackGroup], out: &mut dyn Write) -> io::Result<()> {
+fn groups(groups: &[StackGroup], out: &mut Page<'_>) -> io::Result<()> {
     if !groups.is_empty() {
         writeln!(out, "goroutines (identical ones grouped):")?;
     }
     for group in groups {
         let age = words::waited(group.waited_seconds, false);
         let state = if group.state.is_empty() { String::new() } else { format!("[{}{age}] ", group.state) };
-        writeln!(out, "  {:>4} {}{}", group.count, escaped(&state), escaped(&group.frames.join(" < ")))?;
+        writeln!(out, "  {:>4} {}{}", group.count, state, group.frames.join(" < "))?;
     }
     Ok(())
 }

@@ -16,7 +16,6 @@ use crate::pleg::stream::{
 };
 use crate::pleg::{CallRecord, OpenCall, PlegState, PodRef};
 use crate::report::bytes::bytes;
-use crate::report::escape::escaped;
 use crate::report::plural;
 
 /// The width of the longest bar of the histogram.
@@ -174,8 +173,8 @@ impl Columns {
             (EventSubject::Sandbox, _) if self.subject < "sandbox ".len() + 4 => "sandbox".to_owned(),
             (EventSubject::Sandbox, _) => format!("sandbox {}", short_id(id)),
             (EventSubject::Container, Some(name)) if !name.is_empty() => match self.limit {
-                Some(_) => cut_in_the_middle(&escaped(name), self.subject),
-                None => escaped(name).into_owned(),
+                Some(_) => cut_in_the_middle(name, self.subject),
+                None => name.clone(),
             },
             (EventSubject::Container, _) => short_id(id),
         }
@@ -198,11 +197,7 @@ fn death(event: &Event) -> String {
         return String::new();
     }
     let code = event.exit_code.map(|code| code.to_string());
-    let reason = event
-        .reason
-        .as_deref()
-        .filter(|reason| !reason.is_empty())
-        .map(|reason| escaped(reason).into_owned());
+    let reason = event.reason.clone().filter(|reason| !reason.is_empty());
     let words: Vec<String> = code.into_iter().chain(reason).collect();
     if words.is_empty() { String::new() } else { format!(" ({})", words.join(" ")) }
 }
@@ -210,18 +205,16 @@ fn death(event: &Event) -> String {
 /// Formats the start of the watch: what is watched, and how. `shown` describes which pods are shown.
 pub fn started(started: &WatchStarted, shown: &str) -> String {
     let runtime = &started.runtime;
-    let words =
+    let [node, name, version] =
         [&started.node, &runtime.name, &runtime.version].map(|word| word.as_deref().unwrap_or_default());
-    let [node, name, version] = words.map(escaped);
-    let node = if node.is_empty() { "this node".into() } else { node };
-    let shown =
-        if shown.is_empty() { String::new() } else { format!("; showing only pods{}", escaped(shown)) };
+    let node = if node.is_empty() { "this node" } else { node };
+    let shown = if shown.is_empty() { String::new() } else { format!("; showing only pods{shown}") };
     format!(
         "watching {node} ({name} {version} at {}): {} mode, a relist every {} as in kubelet {}, threshold {}{shown}",
-        escaped(&runtime.endpoint),
+        runtime.endpoint,
         started.mode,
         humantime::format_duration(started.period_seconds.duration()),
-        escaped(&started.kubelet_version),
+        started.kubelet_version,
         elapsed(started.threshold_seconds.duration()),
     )
 }
@@ -252,7 +245,7 @@ pub fn failed_relist(relist: &Relist) -> Option<String> {
         time_of_day(relist.time),
         relist.relist,
         took(relist.duration_seconds.duration()),
-        escaped(error)
+        error
     ))
 }
 
@@ -271,8 +264,7 @@ pub fn first_relist(relist: &Relist) -> String {
 /// Formats a change of health.
 pub fn health(health: &Health) -> String {
     let verdict = if health.healthy { "PLEG is healthy" } else { "PLEG is not healthy" };
-    let text =
-        if health.message.is_empty() { String::new() } else { format!(": {}", escaped(&health.message)) };
+    let text = if health.message.is_empty() { String::new() } else { format!(": {}", health.message) };
     format!("{}  {verdict}{text}", time_of_day(health.time))
 }
 
@@ -290,7 +282,7 @@ pub fn stream(stream: &Stream) -> String {
         StreamState::Panic => "the kubelet would crash".to_owned(),
         StreamState::Dropped => "events lost here".to_owned(),
     };
-    let why = stream.error.as_deref().map(|why| format!(": {}", escaped(why))).unwrap_or_default();
+    let why = stream.error.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
     format!("{}  {what}{why}", time_of_day(stream.time))
 }
 
@@ -300,7 +292,7 @@ pub fn divergence(divergence: &Divergence) -> Option<String> {
         EventSource::Generic => ("relisting", "the stream"),
         EventSource::Evented => ("the stream", "relisting"),
     };
-    let why = divergence.why.as_deref().map(|why| format!(": {}", escaped(why))).unwrap_or_default();
+    let why = divergence.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
     Some(format!(
         "{}  {}  {}  {} seen by {saw} and not by {missed}{why}",
         time_of_day(divergence.time),
@@ -332,7 +324,7 @@ pub fn compare_status(compared: &CompareSummary) -> String {
 
 /// Formats a call with its pod and id: `ContainerStatus of default/web-0 3f2a9c…`.
 pub fn about(rpc: &str, of: Option<&PodRef>, id: Option<&str>) -> String {
-    let mut text = escaped(rpc).into_owned();
+    let mut text = rpc.to_owned();
     if let Some(of) = of {
         text.push_str(" of ");
         text.push_str(&pod(of));
@@ -447,8 +439,7 @@ pub fn slow(relist: &Relist) -> Option<String> {
 
 /// Formats a diagnosis that was made while a relist was slow.
 pub fn diagnosis(time: Wall, report: &HealthReport) -> String {
-    let found =
-        report.primary.as_ref().map(|finding| format!(": {} {}", finding.id, escaped(&finding.title)));
+    let found = report.primary.as_ref().map(|finding| format!(": {} {}", finding.id, finding.title));
     format!("{}  diagnosis: {}{}", time_of_day(time), report.verdict.as_str(), found.unwrap_or_default())
 }
 
@@ -461,7 +452,7 @@ pub fn relist_outcome(
 ) -> String {
     match ended {
         Some(relist) => {
-            let how = relist.error.as_deref().map(|why| format!("failed: {}", escaped(why)));
+            let how = relist.error.as_deref().map(|why| format!("failed: {why}"));
             let slowest = slow_relist(relist, Duration::ZERO);
             let how = how.or(slowest).unwrap_or_default();
             format!("the call has ended since then: {how}")

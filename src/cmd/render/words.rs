@@ -1,4 +1,5 @@
-//! Formats single values for a terminal: ages, percentages, short ids; measures, cuts and wraps text by columns.
+//! Formats single values for a terminal: ages, percentages, short ids; measures, cuts and wraps text by columns. What
+//! measures a text escapes it before, so that the measured text is the printed one.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -33,12 +34,13 @@ pub fn short_id(id: &str) -> String {
 
 /// Returns the number of terminal columns of a text.
 pub fn width(text: &str) -> usize {
-    UnicodeWidthStr::width(text)
+    UnicodeWidthStr::width(&*escaped(text))
 }
 
 /// Appends blanks to a text up to a width.
 pub fn padded(text: &str, columns: usize) -> String {
-    let blanks = columns.saturating_sub(width(text));
+    let text = escaped(text);
+    let blanks = columns.saturating_sub(width(&text));
     format!("{text}{:blanks$}", "")
 }
 
@@ -54,19 +56,21 @@ fn end_of(text: &str, columns: usize) -> usize {
 
 /// Cuts a text to a width; `…` shows the cut.
 pub fn cut(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
-        return text.to_owned();
+    let text = escaped(text);
+    if width(&text) <= columns {
+        return text.into_owned();
     }
-    let kept = text.get(..end_of(text, columns.saturating_sub(1))).unwrap_or_default();
+    let kept = text.get(..end_of(&text, columns.saturating_sub(1))).unwrap_or_default();
     format!("{kept}…")
 }
 
 /// Cuts a text to a width in its middle, so that both ends stay; `…` shows the cut.
 pub fn cut_in_the_middle(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
-        return text.to_owned();
+    let text = escaped(text);
+    if width(&text) <= columns {
+        return text.into_owned();
     }
-    let head = text.get(..end_of(text, columns / 2)).unwrap_or_default();
+    let head = text.get(..end_of(&text, columns / 2)).unwrap_or_default();
     let room = columns.saturating_sub(width(head) + 1);
     let mut taken = 0;
     let tail = text.char_indices().rev().take_while(|(_, character)| {
@@ -75,11 +79,6 @@ pub fn cut_in_the_middle(text: &str, columns: usize) -> String {
     });
     let start = tail.last().map_or(text.len(), |(at, _)| at);
     format!("{head}…{}", text.get(start..).unwrap_or_default())
-}
-
-/// Colours a text with a code (SGR) such as `31`; an empty code leaves the text as it is.
-pub fn colored(text: String, code: &str) -> String {
-    if code.is_empty() || text.is_empty() { text } else { format!("\u{1b}[{code}m{text}\u{1b}[0m") }
 }
 
 /// Formats a number with a space between thousands: `1 008`.
@@ -101,7 +100,7 @@ pub fn wrapped(text: &str, columns: usize, indent: &str) -> Vec<String> {
     // If the indent left almost no room, a line could not get shorter, and the loop would not end.
     let columns = columns.max(width(indent) + 4);
     let mut lines = Vec::new();
-    let mut rest = text.trim_end().to_owned();
+    let mut rest = escaped(text.trim_end()).into_owned();
     while width(&rest) > columns {
         let limit = end_of(&rest, columns);
         let margin = rest.len() - rest.trim_start().len();
@@ -115,9 +114,9 @@ pub fn wrapped(text: &str, columns: usize, indent: &str) -> Vec<String> {
     lines
 }
 
-/// Escapes text from outside; returns `<none>` if it is empty.
+/// Returns the text; `<none>` if it is empty.
 pub fn or_none(text: &str) -> String {
-    if text.is_empty() { NONE.to_owned() } else { escaped(text).into_owned() }
+    if text.is_empty() { NONE } else { text }.to_owned()
 }
 
 #[cfg(test)]
@@ -160,8 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_are_escaped() {
-        assert_eq!(or_none("a\u{1b}[31m"), "a\\u{1b}[31m");
-        assert_eq!(or_none(""), "<none>");
+    fn a_text_is_measured_as_it_is_printed() {
+        let hostile = "a\u{1b}\tb";
+        let shown = r"a\u{1b}\tb";
+        assert_eq!(width(hostile), 10);
+        assert_eq!(cut(hostile, 9), r"a\u{1b}\…");
+        assert_eq!(cut_in_the_middle(hostile, 9), r"a\u{…}\tb");
+        assert_eq!(padded(hostile, 11), format!("{shown} "));
+        assert_eq!(wrapped(hostile, 6, ""), [r"a\u{1b", r"}\tb"]);
     }
 }

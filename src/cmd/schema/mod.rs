@@ -13,14 +13,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Write};
-
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use serde_json::Value;
 
+use super::render::PLAIN;
 use super::{Error, Exit, complete};
-use crate::report::escape::escaped;
+use crate::cmd::streams;
 use crate::report::most_similar;
 
 /// Defines the table of all schemas, each with its kind and the text of its file.
@@ -74,24 +73,21 @@ pub struct SchemaArgs {
 
 /// Runs the command.
 pub fn run(arguments: &SchemaArgs) -> Result<Exit, Error> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
     let Some(wanted) = arguments.kind.as_deref() else {
         let width = kinds().map(str::len).max().unwrap_or_default();
-        for (kind, text) in SCHEMAS {
-            writeln!(out, "{kind:width$}  {}", text_of(text, "description"))?;
-        }
-        out.flush()?;
+        streams::text(PLAIN, |out| {
+            let mut schemas = SCHEMAS.iter();
+            schemas
+                .try_for_each(|(kind, text)| writeln!(out, "{kind:width$}  {}", text_of(text, "description")))
+        })?;
         return Ok(Exit::Good);
     };
     match SCHEMAS.iter().find(|(kind, _)| kind.eq_ignore_ascii_case(wanted)) {
         Some((_, text)) => {
-            out.write_all(text.as_bytes())?;
-            out.flush()?;
+            streams::document(|out| out.write_all(text.as_bytes()))?;
             Ok(Exit::Good)
         }
-        None => {
-            Err(Error::NoSuchKind { kind: escaped(wanted).into_owned(), nearest: nearest(wanted, kinds()) })
-        }
+        None => Err(Error::NoSuchKind { kind: wanted.to_owned(), nearest: nearest(wanted, kinds()) }),
     }
 }
 

@@ -34,6 +34,7 @@ use clap::{Args, Command, FromArgMatches};
 use super::context::{Context, block_on};
 use super::watch::{self, WatchArgs};
 use super::{Error, Exit, positive_duration};
+use crate::cmd::streams;
 use crate::pleg::KubeletVersion;
 
 #[derive(Debug, Args)]
@@ -102,8 +103,8 @@ pub fn run(arguments: &TopArgs, context: &Context) -> Result<Exit, Error> {
 /// Whether stdin and stdout are a terminal on which a screen of the smallest size can be drawn.
 fn is_possible() -> bool {
     let (columns, lines) = screen::SMALLEST;
-    Context::is_seen(&io::stdin())
-        && Context::is_seen(&io::stdout())
+    streams::is_seen(&io::stdin())
+        && streams::stdout_is_seen()
         && Context::can_rewrite()
         && Context::terminal_size()
             .is_some_and(|(rows, width)| rows >= usize::from(lines) && width >= usize::from(columns))

@@ -18,7 +18,6 @@ use crate::diagnosis::report::Verdict;
 use crate::diagnosis::silence::SilenceLimits;
 use crate::pleg::PlegState;
 use crate::pleg::stream::{Event, EventSubject};
-use crate::report::escape::escaped;
 
 /// The smallest screen, as columns and lines.
 pub const SMALLEST: (u16, u16) = (60, 15);
@@ -68,7 +67,7 @@ pub fn draw(buffer: &mut Buffer, model: &Model, view: &View, moment: Moment) {
         painter.section(title, "");
         let height = usize::from(last.saturating_sub(painter.line));
         let lines: Vec<String> =
-            lines.iter().flat_map(|line| wrapped(&escaped(line), area.width.into(), INDENT)).collect();
+            lines.iter().flat_map(|line| wrapped(line, area.width.into(), INDENT)).collect();
         for line in lines.iter().skip(*top).take(height) {
             painter.put(0, line, if line.starts_with(' ') { Style::new() } else { bold() });
             painter.line += 1;
@@ -153,7 +152,7 @@ fn silence_style(waited: Duration) -> Style {
     }
 }
 
-/// Draws line by line. Every text is escaped here.
+/// Draws line by line. `put` escapes every text.
 struct Painter<'a> {
     buffer: &'a mut Buffer,
     width: usize,
@@ -166,7 +165,7 @@ impl Painter<'_> {
     fn parts(&mut self, parts: &[(&str, Style)]) {
         let mut column = 0;
         for (text, style) in parts {
-            column += self.put(column, &escaped(text), *style);
+            column += self.put(column, text, *style);
         }
         self.line += 1;
     }
@@ -176,7 +175,7 @@ impl Painter<'_> {
         self.parts(&[(text, style)]);
     }
 
-    /// Draws text at a column of this line; returns its width. The text must have no control characters.
+    /// Draws text at a column of this line; returns its width..
     fn put(&mut self, column: usize, text: &str, style: Style) -> usize {
         let style = if self.color { style } else { Style { fg: None, ..style } };
         let area = *self.buffer.area();
@@ -184,6 +183,7 @@ impl Painter<'_> {
         else {
             return 0;
         };
+        // `cut` escapes the text.
         let text = cut(text, self.width - column);
         let (end, _) = self.buffer.set_stringn(x, self.line, &text, usize::from(area.width - x), style);
         usize::from(end - x)
@@ -192,12 +192,11 @@ impl Painter<'_> {
     /// Draws the title line of a list, with a note at its right end.
     fn section(&mut self, title: &str, note: &str) {
         let style = colored(Color::Cyan).add_modifier(Modifier::BOLD);
-        let title = cut(&escaped(title), self.width);
-        let note = escaped(note);
+        let title = cut(title, self.width);
         self.put(0, &title, style);
-        let at = self.width.saturating_sub(width(&note));
+        let at = self.width.saturating_sub(width(note));
         if at > width(&title) + 1 {
-            self.put(at, &note, colored(Color::DarkGray));
+            self.put(at, note, colored(Color::DarkGray));
         }
         self.line += 1;
     }
@@ -213,8 +212,8 @@ impl Painter<'_> {
             finished => format!("{} pods  relist {finished}", model.pods),
         };
         let about = format!("  {relists}  {}", model.runtime);
-        let node = cut(&escaped(node), room);
-        let about = cut(&escaped(&about), room.saturating_sub(width(&node)));
+        let node = cut(node, room);
+        let about = cut(&about, room.saturating_sub(width(&node)));
         let column = self.put(0, &node, bold());
         let column = column + self.put(column, &about, Style::new());
         self.put(column, state, colored(Color::Yellow).add_modifier(Modifier::BOLD));
@@ -254,20 +253,20 @@ impl Painter<'_> {
             Verdict::Degraded | Verdict::Unhealthy | Verdict::Unknown => format!("{word} "),
         };
         let confidence = judgement.confidence.map(|confidence| confidence.as_str().to_owned());
-        let title = escaped(&judgement.title);
+        let title = &judgement.title;
         let room = self.width.saturating_sub(word.len() + 1);
         let words = [confidence.clone().unwrap_or_default(), "Enter: what to do".to_owned()];
         let both = format!(" ({})", words.join("; "));
         let known = match confidence {
             None => String::new(),
-            Some(_) if !judgement.ids.is_empty() && width(&title) + both.len() <= room => both,
+            Some(_) if !judgement.ids.is_empty() && width(title) + both.len() <= room => both,
             Some(confidence) => format!(" ({confidence})"),
         };
         // The confidence stays, so a long name is cut before it.
-        let title = cut(&title, room.saturating_sub(known.len()));
+        let title = cut(title, room.saturating_sub(known.len()));
         self.parts(&[(&word, style), (" ", style), (&title, bold()), (&known, bold())]);
         let (text, style) = match judgement.outlook {
-            Outlook::Calm => (escaped(&judgement.hint).into_owned(), Style::new()),
+            Outlook::Calm => (judgement.hint.clone(), Style::new()),
             Outlook::StaysReady => (
                 format!(
                     "Enter: what to do; the node stays Ready: the kubelet gives up after {}",
@@ -441,21 +440,20 @@ impl Painter<'_> {
     /// Draws a row of columns: the first column gets the room that the others leave; `right` is never cut before it.
     fn row(&mut self, columns: &[(String, usize)], right: &str, style: Style, selected: bool) {
         let style = if selected { style.add_modifier(Modifier::REVERSED) } else { style };
-        let right = escaped(right);
         // On a narrow screen the columns in the middle are left out.
         let middle: usize = columns.iter().skip(1).map(|(_, size)| size + 2).sum();
-        let fits = self.width >= 30 + middle + width(&right);
+        let fits = self.width >= 30 + middle + width(right);
         let middle = if fits { middle } else { 0 };
-        let first = self.width.saturating_sub(middle + width(&right) + 2);
+        let first = self.width.saturating_sub(middle + width(right) + 2);
         let mut line = String::new();
         for (at, (text, size)) in columns.iter().enumerate() {
             let size = if at == 0 { first } else { *size };
             if at == 0 || fits {
-                line.push_str(&padded(&cut(&escaped(text), size), size));
+                line.push_str(&padded(&cut(text, size), size));
                 line.push_str("  ");
             }
         }
-        line.push_str(&right);
+        line.push_str(right);
         self.put(0, &padded(&line, self.width), style);
         self.line += 1;
     }
@@ -472,9 +470,8 @@ impl Painter<'_> {
             }
             _ => "↑↓ select  Enter explain  / filter  p pause  s bundle  ? help  q quit".to_owned(),
         };
-        let text = escaped(&text);
         // The end of what the user types stays in sight.
-        let mut shown = text.as_ref();
+        let mut shown = text.as_str();
         if matches!(view.page, Page::Filter | Page::BundlePath(_)) {
             while width(shown) > self.width {
                 let mut rest = shown.chars();

@@ -19,6 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::screen::empty;
 use super::view::Key;
 use crate::cmd::render::words::width;
+use crate::cmd::streams::stdout;
 use crate::threads::{self, locked};
 
 /// Opens the alternate screen, hides the cursor and clears the screen.
@@ -122,7 +123,7 @@ impl Drop for Terminal {
 }
 
 fn write(bytes: &[u8]) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = stdout().lock();
     stdout.write_all(bytes)?;
     stdout.flush()
 }

@@ -9,7 +9,7 @@
 //!   source: the recorder plegctl/plegctl-x through the API server; incident 3 since …; diagnosed 4s ago
 //! ```
 
-use std::io::{self, Write};
+use std::io;
 
 use super::{WatchArgs, WatchOutput};
 use crate::clock::Wall;
@@ -20,10 +20,10 @@ use crate::cmd::remote_node::RemoteNode;
 use crate::cmd::render::capture::brief;
 use crate::cmd::render::health::source_line;
 use crate::cmd::stop_signals::StopSignals;
+use crate::cmd::streams;
 use crate::cmd::{Error, Exit};
 use crate::diagnosis::HealthReport;
 use crate::diagnosis::report::{SourceKind, Verdict};
-use crate::report::escape::escaped;
 use crate::report::{document, json, plural};
 
 /// What was printed last.
@@ -64,7 +64,7 @@ pub async fn run(arguments: &WatchArgs, node: &RemoteNode, context: &Context) ->
                 () = stop.next() => break Exit::Good,
             };
             if let Some(list) = listed {
-                printed.show_incidents(&list, arguments.output)?;
+                printed.show_incidents(&list, arguments.output, context)?;
             }
             if arguments.until_unhealthy && report.verdict == Verdict::Unhealthy {
                 break Exit::Bad;
@@ -83,11 +83,9 @@ pub async fn run(arguments: &WatchArgs, node: &RemoteNode, context: &Context) ->
         let lasted = crate::report::duration::elapsed(context.clock.mono().since(began));
         let (answers, changes) = (plural(answers, "answer"), plural(changes, "change"));
         let incidents = plural(incidents, "ended incident");
-        writeln!(
-            io::stdout(),
-            "watched {} for {lasted}: {answers}, {changes}, {incidents}",
-            escaped(&node.name)
-        )?;
+        streams::text(context.style(), |out| {
+            writeln!(out, "watched {} for {lasted}: {answers}, {changes}, {incidents}", node.name)
+        })?;
     }
     Ok(exit)
 }
@@ -106,30 +104,29 @@ impl Printed {
         }
         self.changes += u64::from(self.key.is_some());
         self.key = Some(key);
-        let mut out = io::stdout().lock();
         match (judged, output) {
-            (Ok(report), WatchOutput::Jsonl) => {
-                writeln!(out, "{}", json::text(report).unwrap_or_default())?;
-            }
-            (Ok(report), WatchOutput::Table) => {
+            (Ok(report), WatchOutput::Jsonl) => streams::document(|out| json::line(report, out)),
+            (Ok(report), WatchOutput::Table) => streams::text(context.style(), |out| {
                 let verdict = report.verdict.as_str().to_uppercase();
                 let primary = report.primary.as_ref();
                 let rule =
                     primary.map(|finding| format!(" ({}, {})", finding.id, finding.confidence.as_str()));
-                let (summary, rule) = (escaped(&report.summary), rule.unwrap_or_default());
+                let (summary, rule) = (&report.summary, rule.unwrap_or_default());
                 writeln!(out, "{}  {verdict}  {summary}{rule}", brief(context.clock.wall()))?;
-                if let Some(source) = &report.source {
-                    writeln!(out, "  {}", source_line(source, report))?;
+                match &report.source {
+                    Some(source) => writeln!(out, "  {}", source_line(source, report)),
+                    None => Ok(()),
                 }
-            }
+            }),
             // There is no document without an answer.
-            (Err(why), WatchOutput::Jsonl) => context.remark(&why.to_string()),
-            (Err(why), WatchOutput::Table) => {
-                let why = why.to_string();
-                writeln!(out, "{}  UNKNOWN  {}", brief(context.clock.wall()), escaped(&why))?;
+            (Err(why), WatchOutput::Jsonl) => {
+                context.remark(&why.to_string());
+                Ok(())
             }
+            (Err(why), WatchOutput::Table) => streams::text(context.style(), |out| {
+                writeln!(out, "{}  UNKNOWN  {why}", brief(context.clock.wall()))
+            }),
         }
-        out.flush()
     }
 
     /// Requests the incidents if one began or ended since the last answer. Returns those that ended since then.
@@ -149,25 +146,23 @@ impl Printed {
     }
 
     /// Prints the incidents that ended.
-    fn show_incidents(&mut self, list: &IncidentList, output: WatchOutput) -> io::Result<()> {
+    fn show_incidents(
+        &mut self,
+        list: &IncidentList,
+        output: WatchOutput,
+        context: &Context,
+    ) -> io::Result<()> {
         self.incidents += u64::try_from(list.incidents.len()).unwrap_or(u64::MAX);
-        let mut out = io::stdout().lock();
         if output == WatchOutput::Jsonl {
-            writeln!(out, "{}", json::text(&document(list)).unwrap_or_default())?;
-            return out.flush();
+            return streams::document(|out| json::line(&document(list), out));
         }
-        for incident in &list.incidents {
-            let what = incident.summary.as_deref().unwrap_or(&incident.why);
-            let from = brief(incident.from);
-            writeln!(
-                out,
-                "  incident {} is over: from {from}, {}: {}",
-                incident.number,
-                incident.lasted(),
-                escaped(what)
-            )?;
-        }
-        out.flush()
+        streams::text(context.style(), |out| {
+            list.incidents.iter().try_for_each(|incident| {
+                let what = incident.summary.as_deref().unwrap_or(&incident.why);
+                let (from, lasted) = (brief(incident.from), incident.lasted());
+                writeln!(out, "  incident {} is over: from {from}, {lasted}: {what}", incident.number)
+            })
+        })
     }
 }
 

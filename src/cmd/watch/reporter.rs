@@ -15,8 +15,10 @@ use crate::cmd::Error;
 use crate::cmd::context::Context;
 use crate::cmd::queued_output::{Color, QueuedOutput};
 use crate::cmd::render::health::{ScreenStyle, screen};
+use crate::cmd::render::page::{Line, Page};
 use crate::cmd::render::watch::{self as text, Columns};
 use crate::cmd::render::{Style, json};
+use crate::cmd::streams;
 use crate::cri::{Outcome, ReceivedEvent, Version};
 use crate::diagnosis::{CallEnd, CallersAbandonedCall, HealthReport};
 use crate::optional_future::or_pending;
@@ -77,14 +79,14 @@ impl Reporter {
     pub fn open(arguments: &WatchArgs, version: &Version, context: &Context) -> Result<Self, Error> {
         let output = arguments.output;
         let log = arguments.log.as_deref().map(|path| save::append(path).map(QueuedOutput::plain));
-        let is_terminal = output == WatchOutput::Table && Context::is_seen(&io::stdout());
+        let is_terminal = output == WatchOutput::Table && streams::stdout_is_seen();
         let live = is_terminal && Context::can_rewrite();
         let style = context.style();
         Ok(Self {
             stdout: match (live, is_terminal) {
                 (true, _) => QueuedOutput::terminal(),
                 (false, true) => QueuedOutput::dumb_terminal(),
-                (false, false) => QueuedOutput::plain(io::stdout()),
+                (false, false) => QueuedOutput::plain(streams::stdout()),
             },
             output,
             log: log.transpose()?,
@@ -264,12 +266,16 @@ impl Reporter {
 
     /// Prints a whole diagnosis.
     pub fn diagnosis(&self, report: &HealthReport, color: bool) -> io::Result<()> {
-        let mut text = Vec::new();
         // The diagnosis scrolls with the other lines, so only the width of the terminal matters.
         let terminal = Context::terminal_size().map(|(_, columns)| (usize::MAX, columns));
-        let style = ScreenStyle { color: color && self.live, terminal, ..ScreenStyle::default() };
-        screen(report, &mut text, style)?;
-        self.lines(String::from_utf8_lossy(&text).lines().map(str::to_owned));
+        let style = ScreenStyle { terminal, ..ScreenStyle::default() };
+        let lines = Page::lines_of(self.style, |page| screen(report, page, style))?;
+        if self.output == WatchOutput::Table {
+            let shown = |line: Line| if color && self.live { line } else { line.text().into() };
+            for line in lines {
+                self.stdout.fitted_line(shown(line));
+            }
+        }
         self.write_json(report, true);
         Ok(())
     }

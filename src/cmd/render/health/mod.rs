@@ -1,7 +1,7 @@
 //! Formats a health report as text: the verdict and the culprit in the first line, then the evidence, what to do and
 //! what to save. The default output fits on one screen; `-o wide` has everything.
 //!
-//! The renderer escapes all text from the runtime and the node; the report contains the original text.
+//! The page escapes all text from the runtime and the node; the report contains the original text.
 
 mod npd;
 mod prometheus;
@@ -11,13 +11,14 @@ mod wide;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 pub use self::npd::npd;
 pub use self::prometheus::prometheus;
 pub(super) use self::steps::lines as step_lines;
 use crate::cmd::render::capture::brief;
+use crate::cmd::render::page::{Color, Line, Page};
 use crate::cmd::render::words::{cut, elapsed, wrapped};
 use crate::diagnosis::facts::{Fact, FactKind};
 use crate::diagnosis::not_ready::NotReady;
@@ -26,7 +27,6 @@ use crate::diagnosis::report::{
     SourceKind, Verdict,
 };
 use crate::diagnosis::rules::{ConfidenceIsOf, Impact, row};
-use crate::report::escape::escaped;
 use crate::report::{Command, Step, plural};
 
 /// The longest line, even on a wider terminal, so that the text can be pasted into a chat.
@@ -50,8 +50,6 @@ const ALSO: &str = "also";
 /// The style of the screen. The text without colour has the same information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScreenStyle {
-    /// Whether escape sequences for colour may be written.
-    pub color: bool,
     /// Whether the whole report is shown (`-o wide`).
     pub wide: bool,
     /// The lines and columns of the terminal; `None` if stdout is no terminal.
@@ -60,31 +58,14 @@ pub struct ScreenStyle {
     pub saved: Option<Duration>,
 }
 
-/// What a part of the text is, which decides its colour.
-#[derive(Clone, Copy)]
-enum TextRole {
-    Good,
-    Bad,
-    Warning,
-    Heading,
-    Detail,
-}
+/// The colours of the parts of the text.
+const GOOD: Color = "32";
+const BAD: Color = "1;31";
+const WARNING: Color = "33";
+const HEADING: Color = "1";
+const DETAIL: Color = "2";
 
 impl ScreenStyle {
-    fn paint(self, role: TextRole, text: &str) -> String {
-        if !self.color {
-            return text.to_owned();
-        }
-        let code = match role {
-            TextRole::Good => "32",
-            TextRole::Bad => "1;31",
-            TextRole::Warning => "33",
-            TextRole::Heading => "1",
-            TextRole::Detail => "2",
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
-    }
-
     fn columns(self) -> usize {
         self.terminal.map_or(COLUMNS, |(_, columns)| columns.max(SMALLEST.1).min(COLUMNS))
     }
@@ -96,40 +77,37 @@ impl ScreenStyle {
 }
 
 /// Prints the pod of each culprit once, for a shell loop.
-pub fn names(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> {
+pub fn names(report: &HealthReport, out: &mut Page<'_>) -> io::Result<()> {
     let mut pods: Vec<String> =
         report.culprits.iter().filter_map(|of| Some(of.pod.as_ref()?.to_string())).collect();
     pods.sort();
     pods.dedup();
-    pods.iter().try_for_each(|pod| writeln!(out, "{}", escaped(pod)))
+    pods.iter().try_for_each(|pod| writeln!(out, "{pod}"))
 }
 
 /// Prints the report.
-pub fn screen(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
-    let mut text = Vec::new();
+pub fn screen(report: &HealthReport, out: &mut Page<'_>, style: ScreenStyle) -> io::Result<()> {
     if style.wide {
-        head(report, style).iter().try_for_each(|line| writeln!(text, "{line}"))?;
-        wide::sections(report, &mut text, style)?;
+        head(report, style).iter().try_for_each(|line| out.line(line))?;
+        wide::sections(report, out)?;
     } else {
-        short(report, &mut text, style)?;
+        short(report, out, style)?;
     }
-    out.write_all(&text)?;
-    let lines = text.split(|byte| *byte == b'\n').count();
-    if style.terminal.is_some_and(|(rows, _)| lines > rows) {
+    if style.terminal.is_some_and(|(rows, _)| out.count() >= rows) {
         // The first line has scrolled away, so the verdict is repeated.
         writeln!(out)?;
-        return sentence(report, style).iter().try_for_each(|line| writeln!(out, "{line}"));
+        return sentence(report, style).iter().try_for_each(|line| out.line(line));
     }
     Ok(())
 }
 
 /// Formats the verdict and the summary, wrapped at the width of the screen.
-fn sentence(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
+fn sentence(report: &HealthReport, style: ScreenStyle) -> Vec<Line> {
     let word = report.verdict.as_str().to_uppercase();
-    let role = match report.verdict {
-        Verdict::Healthy => TextRole::Good,
-        Verdict::Degraded | Verdict::Unknown => TextRole::Warning,
-        Verdict::Unhealthy => TextRole::Bad,
+    let color = match report.verdict {
+        Verdict::Healthy => GOOD,
+        Verdict::Degraded | Verdict::Unknown => WARNING,
+        Verdict::Unhealthy => BAD,
     };
     // A report of an earlier release has no summary.
     let title = report.primary.as_ref().map_or("", |primary| primary.title.as_str());
@@ -138,39 +116,39 @@ fn sentence(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
         matches!(primary.facts.first(), Some(Fact(FactKind::NothingFound { kubelet_is_unchecked: true, .. })))
     });
     let limits = if is_partial { " (kubelet and events not looked at)" } else { "" };
-    let mut text = format!("{word}{limits}  {}", escaped(text));
+    let mut text = format!("{word}{limits}  {text}");
     // The time of NotReady stays on one line: it is wrapped as one word.
     let at = text.rfind(": NotReady ").filter(|at| text.len() - at < style.columns());
     let time = at.map(|at| text.split_off(at + 2)).unwrap_or_default();
     let word_of_time = time.replace(' ', "_");
     text.push_str(&word_of_time);
-    let lines = wrapped(&text, style.columns(), "  ");
-    let mut lines: Vec<String> = lines.into_iter().map(|line| line.replace(&word_of_time, &time)).collect();
-    if let Some(first) = lines.first_mut()
-        && let Some(rest) = first.strip_prefix(&word)
-    {
-        *first = format!("{}{rest}", style.paint(role, &word));
-    }
-    lines
+    let lines = wrapped(&text, style.columns(), "  ").into_iter();
+    let lines = lines.map(|line| line.replace(&word_of_time, &time));
+    let painted = |line: String| match line.strip_prefix(&word) {
+        Some(rest) => Line::colored(color, &word).and("", rest),
+        None => line.into(),
+    };
+    lines.map(painted).collect()
 }
 
 /// Formats the verdict and the summary, and below them the confidence, the node, the runtime and the time.
-fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
+fn head(report: &HealthReport, style: ScreenStyle) -> Vec<Line> {
     let mut lines = sentence(report, style);
+    let plain = |text: &str| wrapped(text, style.columns(), "  ").into_iter().map(Line::from);
     if let Some(moment) = &report.moment {
         let at = brief(moment.time);
         let line = match moment.incident {
             Some(number) => format!("as it was at {at}, the worst moment of incident {number}"),
             None => format!("as it was at {at}"),
         };
-        lines.extend(wrapped(&line, style.columns(), "  "));
+        lines.extend(plain(&line));
     }
     if let Some(source) = &report.source {
-        lines.extend(wrapped(&source_line(source, report), style.columns(), "  "));
+        lines.extend(plain(&source_line(source, report)));
     }
     // A small terminal has no room for it.
     if let Some(impact) = impact(report).filter(|_| style.lines() >= 20) {
-        lines.extend(wrapped(&impact, style.columns(), "  "));
+        lines.extend(plain(&impact));
     }
     let mut parts = Vec::new();
     if let Some(age) = style.saved {
@@ -183,18 +161,18 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
         Some(_) => format!("{time} UTC"),
     });
     if !report.node.is_empty() {
-        parts.push(escaped(&report.node).into_owned());
+        parts.push(report.node.clone());
     }
     let runtime = match (&report.runtime.name, &report.runtime.version) {
-        (Some(name), Some(version)) => format!("{} {}", escaped(name), escaped(version)),
+        (Some(name), Some(version)) => format!("{name} {version}"),
         _ => "runtime unknown".to_owned(),
     };
     match report.runtime.endpoint.as_str() {
         "" => parts.push(runtime),
-        endpoint => parts.push(format!("{runtime}, {}", escaped(endpoint))),
+        endpoint => parts.push(format!("{runtime}, {endpoint}")),
     }
     let detail = wrapped(&parts.join(", "), style.columns(), "  ");
-    lines.extend(detail.iter().map(|line| style.paint(TextRole::Detail, line)));
+    lines.extend(detail.iter().map(|line| Line::colored(DETAIL, line)));
     lines
 }
 
@@ -233,7 +211,7 @@ pub fn source_line(source: &ReportSource, report: &HealthReport) -> String {
     } else {
         ""
     };
-    let pod = source.pod.as_ref().map(|pod| format!(" {}", escaped(pod))).unwrap_or_default();
+    let pod = source.pod.as_ref().map(|pod| format!(" {pod}")).unwrap_or_default();
     let mut parts = vec![match source.kind {
         SourceKind::Recorder => format!("source: the recorder{pod}{way}"),
         SourceKind::Kubelet => format!("source: the kubelet's /metrics and /configz{way}"),
@@ -255,14 +233,14 @@ pub fn source_line(source: &ReportSource, report: &HealthReport) -> String {
         let way = if seconds < 0.0 { "behind" } else { "ahead of" };
         format!("the node's clock is {} {way} the API server's", age(seconds.abs()))
     }));
-    parts.extend(source.no_recorder.as_ref().map(|why| format!("no recorder: {}", escaped(why))));
+    parts.extend(source.no_recorder.as_ref().map(|why| format!("no recorder: {why}")));
     parts.join("; ")
 }
 
 /// A heading and its texts, each wrapped to lines. The first `shown` texts are printed.
 struct Part {
     name: String,
-    texts: Vec<Vec<String>>,
+    texts: Vec<Vec<Line>>,
     shown: usize,
     /// The number of first texts that are not left out before texts of other parts.
     needed: usize,
@@ -277,17 +255,19 @@ impl Part {
         max_lines: usize,
         style: ScreenStyle,
     ) -> Self {
-        let lines = |text: String| wrapped(&escaped(&format!("  {text}")), style.columns(), "      ");
+        let lines = |text: String| {
+            wrapped(&format!("  {text}"), style.columns(), "      ").into_iter().map(Line::from).collect()
+        };
         Self::of_lines(name.into(), texts.into_iter().map(lines).collect(), max_lines)
     }
 
     /// Creates a part of steps. The lines of a step that changes the state are coloured.
     fn of_steps(name: impl Into<String>, steps: &[Step], max_lines: usize, style: ScreenStyle) -> Self {
-        let lines = steps.iter().map(|step| steps::painted(step, style.columns(), style)).collect();
+        let lines = steps.iter().map(|step| steps::painted(step, style.columns())).collect();
         Self::of_lines(name.into(), lines, max_lines)
     }
 
-    fn of_lines(name: String, texts: Vec<Vec<String>>, max_lines: usize) -> Self {
+    fn of_lines(name: String, texts: Vec<Vec<Line>>, max_lines: usize) -> Self {
         let mut lines = 0;
         let fit = texts.iter().take_while(|text| {
             lines += text.len();
@@ -308,7 +288,7 @@ impl Part {
     }
 
     /// Returns the lines that are printed.
-    fn lines(&self) -> impl Iterator<Item = &String> {
+    fn lines(&self) -> impl Iterator<Item = &Line> {
         self.texts.iter().take(self.shown).flatten()
     }
 
@@ -339,7 +319,7 @@ fn fit(parts: &mut [Part], room: usize) {
 }
 
 /// Prints the report on one screen: shows fewer lines of the longest parts until all parts fit.
-fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
+fn short(report: &HealthReport, out: &mut Page<'_>, style: ScreenStyle) -> io::Result<()> {
     let head = head(report, style);
     let primary = report.primary.as_ref();
     let evidence = primary.map(|primary| primary.evidence.clone()).unwrap_or_default();
@@ -408,12 +388,12 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
             break;
         }
     }
-    head.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    head.iter().try_for_each(|line| out.line(line))?;
     for part in parts.iter().filter(|part| part.shown > 0) {
-        writeln!(out, "{}", style.paint(TextRole::Heading, &cut(&part.name, style.columns())))?;
-        part.lines().try_for_each(|line| writeln!(out, "{line}"))?;
+        out.colored(HEADING, cut(&part.name, style.columns()))?;
+        part.lines().try_for_each(|line| out.line(line))?;
     }
-    end.iter().try_for_each(|line| writeln!(out, "{}", style.paint(TextRole::Detail, line)))
+    end.iter().try_for_each(|line| out.colored(DETAIL, line))
 }
 
 /// Formats the heading of the evidence: the rule, how sure it is, and of what.
@@ -515,7 +495,7 @@ fn more(report: &HealthReport, primary: Option<&HealthFinding>, hidden: usize) -
             1 => String::new(),
             all => format!(" and {} more", all - 1),
         };
-        parts.push(format!("what was not checked ({}{rest})", escaped(skipped)));
+        parts.push(format!("what was not checked ({skipped}{rest})"));
     }
     // D00 says only that nothing was found.
     let primary = primary.filter(|primary| primary.id != RuleId::D00);

@@ -1,10 +1,10 @@
 //! Formats a step: its purpose and its command. A command stays on one line, or continues after a backslash, so that it can be
 //! pasted into a shell.
 
-use super::{ScreenStyle, TextRole};
+use super::{HEADING, WARNING};
+use crate::cmd::render::page::Line;
 use crate::cmd::render::words::{width, wrapped};
 use crate::report::Step;
-use crate::report::escape::escaped;
 
 /// Formats a step in lines of at most this many columns.
 pub(in crate::cmd::render) fn lines(step: &Step, columns: usize) -> Vec<String> {
@@ -12,27 +12,24 @@ pub(in crate::cmd::render) fn lines(step: &Step, columns: usize) -> Vec<String> 
 }
 
 /// Formats a step as [`lines`] does. The text of a step that changes the state is coloured, and each command is bold.
-pub(super) fn painted(step: &Step, columns: usize, style: ScreenStyle) -> Vec<String> {
-    let paint = |(text, command): (String, String)| {
-        let text = if step.changes_state { style.paint(TextRole::Warning, &text) } else { text };
-        if command.is_empty() { text } else { text + &style.paint(TextRole::Heading, &command) }
-    };
+pub(super) fn painted(step: &Step, columns: usize) -> Vec<Line> {
+    let color = if step.changes_state { WARNING } else { "" };
+    let paint = |(text, command)| Line::colored(color, text).and(HEADING, command);
     parts(step, columns).into_iter().map(paint).collect()
 }
 
 /// Returns the text and the command of each line.
 fn parts(step: &Step, columns: usize) -> Vec<(String, String)> {
-    let purpose = escaped(&format!("  {}", step.text())).into_owned();
+    let purpose = format!("  {}", step.text());
     let as_text = |line: String| (line, String::new());
     let Some(command) = &step.command else {
         return wrapped(&purpose, columns, "      ").into_iter().map(as_text).collect();
     };
-    let command = escaped(command);
-    if width(&purpose) + 1 + width(&command) <= columns {
-        return vec![(purpose + " ", command.into_owned())];
+    if width(&purpose) + 1 + width(command) <= columns {
+        return vec![(purpose + " ", command.clone())];
     }
     let text = wrapped(&purpose, columns, "      ").into_iter().map(as_text);
-    text.chain(continued(&command, 4, columns).into_iter().map(|line| (String::new(), line))).collect()
+    text.chain(continued(command, 4, columns).into_iter().map(|line| (String::new(), line))).collect()
 }
 
 /// Breaks a command that is longer than a line. A shell joins the lines again.

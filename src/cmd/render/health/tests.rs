@@ -1,6 +1,8 @@
 //! Tests the screen for terminals of different sizes, with reports of scripted runtimes.
 
 use super::*;
+use crate::cmd::render::PLAIN;
+use crate::cmd::render::page::tests::printed;
 use crate::cri::Rpc;
 use crate::diagnosis::report::{KubeletReport, RuleId};
 use crate::diagnosis::tests::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
@@ -11,9 +13,7 @@ async fn report(script: Scripted) -> HealthReport {
 }
 
 fn shown(report: &HealthReport, style: ScreenStyle) -> String {
-    let mut out = Vec::new();
-    screen(report, &mut out, style).unwrap();
-    String::from_utf8(out).unwrap()
+    printed(PLAIN, |page| screen(report, page, style))
 }
 
 fn refused() -> crate::cri::Error {
@@ -284,9 +284,7 @@ async fn the_moment_of_a_capture_is_on_the_second_line() {
     let mut report = judge(&gather(&inputs(Scripted::with_pods(3)), &|_| ()).await);
     let at = crate::clock::Wall::from_nanos(1_700_000_000_123_000_000);
     report.moment = Some(crate::diagnosis::report::JudgedMoment { time: at, incident: Some(2) });
-    let mut out = Vec::new();
-    screen(&report, &mut out, ScreenStyle::default()).unwrap();
-    let text = String::from_utf8(out).unwrap();
+    let text = shown(&report, ScreenStyle::default());
     let line = text.lines().nth(1).unwrap();
     assert_eq!(line, "as it was at 2023-11-14T22:13:20.123Z, the worst moment of incident 2", "{text}");
 }

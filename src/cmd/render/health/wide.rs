@@ -1,43 +1,43 @@
 //! Formats the whole health report, section by section, for `-o wide`.
 
-use std::io::{self, Write};
+use std::io;
 
-use super::{ScreenStyle, TextRole};
+use super::HEADING;
+use crate::cmd::render::page::{Line, Page};
 use crate::diagnosis::report::{
     Confidence, CulpritOutcome, EstimateReport, HealthFinding, HealthReport, KubeletReport, PodRef,
 };
 use crate::diagnosis::words::seconds;
-use crate::report::escape::escaped;
 use crate::report::{Step, plural};
 
 /// Writes everything after the first two lines.
-pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
+pub(super) fn sections(report: &HealthReport, out: &mut Page<'_>) -> io::Result<()> {
     if let Some(primary) = &report.primary {
-        culprit(primary, out, style)?;
-        section(out, style, &super::why(report), &primary.evidence)?;
+        culprit(primary, out)?;
+        section(out, &super::why(report), &primary.evidence)?;
     }
-    culprits(report, out, style)?;
-    steps(out, style, super::what_to_keep(report), &report.keep)?;
+    culprits(report, out)?;
+    steps(out, super::what_to_keep(report), &report.keep)?;
     if let Some(primary) = &report.primary {
-        steps(out, style, super::what_to_do(report), &primary.steps)?;
+        steps(out, super::what_to_do(report), &primary.steps)?;
     }
-    others(report, out, style)?;
+    others(report, out)?;
     if let Some(estimate) = &report.estimate {
-        relist(estimate, out, style)?;
+        relist(estimate, out)?;
     }
     if let Some(kubelet) = &report.kubelet {
-        kubelets_view(kubelet, out, style)?;
+        kubelets_view(kubelet, out)?;
     }
-    probes(report, out, style)?;
+    probes(report, out)?;
     let trace = report.trace_id.iter().map(|id| format!("{id}: each call was sent with this trace id"));
-    section(out, style, "trace", &trace.collect::<Vec<_>>())?;
-    not_checked(report, out, style)
+    section(out, "trace", &trace.collect::<Vec<_>>())?;
+    not_checked(report, out)
 }
 
-fn culprit(primary: &HealthFinding, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
+fn culprit(primary: &HealthFinding, out: &mut Page<'_>) -> io::Result<()> {
     writeln!(out)?;
-    writeln!(out, "{} {}", primary.id, style.paint(TextRole::Heading, &escaped(&primary.title)))?;
-    let mut row = |name: &str, value: &str| writeln!(out, "  {name:<10} {}", escaped(value));
+    out.line(&Line::from(format!("{} ", primary.id)).and(HEADING, &primary.title))?;
+    let mut row = |name: &str, value: &str| writeln!(out, "  {name:<10} {value}");
     if let Some(rpc) = &primary.rpc {
         row("call", rpc)?;
     }
@@ -52,7 +52,7 @@ fn culprit(primary: &HealthFinding, out: &mut dyn Write, style: ScreenStyle) -> 
     Ok(())
 }
 
-fn culprits(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
+fn culprits(report: &HealthReport, out: &mut Page<'_>) -> io::Result<()> {
     let lines: Vec<String> = report
         .culprits
         .iter()
@@ -75,33 +75,33 @@ fn culprits(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> i
             )
         })
         .collect();
-    section(out, style, "calls that keep the kubelet waiting", &lines)
+    section(out, "calls that keep the kubelet waiting", &lines)
 }
 
 fn pod_text(pod: &PodRef) -> String {
     if pod.uid.is_empty() || pod.name.is_empty() { pod.to_string() } else { format!("{pod} ({})", pod.uid) }
 }
 
-fn section(out: &mut dyn Write, style: ScreenStyle, name: &str, lines: &[String]) -> io::Result<()> {
+fn section(out: &mut Page<'_>, name: &str, lines: &[String]) -> io::Result<()> {
     if lines.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
-    writeln!(out, "{}", style.paint(TextRole::Heading, name))?;
-    lines.iter().try_for_each(|line| writeln!(out, "  {}", escaped(line)))
+    out.colored(HEADING, name)?;
+    lines.iter().try_for_each(|line| writeln!(out, "  {line}"))
 }
 
-fn steps(out: &mut dyn Write, style: ScreenStyle, name: &str, steps: &[Step]) -> io::Result<()> {
+fn steps(out: &mut Page<'_>, name: &str, steps: &[Step]) -> io::Result<()> {
     if steps.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
-    writeln!(out, "{}", style.paint(TextRole::Heading, name))?;
-    let lines = steps.iter().flat_map(|step| super::steps::painted(step, usize::MAX, style));
-    lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
+    out.colored(HEADING, name)?;
+    let lines = steps.iter().flat_map(|step| super::steps::painted(step, usize::MAX));
+    lines.into_iter().try_for_each(|line| out.line(&line))
 }
 
-fn others(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
+fn others(report: &HealthReport, out: &mut Page<'_>) -> io::Result<()> {
     let rest = report.findings.get(1..).unwrap_or_default();
     let (possible, sure): (Vec<&HealthFinding>, Vec<&HealthFinding>) =
         rest.iter().partition(|finding| finding.confidence == Confidence::Possible);
@@ -115,11 +115,11 @@ fn others(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io:
     };
     let sure: Vec<String> = sure.iter().map(line).collect();
     let possible: Vec<String> = possible.iter().map(line).collect();
-    section(out, style, "contributing", &sure)?;
-    section(out, style, "also seen, not part of the verdict", &possible)
+    section(out, "contributing", &sure)?;
+    section(out, "also seen, not part of the verdict", &possible)
 }
 
-fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
+fn relist(estimate: &EstimateReport, out: &mut Page<'_>) -> io::Result<()> {
     let time =
         |value: f64| std::time::Duration::try_from_secs_f64(value).map_or_else(|_| "?".to_owned(), seconds);
     let now = estimate.serial_relist_seconds.map(|now| {
@@ -157,10 +157,10 @@ fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: ScreenStyle) ->
         estimate.basis.iter().map(|basis| format!("{} {} ({})", basis.what, basis.value, basis.source)),
     );
     lines.extend(estimate.other_era.clone());
-    section(out, style, "estimated relist of the kubelet", &lines)
+    section(out, "estimated relist of the kubelet", &lines)
 }
 
-fn kubelets_view(kubelet: &KubeletReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
+fn kubelets_view(kubelet: &KubeletReport, out: &mut Page<'_>) -> io::Result<()> {
     let mut lines = Vec::new();
     lines.extend(kubelet.pid.map(|pid| format!("process {pid}")));
     lines.extend(kubelet.version.as_ref().map(|version| format!("version {version}")));
@@ -169,10 +169,10 @@ fn kubelets_view(kubelet: &KubeletReport, out: &mut dyn Write, style: ScreenStyl
     lines.extend(kubelet.disagreements.iter().map(|line| format!("but: {line}")));
     lines.extend(kubelet.discarded_events.map(|count| format!("events dropped: {count:.0}")));
     lines.extend(kubelet.evented_pleg.filter(|on| *on).map(|_| "Evented PLEG is in use".to_owned()));
-    section(out, style, "the kubelet", &lines)
+    section(out, "the kubelet", &lines)
 }
 
-fn probes(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
+fn probes(report: &HealthReport, out: &mut Page<'_>) -> io::Result<()> {
     let mut lines: Vec<String> = report
         .probes
         .iter()
@@ -194,11 +194,11 @@ fn probes(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io:
             plural(report.abandoned_calls, "call")
         ));
     }
-    section(out, style, "probes", &lines)
+    section(out, "probes", &lines)
 }
 
-fn not_checked(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
+fn not_checked(report: &HealthReport, out: &mut Page<'_>) -> io::Result<()> {
     let lines: Vec<String> =
         report.not_checked.iter().map(|skipped| format!("{}: {}", skipped.what, skipped.why)).collect();
-    section(out, style, "not checked", &lines)
+    section(out, "not checked", &lines)
 }

@@ -1,0 +1,100 @@
+//! stdout and stderr. No other module opens them (`clippy.toml`), so text for people reaches them only through a [`Page`],
+//! and a progress line only through [`ProgressLine`]; both escape it.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::render::page::{Line, Page};
+use super::render::{PLAIN, Style};
+use crate::report::escape::escaped;
+
+/// Returns stdout, for the modules that draw on a terminal and for output that is no text.
+#[expect(clippy::disallowed_methods, reason = "this module gives out stdout")]
+pub fn stdout() -> io::Stdout {
+    io::stdout()
+}
+
+/// Returns stderr.
+#[expect(clippy::disallowed_methods, reason = "this module gives out stderr")]
+fn stderr() -> io::Stderr {
+    io::stderr()
+}
+
+/// Prints text on stdout.
+pub fn text(style: Style, print: impl FnOnce(&mut Page<'_>) -> io::Result<()>) -> io::Result<()> {
+    document(|out| print(&mut Page::new(out, style)))
+}
+
+/// Prints a document on stdout, whose format has its own escaping.
+pub fn document(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = io::BufWriter::new(stdout().lock());
+    write(&mut out)?;
+    out.flush()
+}
+
+/// Prints a line on stderr. If stderr is closed, the line is lost.
+pub fn remark(text: impl fmt::Display) {
+    let _ = Page::new(&mut stderr().lock(), PLAIN).line(&Line::colored("", text));
+}
+
+/// Whether stdout is a terminal with a size.
+pub fn stdout_is_seen() -> bool {
+    is_seen(&stdout())
+}
+
+/// Whether stderr is a terminal with a size.
+pub fn stderr_is_seen() -> bool {
+    is_seen(&stderr())
+}
+
+/// Whether a stream is a terminal with a size. `kubectl debug` has a terminal of 0×0 until a user attaches;
+/// until then the output goes to the pod's log, where colour and progress are noise.
+pub fn is_seen(stream: &(impl IsTerminal + AsFd)) -> bool {
+    stream.is_terminal() && rustix::termios::tcgetwinsize(stream).is_ok_and(|size| size.ws_col > 0)
+}
+
+/// A line on stderr that shows progress.
+pub struct ProgressLine(ProgressBar);
+
+impl ProgressLine {
+    /// Shows a line of this template, if `is_wanted` and stderr is a terminal. `total` is the number of steps, if it is known.
+    #[expect(clippy::disallowed_methods, reason = "this type escapes the texts of the line")]
+    pub fn begin(is_wanted: bool, template: &str, total: Option<u64>) -> Self {
+        if !is_wanted || !stderr_is_seen() {
+            return Self::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        Self(match ProgressStyle::with_template(template) {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        })
+    }
+
+    /// Creates a line that nobody sees.
+    pub fn hidden() -> Self {
+        Self(ProgressBar::hidden())
+    }
+
+    /// Whether nobody sees the line.
+    pub fn is_hidden(&self) -> bool {
+        self.0.is_hidden()
+    }
+
+    /// Replaces the text of the line.
+    pub fn show(&self, text: &str) {
+        self.0.set_message(escaped(text).into_owned());
+    }
+
+    /// Counts a finished step.
+    pub fn step(&self) {
+        self.0.inc(1);
+    }
+
+    /// Removes the line.
+    pub fn end(&self) {
+        self.0.finish_and_clear();
+    }
+}
