@@ -26,5 +26,6 @@ mod stacks;
 mod stdout;
 mod stream_records;
 mod syscalls;
+mod text;
 mod top;
 mod watch;

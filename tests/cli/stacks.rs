@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::socket::TempDir;
 
-fn recording(name: &str) -> String {
+pub fn recording(name: &str) -> String {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks").join(name);
     path.display().to_string()
 }

@@ -7,8 +7,9 @@
 //!
 //! By default plegctl sees an empty node (`tests/support/empty-node`) instead of this machine: the empty node has no
 //! kubelet, no runtime, no settings file and no socket. A test that needs this machine uses
-//! [`Invocation::on_this_machine`]. Every JSON document on stdout must fit its schema (`schema.rs`). The module depends on
-//! no other module, so that any test target can include it by its path.
+//! [`Invocation::on_this_machine`]. Every JSON document on stdout must fit its schema (`schema.rs`), and neither stream may
+//! have a character that controls a terminal. The module depends on no other module, so that any test target can include it
+//! by its path.
 
 #[path = "schema.rs"]
 pub mod schema;
@@ -89,19 +90,21 @@ pub struct Invocation {
     command: Command,
     stdin: Vec<u8>,
     time_limit: Duration,
+    /// Whether the streams must not control a terminal.
+    is_harmless: bool,
 }
 
 impl Invocation {
     /// plegctl with these arguments.
     pub fn new(arguments: &[impl AsRef<OsStr>]) -> Self {
-        Self::program(env!("CARGO_BIN_EXE_plegctl"), arguments)
+        Self { is_harmless: true, ..Self::program(env!("CARGO_BIN_EXE_plegctl"), arguments) }
     }
 
     /// Another program with these arguments.
     pub fn program(program: &str, arguments: &[impl AsRef<OsStr>]) -> Self {
         let mut command = command(program);
         command.args(arguments);
-        Self { command, stdin: Vec::new(), time_limit: TIME_LIMIT }
+        Self { command, stdin: Vec::new(), time_limit: TIME_LIMIT, is_harmless: false }
     }
 
     /// plegctl in a terminal; see [`Self::program_in_terminal`].
@@ -188,6 +191,7 @@ impl Invocation {
             ended: awaited(child),
             over: false,
             time_limit: self.time_limit,
+            is_harmless: self.is_harmless,
         }
     }
 }
@@ -202,6 +206,7 @@ pub struct Running {
     ended: Receiver<ExitStatus>,
     over: bool,
     time_limit: Duration,
+    is_harmless: bool,
 }
 
 impl Running {
@@ -220,6 +225,7 @@ impl Running {
         self.stdout = Some(reader);
         if let Some(line) = &line {
             schema::check(line);
+            self.check_harmless(line);
         }
         line
     }
@@ -305,14 +311,22 @@ impl Running {
             self.fail("did not end its stderr")
         };
         let stdout = String::from_utf8(stdout).unwrap();
+        let stderr = String::from_utf8(stderr).unwrap();
         schema::check(&stdout);
-        Output {
-            command: self.command.clone(),
-            stdout,
-            stderr: String::from_utf8(stderr).unwrap(),
-            code: status.code(),
-            signal: status.signal(),
-        }
+        self.check_harmless(&stdout);
+        self.check_harmless(&stderr);
+        Output { command: self.command.clone(), stdout, stderr, code: status.code(), signal: status.signal() }
+    }
+
+    /// Fails the test if a text would control a terminal, except for the colours of `--color always`.
+    fn check_harmless(&self, text: &str) {
+        let has_color = self.command.contains("\"always\"");
+        let plain = if has_color { without_colors(text) } else { text.to_owned() };
+        assert!(
+            !self.is_harmless || !plain.contains(is_hostile),
+            "{} controls the terminal: {text:?}",
+            self.command
+        );
     }
 
     /// Kills the program if it still runs.
@@ -365,6 +379,25 @@ impl fmt::Display for Output {
         writeln!(f, "{command}\nexit status {code:?}, signal {signal:?}")?;
         write!(f, "--- stdout\n{stdout}\n--- stderr\n{stderr}\n---")
     }
+}
+
+/// Whether a character controls a terminal, or reorders or hides text.
+fn is_hostile(letter: char) -> bool {
+    let moves_text = matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    letter != '\n' && letter.is_control() || moves_text
+}
+
+/// Removes the control sequences of colours.
+fn without_colors(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap().to_owned();
+    let end = |part: &str| {
+        part.find(|letter: char| !letter.is_ascii_digit() && letter != ';').unwrap_or(part.len())
+    };
+    parts.fold(first, |plain, part| match part[end(part)..].strip_prefix('m') {
+        Some(rest) => plain + rest,
+        None => plain + "\u{1b}[" + part,
+    })
 }
 
 /// Writes the text to the program's stdin, in a thread.
