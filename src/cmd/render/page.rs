@@ -113,8 +113,10 @@ impl<'a> Page<'a> {
         match &mut self.destination {
             Destination::Lines(lines) => lines.push(line.clone()),
             Destination::Writer(out) => {
-                let text = if self.style.color { line.painted() } else { line.text() };
-                writeln!(out, "{text}")?;
+                let mut text = if self.style.color { line.painted() } else { line.text() };
+                text.push('\n');
+                // One write, so that a line on stderr is never mixed with another program's.
+                out.write_all(text.as_bytes())?;
             }
         }
         Ok(())

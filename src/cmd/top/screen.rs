@@ -175,7 +175,7 @@ impl Painter<'_> {
         self.parts(&[(text, style)]);
     }
 
-    /// Draws text at a column of this line; returns its width..
+    /// Draws text at a column of this line; returns its width.
     fn put(&mut self, column: usize, text: &str, style: Style) -> usize {
         let style = if self.color { style } else { Style { fg: None, ..style } };
         let area = *self.buffer.area();
