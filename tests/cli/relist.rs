@@ -328,16 +328,6 @@ fn metrics_have_help_types_and_values() {
     assert!(output.stdout.starts_with("# HELP plegctl_relist_duration_seconds "), "{output}");
 }
 
-#[test]
-fn names_from_the_runtime_are_escaped() {
-    let fake = FakeRuntime::start(
-        Node::new().pod("default/\u{1b}[2Jgone", "u").sandbox("s").container("c", "\u{7}"),
-    );
-    let output = plegctl(&["relist", "-r", &fake.endpoint()]);
-    assert!(!output.stdout.contains(['\u{1b}', '\u{7}']), "{output}");
-    assert!(output.stdout.contains("\\u{1b}[2Jgone"), "{output}");
-}
-
 /// Runs `relist` with an endpoint that is no runtime; expects exit status 2, an empty stdout, and `words` and a hint on
 /// stderr.
 fn no_answer(endpoint: &str, words: &str) {
