@@ -60,7 +60,7 @@ pub fn fuzz(target: &str, mut seeds: Vec<Vec<u8>>, mut check: impl FnMut(&[u8]))
     };
     seeds.extend(corpus(target));
     assert!(!seeds.is_empty(), "{target} has no seed");
-    // plegctl catches some panics itself (src/panics.rs). Such a panic is no failure, so the hook prints nothing.
+    // plegctl catches some panics itself (crates/base/src/panics.rs). Such a panic is no failure, so the hook prints nothing.
     std::panic::set_hook(Box::new(|_| {}));
     let mut random = Random::new(seed);
     let began = Instant::now();

@@ -17,7 +17,7 @@ doc=$root/usr/share/doc/plegctl
 {
     printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: plegctl\n\n'
     printf 'Files: *\nCopyright: %s\nLicense: Expat\n\n' "$(sed -n 's/^Copyright (c) //p' "$here/LICENSE")"
-    printf 'Files: src/yaml/*\nCopyright: Simon Ask Ulsnes <simon@ulsnes.dk>\nLicense: Expat\n\n'
+    printf 'Files: crates/go-yaml/*\nCopyright: Simon Ask Ulsnes <simon@ulsnes.dk>\nLicense: Expat\n\n'
     printf 'License: Expat\n'
     sed -n '/^Permission is/,$p' "$here/LICENSE" | sed -e 's/^$/./' -e 's/^/ /'
 } >"$doc/copyright"

@@ -35,27 +35,23 @@
 )]
 
 pub mod capture;
-mod children;
-pub mod clock;
 #[cfg(feature = "cli")]
 mod cmd;
 pub mod cri;
 pub mod diagnosis;
 #[cfg(feature = "cli")]
 mod fleet;
-mod host;
-pub mod kubelet;
 pub mod manifests;
-#[cfg(feature = "cli")]
-mod optional_future;
-mod panics;
 pub mod pleg;
-pub mod report;
 pub mod sim;
-pub mod stacks;
-mod test_settings;
-mod threads;
-mod yaml;
 
 #[cfg(feature = "cli")]
 pub use cmd::{Exit, main};
+#[cfg(feature = "cli")]
+use plegctl_base::optional_future;
+use plegctl_base::{children, panics, test_settings, threads};
+pub use plegctl_base::{clock, report};
+use plegctl_go_yaml as yaml;
+pub use plegctl_goroutines as stacks;
+use plegctl_node::host;
+pub use plegctl_node::kubelet;

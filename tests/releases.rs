@@ -1,4 +1,4 @@
-//! Checks that a new kubelet release was added everywhere: the table `RELEASES` in `src/kubelet/release.rs`, the rules in
+//! Checks that a new kubelet release was added everywhere: the table `RELEASES` in `crates/node/src/kubelet/release.rs`, the rules in
 //! `src/manifests`, the recordings in `tests/recordings` and the documents. `docs/adding-a-kubelet-release.md` lists what to
 //! change for a new release.
 

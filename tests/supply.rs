@@ -131,13 +131,13 @@ fn linked_unsafe_code_is_listed_by_crate() {
 
 #[test]
 fn code_of_others_names_its_origin_and_has_its_licence() {
-    let licence = text("src/yaml/LICENSE-libyaml-safer");
+    let licence = text("crates/go-yaml/LICENSE-libyaml-safer");
     assert!(licence.contains("free of charge") && licence.contains("shall be included in all copies"));
-    for document in ["src/yaml/mod.rs", "docs/supply.md"] {
+    for document in ["crates/go-yaml/src/lib.rs", "docs/supply.md"] {
         let text = text(document);
         for words in ["libyaml-safer", "0.3.0", "Simon Ask Ulsnes", "LICENSE-libyaml-safer"] {
             assert!(text.contains(words), "{document} lacks {words}");
         }
     }
-    assert!(text("packaging/deb.sh").contains("Files: src/yaml/*"));
+    assert!(text("packaging/deb.sh").contains("Files: crates/go-yaml/*"));
 }

@@ -45,14 +45,14 @@ fn component(package: &Value) -> Option<Value> {
     Some(component)
 }
 
-/// The library from which `src/yaml` is derived.
+/// The library from which `crates/go-yaml` is derived.
 fn yaml_origin() -> Value {
     let purl = "pkg:cargo/libyaml-safer@0.3.0";
     json!({
         "type": "library", "bom-ref": purl, "name": "libyaml-safer", "version": "0.3.0", "purl": purl,
         "licenses": [{"expression": "MIT"}],
         "externalReferences": [{"type": "vcs", "url": "https://github.com/simonask/libyaml-safer"}],
-        "pedigree": {"notes": "part of plegctl, modified: src/yaml"},
+        "pedigree": {"notes": "part of plegctl, modified: crates/go-yaml"},
     })
 }
 

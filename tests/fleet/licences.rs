@@ -54,7 +54,7 @@ fn the_sbom_names_everything_that_is_linked_and_nothing_else() {
     let names: BTreeSet<&str> =
         bom["components"].as_array().unwrap().iter().map(|part| part["name"].as_str().unwrap()).collect();
     assert!(["clap", "tokio", "tonic", "prost"].iter().all(|name| names.contains(name)), "{names:?}");
-    assert!(names.contains("libyaml-safer"), "src/yaml is derived from it: {names:?}");
+    assert!(names.contains("libyaml-safer"), "crates/go-yaml is derived from it: {names:?}");
     assert!(!names.contains("proptest") && !names.contains("schemars"), "tests are not shipped: {names:?}");
     for dependency in bom["dependencies"].as_array().unwrap() {
         assert!(dependency["ref"].as_str().unwrap().starts_with("pkg:cargo/"));

@@ -167,7 +167,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::json::tests::documents;
+    use crate::report::json::testing::documents;
     use crate::yaml::{EventKind, YamlParser, decode};
     use proptest::prelude::*;
     use serde_json::{Map, Value, json};

@@ -1,0 +1,260 @@
+//! The signatures ST01 to ST22, which describe known causes in a dump, and the waits that are normal.
+//!
+//! A pattern lists frames from the caller to the innermost; each must appear in this order, and other frames may be
+//! between them. `a|b` matches either name, a name that begins with `^` must be the innermost frame outside the Go
+//! runtime, and `@chan send` at the end of the last name requires that goroutine state.
+
+use std::sync::LazyLock;
+
+use super::daemon::Daemon;
+use super::dump::Goroutine;
+use super::{own, wait};
+use plegctl_base::report::{Rule, Severity};
+
+/// The catalogue.
+const TABLE: &str = include_str!("signatures.txt");
+
+/// Frames from the caller to the innermost.
+type Frames = &'static [&'static str];
+
+/// A signature from the catalogue or from a file, with parsed patterns.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    /// `ST01`
+    pub id: String,
+    /// The title.
+    pub title: String,
+    /// The severity, unless the finding is only possible.
+    pub severity: Severity,
+    /// The programs whose dumps may contain it; empty means all.
+    pub daemons: Vec<Daemon>,
+    /// Patterns of the cause.
+    pub roots: Vec<Pattern>,
+    /// Patterns of the goroutines that wait behind the cause.
+    pub waiters: Vec<Pattern>,
+    /// The calls that hang.
+    pub hangs: String,
+    /// What the user can do.
+    pub act: Vec<String>,
+    /// Public issue threads.
+    pub threads: Vec<String>,
+    /// The number of minutes after which a wait is longer than its caller wanted.
+    pub overdue_minutes: u32,
+}
+
+/// The frames of a pattern, from the caller to the innermost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    frames: Vec<FramePattern>,
+    state: Option<String>,
+}
+
+/// One frame of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FramePattern {
+    /// The function must contain one of these names.
+    names: Vec<String>,
+    /// Whether the frame must be the innermost frame outside the Go runtime.
+    innermost: bool,
+}
+
+impl Pattern {
+    /// Parses the frames of a pattern.
+    pub fn new(frames: &[&str]) -> Self {
+        let mut state = None;
+        let wanted_frame = |text: &&str| {
+            let (innermost, text) = text.strip_prefix('^').map_or((false, *text), |rest| (true, rest));
+            let text = text.split_once('@').map_or(text, |(name, wanted)| {
+                state = Some(wanted.to_owned());
+                name
+            });
+            FramePattern { names: text.split('|').map(str::to_owned).collect(), innermost }
+        };
+        let frames = frames.iter().map(wanted_frame).collect();
+        Self { frames, state }
+    }
+
+    /// Whether `goroutine` matches the pattern.
+    pub fn matches(&self, goroutine: &Goroutine) -> bool {
+        if self.state.as_ref().is_some_and(|state| *state != *goroutine.state) {
+            return false;
+        }
+        let innermost = wait::innermost_frame(goroutine);
+        let mut wanted = self.frames.iter().peekable();
+        for (depth, frame) in goroutine.frames.iter().enumerate().rev() {
+            // Each frame matches at most one frame of the pattern: the next one.
+            if let Some(wanted_frame) = wanted.peek()
+                && (!wanted_frame.innermost || depth == innermost)
+                && wanted_frame.names.iter().any(|name| frame.function.contains(name.as_str()))
+            {
+                wanted.next();
+            }
+        }
+        wanted.peek().is_none()
+    }
+}
+
+/// Returns all signatures of the catalogue; a cause comes before its effects.
+pub fn signatures() -> Vec<Signature> {
+    MATCHING_ORDER.iter().filter_map(|id| signature(id)).collect()
+}
+
+fn signature(id: &str) -> Option<Signature> {
+    CATALOGUE.iter().find(|signature| signature.id == id).cloned()
+}
+
+/// The signatures of the catalogue, in its order. The lines for `explain` are left out first, because the parser, which
+/// also reads users' files, does not know them.
+static CATALOGUE: LazyLock<Vec<Signature>> = LazyLock::new(|| {
+    let for_explain =
+        |line: &&str| ["means: ", "shows: ", "confirm: ", "never: "].iter().any(|key| line.starts_with(key));
+    let lines: Vec<&str> = TABLE.lines().filter(|line| !for_explain(line)).collect();
+    let text =
+        lines.join("\n").replace("DISK", DISK).replace("STORAGE", STORAGE).replace("SHIM_CALLS", SHIM_CALLS);
+    own::entries(&text).unwrap_or_default()
+});
+
+/// Returns the rules that `explain` shows.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| Rule::table(TABLE));
+    RULES.iter()
+}
+
+/// The order of matching. A goroutine belongs to the first signature that matches: special ones before general ones,
+/// causes before effects.
+const MATCHING_ORDER: &[&str] = &[
+    "ST10", "ST16", "ST17", "ST18", "ST21", "ST08", "ST05", "ST04", "ST11", "ST09", "ST01", "ST03", "ST06",
+    "ST02", "ST12", "ST22", "ST14", "ST13", "ST15", "ST07", "ST19",
+];
+
+/// The signature of a lock for which many goroutines wait and which no other signature explains.
+pub const LOCK: &str = "ST20";
+
+/// Frames of long waits that block nothing and are always there.
+const NORMAL: &[Frames] = &[
+    &["process.(*Init).Wait"],
+    &["client.(*task).Wait|containerd.(*task).Wait"],
+    &["askClient).Wait"],
+    &["(*service).Wait|(*local).Wait|sandboxService).WaitSandbox|andboxClient).WaitSandbox"],
+    &["GetContainerEvents", "^GetContainerEvents"],
+    &["(*ContainerIO)|cio.copyIO|io.NewCRILogger|redirectLogs"],
+    &["grpc.(*Server).Serve"],
+    &["ttrpc.(*Server).Serve"],
+    &["v2.(*ShimManager).loadShims|(*shim).loadShim"],
+];
+
+/// Whether a goroutine waits as it does in a healthy daemon.
+pub fn is_normal(goroutine: &Goroutine, normal: &[Pattern]) -> bool {
+    normal.iter().any(|pattern| pattern.matches(goroutine))
+}
+
+/// Returns the normal waits as patterns.
+pub fn normal_patterns() -> Vec<Pattern> {
+    NORMAL.iter().map(|frames| Pattern::new(frames)).collect()
+}
+
+/// Public issue threads whose frames may appear in a finding, each with the frames.
+pub const ISSUE_THREADS: &[(Frames, &str)] = &[
+    (&["statusStorage)."], "containerd#9770"),
+    (&["statusStorage).UpdateSync|statusStorage).Update"], "containerd#12680"),
+    (&["askClient).State", "ttrpc.(*Client).dispatch"], "containerd#1882"),
+    (&["askClient).Kill", "ttrpc.(*Client).dispatch"], "containerd#3572"),
+    (&["bbolt.(*DB).beginRWTx"], "containerd#8979"),
+    (&["bbolt.(*DB).beginRWTx"], "buildkit#3743"),
+    (&["snapshotter).Walk", "bbolt."], "containerd#1724"),
+    (&["WithUser", "umount|Unmount"], "containerd#4485"),
+    (&["cgroups", "go-metrics.(*Namespace).WithConstLabels"], "containerd#11233"),
+    (&["adaptation.(*plugin).StateChange"], "containerd#13733"),
+    (&["nri.(*local)."], "containerd#10085"),
+    (&["ExecSync", "fifo."], "containerd#9668"),
+    (&["go-cni.(*libcni)", "sync.(*RWMutex).RLock"], "go-cni#126"),
+    (&["(*task).Start", "fifo.openFifo"], "containerd#4905"),
+    (&["task.(*service).handleProcessExit"], "containerd#9103"),
+    (&["reaper.Reap|reaper.reap"], "moby#40145"),
+    (&["oci.(*runtimeOCI).UpdateContainerStatus"], "cri-o#9406"),
+    (&["oci.(*runtimeOCI).UpdateContainerStatus"], "cri-o#9754"),
+    (&["oci.(*Container).WaitOnStopTimeout"], "cri-o#8030"),
+    (&["cri-o/internal/nri.(*local)"], "cri-o#10352"),
+    (&["cri-o/internal/nri.(*local)"], "cri-o#9835"),
+    (&["lockfile.", "LayerStore"], "cri-o#5772"),
+    (&["GenericPLEG).", "PodSandboxStatus"], "kubernetes#98044"),
+    (&["GenericPLEG).", "PodSandboxStatus"], "kubernetes#45419"),
+    (&["cleanupOrphanedPodDirs"], "kubernetes#100178"),
+    (&["cleanupOrphanedPodDirs"], "kubernetes#101622"),
+    (&["getVfsStats"], "kubernetes#122491"),
+    (&["startJob", "godbus"], "runc#1959"),
+    (&["startJob", "godbus"], "runc#3904"),
+    (&["godbus", "(*Object).Call"], "godbus#221"),
+    (&["syscall.forkExec", "sync.(*RWMutex).Lock"], "go#26836"),
+];
+
+/// The calls to a shim.
+const SHIM_CALLS: &str = "askClient).State|askClient).Kill|askClient).Stats|askClient).Exec|askClient).Delete|askClient).Create|askClient).Start|askClient).Update|askClient).Pids|askClient).Connect|askClient).Shutdown|askClient).Pause|askClient).Resume|askClient).CloseIO|askClient).ResizePty|andboxClient).SandboxStatus|andboxClient).StopSandbox|andboxClient).StartSandbox|andboxClient).SandboxMetrics|andboxClient).CreateSandbox|andboxClient).ShutdownSandbox";
+
+/// Functions that access a file system.
+const DISK: &str = "syscall.pwrite|syscall.write|syscall.Fsync|syscall.Fdatasync|unix.Fdatasync|syscall.Mkdirat|syscall.Renameat|syscall.openat|syscall.unlinkat|syscall.Ftruncate|unix.Pwrite|unix.Write|unix.Fsync|unix.Syncfs|unix.Mkdirat|unix.Renameat|unix.Openat|unix.Unlinkat|unix.Ftruncate";
+
+/// The import paths of CRI-O's image and layer store, the older and the newer one.
+const STORAGE: &str = "github.com/containers/storage|go.podman.io/storage";
+
+/// The advice when one dump is not enough.
+pub const TWO_DUMPS: &str =
+    "take a second dump a minute later and pass both to `plegctl stacks`: it shows what is stuck in both";
+
+/// Returns the signature of a lock that no other signature explains.
+pub fn unexplained_lock() -> Option<Signature> {
+    signature(LOCK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::read::{Bounds, read};
+    use super::*;
+
+    fn first_match(frames: &[&str], state: &str) -> Option<String> {
+        let lines: Vec<String> =
+            frames.iter().map(|frame| format!("{frame}(0x1)\n\t/a.go:1 +0x1\n")).collect();
+        let text = format!("goroutine 1 [{state}]:\n{}", lines.concat());
+        let dump = read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
+        let goroutine = &dump.goroutines[0];
+        let fits = |signature: &Signature| signature.roots.iter().any(|root| root.matches(goroutine));
+        signatures().into_iter().find(fits).map(|signature| signature.id)
+    }
+
+    #[test]
+    fn update_that_calls_its_shim_holds_the_status_lock() {
+        for rpc in ["State", "Update"] {
+            let shim = format!("task.(*taskClient).{rpc}");
+            let frames = [
+                "github.com/containerd/ttrpc.(*Client).dispatch",
+                &shim,
+                "store/container.(*statusStorage).UpdateSync",
+                "server.(*criService).UpdateContainerResources",
+            ];
+            assert_eq!(first_match(&frames, "select").as_deref(), Some("ST01"), "{rpc}");
+        }
+    }
+
+    #[test]
+    fn frames_match_only_in_order_and_state() {
+        let forward = ["x/pleg.(*GenericPLEG).Relist", "x/pleg.(*GenericPLEG).Start.func1"];
+        assert_eq!(first_match(&forward, "chan send").as_deref(), Some("ST22"));
+        assert_eq!(first_match(&forward, "select"), None);
+        let backward = [
+            "server.(*criService).UpdateContainerResources",
+            "store/container.(*statusStorage).UpdateSync",
+            "ttrpc.(*Client).dispatch",
+        ];
+        assert_eq!(first_match(&backward, "select"), None);
+    }
+
+    #[test]
+    fn every_signature_is_matched_once_and_has_a_row() {
+        let mut ids: Vec<String> = signatures().into_iter().map(|signature| signature.id).collect();
+        ids.push(LOCK.to_owned());
+        ids.sort();
+        let rows: Vec<&str> = rules().map(|rule| rule.id).collect();
+        assert_eq!(ids, rows);
+        assert_eq!(rows.len(), 22);
+    }
+}
