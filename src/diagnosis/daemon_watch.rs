@@ -1,7 +1,7 @@
 //! Watches the runtime's daemon while a run waits for answers: whether the daemon is stopped, and for how long its threads
 //! wait for a processor. A daemon that was stopped for some seconds and runs again looks well in every later sample.
 //!
-//! Each look reads one file. It makes no calls and judges nothing.
+//! Each look reads one file. It makes no calls and judges nothing. A run that ends soon, as on a healthy node, needs no look.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -18,6 +18,9 @@ use crate::threads::locked;
 
 /// The time between two looks.
 const INTERVAL: Duration = Duration::from_millis(250);
+
+/// The time before the first look. A run that ends earlier has seen no wait for an answer that a look could explain.
+const SOON: Duration = Duration::from_millis(100);
 
 /// A shorter stop is not reported: a tracer stops a process for a moment at each system call.
 const SHORTEST_STOP: Duration = Duration::from_secs(1);
@@ -78,6 +81,8 @@ impl DaemonWatch {
 #[derive(Debug, Default)]
 struct Looks {
     count: usize,
+    /// The time before the first look, and how long the threads had waited for a processor then.
+    waited: Option<(Mono, Duration)>,
     /// When the daemon was started. Another process may get its process id.
     started_ticks: Option<u64>,
     stops: Vec<Stop>,
@@ -115,9 +120,6 @@ pub(super) struct RunningWatch {
     pid: u32,
     dir: PathBuf,
     clock: Arc<dyn Clock>,
-    began: Mono,
-    /// The time that the threads had waited for a processor at the first look.
-    waited: Option<Duration>,
     looks: Arc<Mutex<Looks>>,
     task: JoinHandle<()>,
 }
@@ -129,34 +131,45 @@ impl Drop for RunningWatch {
 }
 
 impl RunningWatch {
-    /// Begins to watch the process `pid` of the process table `proc`.
-    pub(super) async fn begin(proc: &Path, pid: u32, clock: &Arc<dyn Clock>) -> Self {
+    /// Begins to watch the process `pid` of the process table `proc`, with the first look at once or a moment later.
+    pub(super) fn begin(proc: &Path, pid: u32, clock: &Arc<dyn Clock>, at_once: bool) -> Self {
         let dir = proc.join(pid.to_string());
         let looks = Arc::<Mutex<Looks>>::default();
-        let (began, waited) = (clock.mono(), waited(&dir, FILES_TIME_LIMIT).await);
         let task = tokio::spawn({
             let (dir, clock, looks) = (dir.clone(), Arc::clone(clock), Arc::clone(&looks));
             async move {
+                if !at_once {
+                    tokio::time::sleep(SOON).await;
+                }
+                let (now, waited) = (clock.mono(), waited(&dir, FILES_TIME_LIMIT).await);
+                locked(&looks).waited = waited.map(|waited| (now, waited));
                 loop {
                     look(&dir, &*clock, &looks, FILES_TIME_LIMIT).await;
                     tokio::time::sleep(INTERVAL).await;
                 }
             }
         });
-        Self { pid, dir, clock: Arc::clone(clock), began, waited, looks, task }
+        Self { pid, dir, clock: Arc::clone(clock), looks, task }
     }
 
     /// Ends the watch with a last look, which takes at most `limit`, and returns what it showed.
     pub(super) async fn end(self, limit: Duration) -> DaemonWatch {
         self.task.abort();
+        let mut watch = DaemonWatch { pid: self.pid, ..DaemonWatch::default() };
+        if locked(&self.looks).count == 0 {
+            return watch;
+        }
         look(&self.dir, &*self.clock, &self.looks, limit / 2).await;
         let later = waited(&self.dir, limit / 2).await;
-        let passed = self.clock.mono().since(self.began);
+        let mut looks = locked(&self.looks);
         // The time of a thread that has ended is missing in the later sum.
-        let cpu_wait = self.waited.zip(later).map(|(before, later)| (later.saturating_sub(before), passed));
-        let stops = std::mem::take(&mut locked(&self.looks).stops);
-        let stops = stops.into_iter().filter(|stop| stop.length >= SHORTEST_STOP).collect();
-        DaemonWatch { pid: self.pid, stops, cpu_wait }
+        watch.cpu_wait = looks
+            .waited
+            .zip(later)
+            .map(|((began, before), later)| (later.saturating_sub(before), self.clock.mono().since(began)));
+        watch.stops = std::mem::take(&mut looks.stops);
+        watch.stops.retain(|stop| stop.length >= SHORTEST_STOP);
+        watch
     }
 }
 

@@ -164,6 +164,9 @@ pub const SAMPLES_APART: Duration = Duration::from_secs(2);
 pub const ID_SEARCH_AFTER: Duration = Duration::from_secs(1);
 /// The number of parallel status calls.
 pub const PASS_PARALLEL: usize = 4;
+/// The number of parallel status calls if all serial samples were answered in time: as many as `relist` makes, because each
+/// call then costs less.
+pub const PASS_PARALLEL_QUICK: usize = 8;
 /// The number of parallel status calls for ids found outside the CRI. It is larger than [`PASS_PARALLEL`], because some of
 /// these calls are expected to be silent.
 pub const ID_SEARCH_PARALLEL: usize = 8;

@@ -61,7 +61,7 @@ pub(super) async fn value<T: Send + 'static>(
 /// Starts a thread that runs the job; returns false if there is no thread for it.
 #[cfg(not(test))]
 fn launch(job: impl FnOnce() + Send + 'static) -> bool {
-    crate::threads::spawn("look", job).is_ok()
+    crate::threads::spawn_or_reuse("look", job).is_ok()
 }
 
 /// Starts the job in a test. Uses a thread of tokio, because tokio's paused clock waits only for its own threads.

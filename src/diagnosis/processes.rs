@@ -11,7 +11,7 @@ use super::daemon_watch::RunningWatch;
 use super::evidence::{Evidence, HostEvidence, oddities, suspicion};
 use super::offload::FILES_TIME_LIMIT;
 use super::proc::clients::{self, Candidates, Crowd, SocketClients};
-use super::proc::{self, Ownership, ProcPaths, ProcSample, Process, Role, Shims, StatTable, Throttled};
+use super::proc::{self, Ownership, ProcPaths, ProcSample, Process, Psi, Role, Shims, StatTable, Throttled};
 use super::report::NotChecked;
 use super::{HealthMode, HealthRun, Inputs, RecordedProcesses, limits, offload};
 use crate::clock::Mono;
@@ -64,10 +64,13 @@ pub(super) async fn first_sample<R>(run: HealthRun<'_, R>) -> FirstSample {
         }
     };
     let daemon = sample.as_ref().ok().and_then(likely_daemon);
-    let watch = match daemon.zip(inputs.proc.as_deref()) {
-        Some((pid, proc)) => Some(RunningWatch::begin(proc, pid, &inputs.clock).await),
-        None => None,
-    };
+    let watch = daemon.zip(inputs.proc.as_deref()).map(|(pid, proc)| {
+        // Only then does a rule compare the pressure with the daemon's own wait, however short the run is.
+        let pressed = sample.as_ref().is_ok_and(|sample| {
+            sample.pressure_on(|pressure| pressure.cpu).of_daemon(Psi::some_waited) >= limits::CPU_SOME
+        });
+        RunningWatch::begin(proc, pid, &inputs.clock, pressed)
+    });
     FirstSample { sample, at, watch }
 }
 
@@ -273,12 +276,17 @@ pub(super) async fn blocked_again<R>(
 }
 
 /// Reads at the end of the run how long the CPU limit of its cgroup has stopped the daemon, and returns also the time
-/// since the first sample. It reads only one file, so that a short run has time for it.
+/// since the first sample. It reads only one file, so that a short run has time for it, and nothing if the cgroup has no
+/// CPU limit.
 pub(super) async fn throttled_at_end<R>(
     run: HealthRun<'_, R>,
     evidence: &Evidence,
 ) -> Option<(Duration, Throttled)> {
     let daemon = evidence.daemon()?.clone();
+    let before = evidence.node()?.first.daemon_cgroup.throttled?;
+    if before.limit.is_none() && before.total.is_zero() {
+        return None;
+    }
     let paths = paths(run.inputs)?;
     let limit = FILES_TIME_LIMIT.min(run.budget.left());
     let now = offload::value(limit, move || proc::throttled_now(&paths, &daemon)).await.flatten()?;

@@ -88,6 +88,47 @@ pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()>
     thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(refused)
 }
 
+/// Threads of [`spawn_or_reuse`] whose work has ended.
+static IDLE: Mutex<Vec<mpsc::Sender<Work>>> = Mutex::new(Vec::new());
+
+/// The largest number of threads that wait for more work.
+const MAX_IDLE: usize = 4;
+
+/// Work for a thread.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Does the same as [`spawn`], in a thread whose earlier work has ended if there is one: starting a thread takes longer than
+/// reading a few small files.
+pub fn spawn_or_reuse(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let mut work: Work = Box::new(work);
+    while let Some(idle) = { locked(&IDLE).pop() } {
+        match idle.send(work) {
+            Ok(()) => return Ok(()),
+            Err(mpsc::SendError(back)) => work = back,
+        }
+    }
+    spawn(name, move || {
+        let mut next = Some(work);
+        while let Some(work) = next.take() {
+            work();
+            next = wait_for_work();
+        }
+    })
+}
+
+/// Waits until [`spawn_or_reuse`] has more work; `None` if enough threads wait already.
+fn wait_for_work() -> Option<Work> {
+    let (sender, work) = mpsc::channel();
+    {
+        let mut idle = locked(&IDLE);
+        if idle.len() >= MAX_IDLE {
+            return None;
+        }
+        idle.push(sender);
+    }
+    work.recv().ok()
+}
+
 /// Runs `work` on its own thread with its own event loop.
 pub fn run_event_loop(name: &str, work: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
     let event_loop = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -128,6 +169,28 @@ mod tests {
         assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
         drop(release);
         assert_eq!(with_time_limit(Duration::from_secs(60), || 7).unwrap(), 7);
+    }
+
+    #[test]
+    fn a_thread_whose_work_has_ended_does_the_next_work_and_one_that_hangs_does_not() {
+        let started = |work: Box<dyn FnOnce() + Send>| {
+            let (sender, thread) = mpsc::channel();
+            let work = move || {
+                sender.send(thread::current().id()).unwrap();
+                work();
+            };
+            spawn_or_reuse("test", work).unwrap();
+            thread.recv().unwrap()
+        };
+        let first = started(Box::new(|| ()));
+        while locked(&IDLE).is_empty() {
+            thread::yield_now();
+        }
+        let (release, blocked) = mpsc::channel::<()>();
+        let second = started(Box::new(move || _ = blocked.recv()));
+        assert_eq!(second, first);
+        assert_ne!(started(Box::new(|| ())), first, "it still works");
+        drop(release);
     }
 
     #[tokio::test]

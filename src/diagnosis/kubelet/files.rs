@@ -62,7 +62,9 @@ pub(in crate::diagnosis) async fn read_files<R>(
         let settings =
             process.map(|(command, directory)| KubeletSettings::read(command, directory.as_deref(), &host));
         let config = settings.as_ref().map(Config::of).unwrap_or_default();
-        let settings = settings.or_else(|| Some(stopped_settings(&host)?.0)).filter(|_| is_this_node);
+        // Finding the unit of a kubelet means reading the units of all programs.
+        let stopped = || installed.then(|| stopped_settings(&host)).flatten().map(|(settings, _)| settings);
+        let settings = settings.or_else(stopped).filter(|_| is_this_node);
         let certificates = settings.map(|settings| invalid_certificates(&settings, &host, now));
         let certificates = certificates.unwrap_or_default();
         KubeletFiles { installed, config, network_plugins, certificates, ..KubeletFiles::default() }

@@ -39,10 +39,12 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         } else {
             targets
         };
+        let samples = evidence.status_calls.iter().filter(|record| record.serial).count();
+        let is_quick = samples == limits::SERIAL_SAMPLES;
+        let parallel = if is_quick { limits::PASS_PARALLEL_QUICK } else { limits::PASS_PARALLEL };
         let RuntimeEvidence { sandboxes, containers, status_calls, ids_left_out, .. } = evidence;
         let answers = CallResults { records: status_calls, ids_left_out, sandboxes, containers };
-        self.call_each(rest, TargetCall::Status, limits::PASS_PARALLEL, &mut pending.status_calls, answers)
-            .await;
+        self.call_each(rest, TargetCall::Status, parallel, &mut pending.status_calls, answers).await;
     }
 
     /// Makes calls one at a time; their durations are the samples for the estimate. Returns the ids without a call. The

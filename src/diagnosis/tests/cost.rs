@@ -3,14 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
 
 use super::node::{FakeNode, FakeProcess, cgroup_of, find};
-use super::scripted::Scripted;
+use super::scripted::{Behaviour, Scripted, inputs};
 use super::travels::judge;
+use crate::cri::Rpc;
 use crate::diagnosis::proc::Shims;
 use crate::diagnosis::report::RuleId;
 use crate::diagnosis::{Evidence, gather};
@@ -21,11 +24,15 @@ struct Opened(OwnedFd);
 
 impl Opened {
     /// Begins to count for these processes.
-    fn watch(node: &FakeNode, pids: Range<u32>) -> Self {
+    fn watch(node: &FakeNode, pids: impl IntoIterator<Item = u32>) -> Self {
+        Self::watch_directories(pids.into_iter().map(|pid| node.proc().join(pid.to_string())))
+    }
+
+    /// Begins to count for the files in these directories.
+    fn watch_directories(directories: impl IntoIterator<Item = PathBuf>) -> Self {
         let inotify = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
-        for pid in pids {
-            let process = node.proc().join(pid.to_string());
-            add_watch(&inotify, process, WatchFlags::OPEN | WatchFlags::ONLYDIR).unwrap();
+        for directory in directories {
+            add_watch(&inotify, directory, WatchFlags::OPEN | WatchFlags::ONLYDIR).unwrap();
         }
         Self(inotify)
     }
@@ -66,6 +73,91 @@ async fn another_program_costs_a_healthy_run_one_file() {
     let host = evidence.host.unwrap();
     assert_eq!((host.first.socket_owner, host.second.is_some()), (Some(200), false));
     assert_eq!(opened.by_name(), BTreeMap::from([("stat".to_owned(), 200)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_other_processes_of_a_container_cost_a_healthy_run_one_file_each() {
+    let node = node("workers");
+    let (workers, cgroup) = (5000..5200, cgroup_of(1));
+    for pid in workers.clone() {
+        // The first worker is the child of the container's first process, each other one of the one before.
+        let parent = if pid == 5000 { 2001 } else { pid - 1 };
+        node.process(&FakeProcess { pid, parent, comm: "worker", cgroup: &cgroup, ..FakeProcess::default() });
+    }
+    let opened = Opened::watch(&node, workers.clone());
+    let host = node.gathered(Scripted::with_pods(3)).await.host.unwrap();
+    assert_eq!(opened.by_name(), BTreeMap::from([("stat".to_owned(), 200)]));
+    let first = &host.first.processes[&2001];
+    assert!(first.container_id.is_some());
+    for process in workers.map(|pid| &host.first.processes[&pid]) {
+        assert_eq!((&process.cgroup, &process.container_id), (&cgroup, &first.container_id));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_container_costs_a_healthy_run_one_file_of_its_cgroup_and_its_pod_none() {
+    let node = node("cgroups");
+    let directory = |cgroup: &str| node.root.join("cgroup").join(cgroup.trim_start_matches('/'));
+    let cgroup = cgroup_of(1);
+    let (of_pod, _) = cgroup.rsplit_once('/').unwrap();
+    for path in [of_pod, &cgroup] {
+        node.file(&format!("cgroup{path}/cgroup.events"), "populated 1\nfrozen 0\n");
+        node.file(&format!("cgroup{path}/pids.max"), "100\n");
+        node.file(&format!("cgroup{path}/pids.current"), "95\n");
+    }
+    let count = || Opened::watch_directories([directory(of_pod), directory(&cgroup)]);
+    let events = ("cgroup.events".to_owned(), 1);
+    let opened = count();
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(opened.by_name(), BTreeMap::from([events.clone()]));
+    assert!(find(&report, RuleId::D14).is_none(), "{report:#?}");
+    // Each process has five threads.
+    for pid in 5000..5018 {
+        node.process(&FakeProcess { pid, parent: 2001, cgroup: &cgroup, ..FakeProcess::default() });
+    }
+    let opened = count();
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    let limit = ["pids.current", "pids.max"].map(|name| (name.to_owned(), 1));
+    assert_eq!(opened.by_name(), limit.into_iter().chain([events]).collect());
+    assert!(find(&report, RuleId::D14).is_some(), "{report:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_threads_of_the_daemon_are_read_once_if_the_run_ends_soon() {
+    let node = node("soon");
+    node.file("proc/200/task/200/schedstat", "7000 9000 1\n");
+    let opened = Opened::watch_directories([node.proc().join("200/task/200")]);
+    let host = node.gathered(Scripted::with_pods(3)).await.host.unwrap();
+    assert_eq!(host.daemon_watch.unwrap().cpu_wait, None);
+    let once = ["stat", "wchan"].map(|name| (name.to_owned(), 1));
+    assert_eq!(opened.by_name(), BTreeMap::from(once));
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_are_searched_for_a_kubelet_that_does_not_run_only_if_one_is_installed() {
+    let node = node("units");
+    std::fs::remove_dir_all(node.proc().join("100")).unwrap();
+    node.file("etc/systemd/system/web.service", "[Service]\nExecStart=/bin/web\n");
+    let count = || Opened::watch_directories([node.root.join("etc/systemd/system")]);
+    let opened = count();
+    node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(opened.by_name(), BTreeMap::new());
+    node.file("var/lib/kubelet/config.yaml", "");
+    let opened = count();
+    node.diagnose(Scripted::with_pods(3)).await;
+    assert!(opened.by_name().contains_key("web.service"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_answers_quickly_gets_eight_calls_at_once_and_another_one_four() {
+    for (millis, most) in [(30, 8), (60, 4)] {
+        let later = || Behaviour::After(Duration::from_millis(millis));
+        let script = Scripted::with_pods(40);
+        let script = script.on(Rpc::PodSandboxStatus, later()).on(Rpc::ContainerStatus, later());
+        let inputs = inputs(script);
+        gather(&inputs, &|_| ()).await;
+        assert_eq!(inputs.runtime.most_open.load(Ordering::Relaxed), most);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -244,6 +244,8 @@ async fn a_cpu_limit_stands_before_the_slow_calls_that_it_causes() {
         node.file("cgroup/cpu/limited/cpu.stat", &stat);
     };
     stat(0);
+    node.file("cgroup/cpu/limited/cpu.cfs_quota_us", "10000\n");
+    node.file("cgroup/cpu/limited/cpu.cfs_period_us", "100000\n");
     let script = Scripted::with_pods(20)
         .under_crio()
         .on(Rpc::PodSandboxStatus, late(3))

@@ -151,6 +151,15 @@ impl FakeNode {
         fs::create_dir_all(self.root.join(format!("{dir}/fd"))).unwrap();
     }
 
+    /// Freezes the cgroup of a pod. The kernel then shows the cgroups below it as frozen too.
+    pub(super) fn freeze_pod(&self, pod: usize) {
+        let cgroup = cgroup_of(pod);
+        let (of_pod, _) = cgroup.rsplit_once('/').unwrap();
+        for frozen in [of_pod, &cgroup] {
+            self.file(&format!("cgroup{frozen}/cgroup.events"), "populated 1\nfrozen 1\n");
+        }
+    }
+
     pub(super) async fn diagnose(&self, script: Scripted) -> HealthReport {
         judge(&self.gathered(script).await)
     }
@@ -495,7 +504,7 @@ async fn blocked_shims_are_a_storage_stall() {
 #[tokio::test(start_paused = true)]
 async fn a_frozen_cgroup_is_reported_with_its_pod() {
     let node = FakeNode::new("frozen").with_pods(5);
-    node.file("cgroup/kubepods/burstable/poduid-2/cgroup.events", "populated 1\nfrozen 1\n");
+    node.freeze_pod(2);
     let alone = node.diagnose(Scripted::with_pods(5)).await;
     assert_primary(&alone, RuleId::D11, Confidence::Likely, Phase::None, Some("default/web-2"));
     assert_eq!(alone.verdict, Verdict::Degraded);
@@ -894,7 +903,7 @@ fn assert_early(report: &HealthReport, holder: &str) {
 #[tokio::test(start_paused = true)]
 async fn a_second_piece_of_evidence_makes_a_hang_certain_at_five_seconds() {
     let frozen = FakeNode::new("early-frozen").with_pods(5);
-    frozen.file("cgroup/kubepods/burstable/poduid-2/cgroup.events", "populated 1\nfrozen 1\n");
+    frozen.freeze_pod(2);
     assert_early(&frozen.diagnose(hung(5, 2)).await, "is frozen");
 
     let blocked = FakeNode::new("early-blocked").with_pods(5);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -46,6 +47,10 @@ pub(crate) struct Scripted {
     /// The recorded calls. The text is the id of the sandbox or container; for a list call, it is the name of the
     /// filter from [`filter_name`].
     pub(crate) calls: Mutex<Vec<(Rpc, String)>>,
+    /// The number of calls without an answer.
+    pub(crate) open: AtomicUsize,
+    /// The largest number of calls without an answer at one time.
+    pub(crate) most_open: AtomicUsize,
     /// When the test created this runtime, in nanoseconds since the Unix epoch. Tests compute creation times from it.
     pub(crate) now: i64,
     /// Whether Version answers with the name of CRI-O.
@@ -147,6 +152,8 @@ impl Scripted {
         let has_recovered =
             self.recovers && self.calls.lock().unwrap().iter().any(|(called, _)| *called == rpc);
         self.calls.lock().unwrap().push((rpc, id.to_owned()));
+        let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most_open.fetch_max(open, Ordering::Relaxed);
         let behaviour =
             self.by_id.get(id).filter(|_| !id.is_empty()).or_else(|| self.by_rpc.get(&rpc)).cloned();
         let behaviour = behaviour.filter(|_| !has_recovered).unwrap_or_default();
@@ -165,6 +172,7 @@ impl Scripted {
             Behaviour::Fails(why) => (Duration::from_micros(300), Err(why)),
         };
         tokio::time::sleep(duration).await;
+        self.open.fetch_sub(1, Ordering::Relaxed);
         let response_bytes = if result.is_ok() { bytes } else { 0 };
         Call { rpc, duration, response_bytes, result }
     }

@@ -93,12 +93,12 @@ pub fn cpu_and_waiting_time() -> Option<Duration> {
 /// Returns how many times longer this process runs because it waits for a CPU: 1 if it never waits, 2 if it waits as
 /// long as it runs. `None` if the kernel does not record it.
 pub fn slowed() -> Option<f64> {
-    let (ran, all) = (time_on_processors()?, cpu_and_waiting_time()?);
-    (!ran.is_zero()).then(|| all.as_secs_f64() / ran.as_secs_f64())
+    let (ran, waited) = of_all_threads(|times| times)?;
+    (!ran.is_zero()).then(|| (ran + waited).as_secs_f64() / ran.as_secs_f64())
 }
 
-/// Adds up a time of all threads of this process.
-fn of_all_threads(time: impl Fn((Duration, Duration)) -> Duration) -> Option<Duration> {
+/// Adds up the times of all threads of this process, and returns what `time` makes of them.
+fn of_all_threads<T>(time: impl Fn((Duration, Duration)) -> T) -> Option<T> {
     if !plegctl_base::test_settings::sees_load() {
         return None;
     }

@@ -33,6 +33,7 @@ pub use node::{
 };
 pub use process::PAGE;
 pub use process::{Blocked, Process, Role, Shims, command_line, waits_uninterruptibly};
+use stat::CgroupSource;
 pub use stat::of_ticks;
 pub use stat::{ProcessStat, StatTable};
 pub use tcp::hexadecimal_address;
@@ -260,19 +261,49 @@ pub fn read(paths: &ProcPaths, known: Option<Arc<StatTable>>, shims: Shims, send
     send(Section::Cgroups(cgroups));
 }
 
-/// Reads the processes of a table. With the details of the shims, the cgroups of all processes are read too.
+/// Reads the processes of a table. With the details of the shims, the cgroups of all processes are read too. Otherwise, the
+/// processes of a container are in the cgroup of its first process.
 fn read_each(paths: &ProcPaths, stats: &StatTable, shims: Shims) -> BTreeMap<u32, Process> {
     let Ok(dir) = KernelDir::open(&paths.proc) else {
         return BTreeMap::new();
     };
     let trust = ProcessTrust::of_table(&paths.proc);
     let table = process::OpenedTable { path: &paths.proc, dir, uptime: stats.uptime, trust };
-    let mut is_below_shim = stats.below_shims();
+    let mut source_of = stats.cgroup_sources();
+    let mut heirs = Vec::new();
     let read = |(pid, stat): (&u32, &ProcessStat)| {
-        let is_of_container = || shims == Shims::Detailed || is_below_shim(*pid);
-        Some((*pid, process::read(&table, *pid, stat, shims, is_of_container)?))
+        let wants_cgroup = || {
+            let source = if shims == Shims::Detailed { CgroupSource::File } else { source_of(*pid) };
+            heirs.extend((source == CgroupSource::Parent).then_some(*pid));
+            source == CgroupSource::File
+        };
+        Some((*pid, process::read(&table, *pid, stat, shims, wants_cgroup)?))
     };
-    stats.stats.iter().filter_map(read).collect()
+    let mut processes: BTreeMap<u32, Process> = stats.stats.iter().filter_map(read).collect();
+    for pid in heirs {
+        let Some(mut heir) = processes.remove(&pid) else { continue };
+        match nearest_cgroup(&processes, &heir) {
+            Some(ancestor) => heir.inherit_cgroup(ancestor),
+            // An ancestor has ended meanwhile.
+            None => heir.add_cgroup(&table.dir),
+        }
+        processes.insert(pid, heir);
+    }
+    processes
+}
+
+/// Returns the nearest ancestor with a known cgroup among the processes of the same container.
+fn nearest_cgroup<'a>(processes: &'a BTreeMap<u32, Process>, heir: &Process) -> Option<&'a Process> {
+    let mut at = heir.parent;
+    // A table that changes while it is read may show a circle of parents.
+    for _ in 0..processes.len() {
+        let parent = processes.get(&at).filter(|parent| parent.role == Role::Other)?;
+        if !parent.lacks_cgroup() {
+            return Some(parent);
+        }
+        at = parent.parent;
+    }
+    None
 }
 
 /// Reads the shims of a sample again, with all details.

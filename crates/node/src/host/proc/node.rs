@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Process, Role, cgroup};
-use crate::host::{kernel_record, kernel_text};
+use crate::host::{KernelDir, kernel_record, kernel_text};
 use plegctl_base::report::Command;
 
 /// File system types whose server may be unreachable.
@@ -328,6 +328,10 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
+/// Below this number of tasks, the limit of a container's cgroup is not read: a limit that is so low would keep most
+/// programs from starting.
+const FEW_TASKS: u64 = 64;
+
 /// Reads the cgroups of pods, and those of the kubelet and the runtime.
 pub(super) fn read_cgroups(
     root: &Path,
@@ -335,16 +339,18 @@ pub(super) fn read_cgroups(
     daemon: Option<u32>,
 ) -> CgroupSection {
     let mut section = CgroupSection::default();
-    let pods: BTreeSet<&str> = processes
-        .values()
-        .filter(|process| process.container_id.is_some() || process.pod_uid.is_some())
-        .map(|process| process.cgroup.as_str())
-        .collect();
+    let mut tasks_of_pods: BTreeMap<&str, u64> = BTreeMap::new();
+    for process in
+        processes.values().filter(|process| process.container_id.is_some() || process.pod_uid.is_some())
+    {
+        *tasks_of_pods.entry(&process.cgroup).or_default() += process.threads;
+    }
     let daemons = processes.values().filter(|process| matches!(process.role, Role::Kubelet | Role::Daemon));
     let services: BTreeSet<&str> = daemons.map(|process| process.cgroup.as_str()).collect();
-    section.frozen = frozen(root, &pods);
+    section.frozen = frozen(root, tasks_of_pods.keys().copied());
     let limits = hierarchy(root, "pids");
-    section.pids = pods.iter().chain(&services).filter_map(|path| pids(&limits, path)).collect();
+    let large = tasks_of_pods.iter().filter(|(_, tasks)| **tasks >= FEW_TASKS).map(|(path, _)| path);
+    section.pids = large.chain(&services).filter_map(|path| pids(&limits, path)).collect();
     let daemon = daemon.and_then(|pid| processes.get(&pid));
     section.daemon = daemon.map(|process| daemon_cgroup(root, process)).unwrap_or_default();
     section
@@ -357,28 +363,26 @@ fn hierarchy(root: &Path, controller: &str) -> PathBuf {
     if is_v1 { own } else { root.to_owned() }
 }
 
-/// Finds the frozen cgroups among these paths and their parents, because freezing a parent freezes its children.
-pub(super) fn frozen(root: &Path, paths: &BTreeSet<&str>) -> Vec<Freeze> {
+/// Finds the frozen cgroups among these paths and their parents. Freezing a parent freezes its children, so the parents of
+/// a cgroup that is not frozen need not be read.
+pub(super) fn frozen<'a>(root: &Path, paths: impl IntoIterator<Item = &'a str>) -> Vec<Freeze> {
     let base = hierarchy(root, "freezer");
     let name = if base == root { "cgroup.events" } else { "freezer.state" };
-    let is_frozen = |path: &str| {
-        let text = kernel_record(&base.join(path.trim_start_matches('/')).join(name)).unwrap_or_default();
+    let Ok(dir) = KernelDir::open(&base) else { return Vec::new() };
+    let is_frozen = |path: &&str| {
+        let text = dir.record(&format!("{}/{name}", path.trim_start_matches('/'))).unwrap_or_default();
         text.lines().any(|line| matches!(line.trim(), "frozen 1" | "FROZEN" | "FREEZING"))
     };
-    let mut known: BTreeMap<String, bool> = BTreeMap::new();
-    let mut found: BTreeMap<String, Freeze> = BTreeMap::new();
+    let mut found: BTreeMap<&str, Freeze> = BTreeMap::new();
     for path in paths {
-        let mut at = Some(*path);
-        while let Some(path) = at.filter(|path| !matches!(*path, "" | "/")) {
-            let is_frozen = *known.entry(path.to_owned()).or_insert_with(|| is_frozen(path));
-            if is_frozen {
-                found.entry(path.to_owned()).or_insert_with(|| Freeze {
-                    path: path.to_owned(),
-                    container_id: path.rsplit('/').next().and_then(cgroup::container_id).map(str::to_owned),
-                    pod_uid: cgroup::pod_uid_of(path),
-                    is_v1: base != root,
-                });
-            }
+        let mut at = Some(path);
+        while let Some(path) = at.filter(|path| !matches!(*path, "" | "/")).filter(is_frozen) {
+            found.entry(path).or_insert_with(|| Freeze {
+                path: path.to_owned(),
+                container_id: path.rsplit('/').next().and_then(cgroup::container_id).map(str::to_owned),
+                pod_uid: cgroup::pod_uid_of(path),
+                is_v1: base != root,
+            });
             at = path.rsplit_once('/').map(|(parent, _)| parent);
         }
     }

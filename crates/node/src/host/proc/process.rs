@@ -176,6 +176,13 @@ impl Process {
         self.cgroup.is_empty() && !self.is_kernel_thread
     }
 
+    /// Takes over the cgroup of an ancestor.
+    pub(super) fn inherit_cgroup(&mut self, ancestor: &Self) {
+        self.cgroup.clone_from(&ancestor.cgroup);
+        self.container_id.clone_from(&ancestor.container_id);
+        self.pod_uid.clone_from(&ancestor.pod_uid);
+    }
+
     /// Reads the cgroup of the process from the process table `proc`.
     pub(super) fn add_cgroup(&mut self, proc: &KernelDir) {
         if self.is_kernel_thread {
@@ -216,13 +223,13 @@ enum Extent {
 }
 
 impl Extent {
-    /// Returns what of a process is needed. `is_of_container` tells whether it may belong to a container.
-    fn needed(pid: u32, stat: &ProcessStat, shims: Shims, is_of_container: impl FnOnce() -> bool) -> Self {
+    /// Returns what of a process is needed. `wants_cgroup` tells whether the cgroup of a process without a role is.
+    fn needed(pid: u32, stat: &ProcessStat, shims: Shims, wants_cgroup: impl FnOnce() -> bool) -> Self {
         match Role::of(&stat.comm) {
             // The table may be some hundred milliseconds old, and D15 compares the processor time of process 1.
             _ if stat.state == 'D' || pid == 1 => Self::Details,
             Role::Other if stat.is_kernel_thread => Self::Stat,
-            Role::Other if is_of_container() => Self::Cgroup,
+            Role::Other if wants_cgroup() => Self::Cgroup,
             Role::Other => Self::Stat,
             // The cgroup of a conmon names its container; a shim is in the cgroup of the daemon.
             Role::Shim if shims == Shims::Counted && !stat.is_stopped() => {
@@ -238,15 +245,15 @@ impl Extent {
 }
 
 /// Reads one process, whose `stat` is known; `None` if it has ended. The cgroup of a process without a role is read only if
-/// `is_of_container` says so. The threads and the command line of a shim are only read if `shims` requires it.
+/// `wants_cgroup` says so. The threads and the command line of a shim are only read if `shims` requires it.
 pub(super) fn read(
     table: &OpenedTable<'_>,
     pid: u32,
     stat: &ProcessStat,
     shims: Shims,
-    is_of_container: impl FnOnce() -> bool,
+    wants_cgroup: impl FnOnce() -> bool,
 ) -> Option<Process> {
-    match Extent::needed(pid, stat, shims, is_of_container) {
+    match Extent::needed(pid, stat, shims, wants_cgroup) {
         Extent::Stat => Some(of_stat(stat.clone(), pid, table.uptime)),
         Extent::Cgroup => {
             let mut process = of_stat(stat.clone(), pid, table.uptime);

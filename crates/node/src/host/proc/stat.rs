@@ -107,14 +107,14 @@ impl StatTable {
         uptime(proc).saturating_sub(self.uptime) < FRESH
     }
 
-    /// Returns a test whether a process descends from a shim or a conmon, as every process of a container does until its
-    /// shim ends.
-    pub(super) fn below_shims(&self) -> impl FnMut(u32) -> bool {
+    /// Returns how the cgroup of each process is found without reading the cgroups of all.
+    pub(super) fn cgroup_sources(&self) -> impl FnMut(u32) -> CgroupSource {
         let mut known: BTreeMap<u32, bool> = BTreeMap::new();
         move |pid| {
             let mut path = Vec::new();
-            let mut at = self.stats.get(&pid).map_or(0, |stat| stat.parent);
-            let is_below = loop {
+            let parent = self.stats.get(&pid).map_or(0, |stat| stat.parent);
+            let mut at = parent;
+            let is_below_shim = loop {
                 if let Some(is_below) = known.get(&at) {
                     break *is_below;
                 }
@@ -127,10 +127,26 @@ impl StatTable {
                 path.push(at);
                 at = stat.parent;
             };
-            known.extend(path.into_iter().map(|ancestor| (ancestor, is_below)));
-            is_below
+            known.extend(path.into_iter().map(|ancestor| (ancestor, is_below_shim)));
+            let is_plain = |parent: &ProcessStat| Role::of(&parent.comm) == Role::Other;
+            match (is_below_shim, self.stats.get(&parent).is_some_and(is_plain)) {
+                (false, _) => CgroupSource::NotNeeded,
+                (true, true) => CgroupSource::Parent,
+                (true, false) => CgroupSource::File,
+            }
         }
     }
+}
+
+/// How the cgroup of a process is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CgroupSource {
+    /// The process does not descend from a shim or a conmon, as every process of a container does until its shim ends.
+    NotNeeded,
+    /// Its parent is a process of the same container.
+    Parent,
+    /// Its own file: its parent is a shim, a conmon or an OCI runtime.
+    File,
 }
 
 /// Returns the node's uptime.

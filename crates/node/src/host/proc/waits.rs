@@ -4,7 +4,7 @@
 //! `wchan`, `stack` and `syscall`. It reads the descriptors only of processes without a task in uninterruptible sleep, with
 //! one exception: the descriptor to which a task writes. It opens no descriptor's file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -321,7 +321,7 @@ fn holder_in(locks: &str, waiter: u32) -> Option<(u32, String)> {
 
 /// Returns the outermost frozen cgroup around the cgroup at `path`.
 pub fn frozen_around(root: &Path, path: &str) -> Option<Freeze> {
-    frozen(root, &BTreeSet::from([path])).into_iter().min_by_key(|freeze| freeze.path.len())
+    frozen(root, [path]).into_iter().min_by_key(|freeze| freeze.path.len())
 }
 
 /// Returns the number of the FUSE connection of a mount with this device number (`fuse_ctl_add_conn` in `fs/fuse/control.c`):
