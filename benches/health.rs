@@ -1,5 +1,5 @@
-//! Measures `health` on a healthy node, compared with `relist --inspect all`, which makes the same calls: in time and in
-//! processor time, alone and beside many other processes.
+//! Measures `health` on healthy nodes of 60 and of 250 pods, compared with `relist --inspect all`, which makes the same calls:
+//! in time and in processor time, alone and beside many other processes.
 
 pub mod support;
 #[path = "support/target.rs"]
@@ -18,6 +18,9 @@ use target::{Options, Target};
 /// The number of measured runs of each command.
 const TURNS: u16 = 21;
 
+/// The numbers of pods of the nodes.
+const PODS: [usize; 2] = [60, 250];
+
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(flatten)]
@@ -32,7 +35,8 @@ struct Arguments {
 
 fn main() {
     let Arguments { options, processes, descriptors } = Arguments::parse();
-    if let Some(node) = Target::real(&options) {
+    for options in options.with_sizes(PODS) {
+        let Some(node) = Target::real(&options) else { break };
         compare(&node, "");
         let others = OtherProcesses::start(processes, descriptors).expect("processes can be started");
         compare(

@@ -16,7 +16,7 @@ use harness::daemon::RealRuntime;
 use harness::packages::{Containerd, Packages};
 
 /// Which real runtime to measure.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Options {
     /// Measure this runtime (`unix:///…`) instead of a private containerd; see the bench `real_node`
     #[arg(long)]
@@ -30,6 +30,17 @@ pub struct Options {
     /// Cargo passes this option to every bench
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+impl Options {
+    /// Returns the options for private containerds with these numbers of pods of two containers; only `self` if it names a
+    /// runtime.
+    pub fn with_sizes(self, pods: impl IntoIterator<Item = usize>) -> Vec<Self> {
+        if self.endpoint.is_some() {
+            return vec![self];
+        }
+        pods.into_iter().map(|pods| Self { pods, containers: 2, ..self.clone() }).collect()
+    }
 }
 
 /// A running runtime. Dropping this stops the runtime if the bench has started it.
