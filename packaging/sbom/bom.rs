@@ -5,21 +5,46 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+/// The dependencies of each package that are linked with it, by id. The crates of the workspace have optional dependencies
+/// only for the tests of other crates, which cargo includes in its metadata.
+pub fn linked_dependencies(metadata: &Value) -> Option<BTreeMap<&str, Vec<&str>>> {
+    let root = metadata["resolve"]["root"].as_str()?;
+    let mut for_tests = BTreeSet::new();
+    for package in metadata["packages"].as_array()? {
+        let id = package["id"].as_str()?;
+        if package["source"].is_null() && id != root {
+            let optional =
+                package["dependencies"].as_array()?.iter().filter(|needed| needed["optional"] == true);
+            for_tests.extend(optional.filter_map(|needed| Some((id, needed["name"].as_str()?))));
+        }
+    }
+    let names: BTreeMap<&str, &str> = metadata["packages"]
+        .as_array()?
+        .iter()
+        .filter_map(|package| Some((package["id"].as_str()?, package["name"].as_str()?)))
+        .collect();
+    let mut dependencies = BTreeMap::new();
+    for node in metadata["resolve"]["nodes"].as_array()? {
+        let id = node["id"].as_str()?;
+        let linked = node["deps"].as_array()?.iter().filter_map(|dependency| {
+            // `kind` is null for a linked dependency, and "dev" or "build" for any other.
+            let is_linked = dependency["dep_kinds"].as_array()?.iter().any(|kind| kind["kind"].is_null());
+            let needed = dependency["pkg"].as_str()?;
+            (is_linked && !for_tests.contains(&(id, *names.get(needed)?))).then_some(needed)
+        });
+        dependencies.insert(id, linked.collect());
+    }
+    Some(dependencies)
+}
+
 /// The package ids of the crates that are linked into the binary.
 fn linked(metadata: &Value) -> Option<BTreeSet<&str>> {
-    let nodes = metadata["resolve"]["nodes"].as_array()?;
-    let needs: BTreeMap<&str, &Value> =
-        nodes.iter().filter_map(|node| Some((node["id"].as_str()?, &node["deps"]))).collect();
+    let needs = linked_dependencies(metadata)?;
     let mut found = BTreeSet::new();
     let mut open = vec![metadata["resolve"]["root"].as_str()?];
     while let Some(id) = open.pop() {
         if found.insert(id) {
-            for dependency in needs.get(id)?.as_array()? {
-                // `kind` is null for a linked dependency, and "dev" or "build" for any other.
-                if dependency["dep_kinds"].as_array()?.iter().any(|kind| kind["kind"].is_null()) {
-                    open.push(dependency["pkg"].as_str()?);
-                }
-            }
+            open.extend(needs.get(id)?);
         }
     }
     Some(found)

@@ -130,7 +130,10 @@ fn a_pod_that_does_not_start_is_explained_by_health_and_by_what_the_kubelet_does
     let waits = why("shop/new-0");
     assert_eq!(waits["holders"][0]["evidence"][0], "finding D41 of plegctl health", "{waits:#}");
     assert!(
-        waits["summary"].as_str().unwrap().starts_with("shop/new-0 does not start since 44m: the kubelet starts no pod")
+        waits["summary"]
+            .as_str()
+            .unwrap()
+            .starts_with("shop/new-0 does not start since 44m: the kubelet starts no pod")
     );
     let unknown = why("shop/new-3");
     let title = "the kubelet does not know it, so it does not receive the API server's pods";
