@@ -1,22 +1,28 @@
-//! Anonymises the entries of a capture: replaces each name by one pseudonym, and each text that is not a known phrase by its
+//! Anonymises the entries of a capture: replaces each name by one pseudonym, and each text that may contain names by its
 //! length.
 //!
-//! Ids and UIDs, states, attempts, numbers and times stay, because PLEG depends on them. Closed lists in [`super::phrases`]
-//! define which keys, words and phrases stay.
+//! Ids and UIDs, states, attempts, numbers and times stay, because PLEG depends on them. The type of each field of a message, of
+//! a diagnosis and of a fact says what it names ([`Rename`]), and the words of a diagnosis are written again from its renamed
+//! facts. In the other documents, closed lists in [`super::known_words`] define which keys and words stay.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use prost::bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::entry::{Body, CaptureEntry, kind};
+use super::entry::{Body, CallFinished, CaptureEntry, Incident, RecordedOutcome, kind};
+use super::known_words::{self as known, KEYS, length_of_text};
 use super::message_cache::MessageCache;
 use super::name_filter::NameFilter;
-use super::phrases::{self, KEYS, NameReplacer, anonymise_phrase, length_of_text};
-use crate::cri::Rpc;
-use crate::cri::rename::{self, NameKind};
-use crate::report::fits_in_memory;
+use crate::cri::{Rpc, rename};
+use crate::diagnosis::HealthReport;
+use crate::diagnosis::facts::Fact;
+use crate::diagnosis::kernel_waits::KernelWaitReason;
+use crate::diagnosis::report::{HealthFinding, Verdict, verdict_fact};
+use crate::report::rename::{NameKind, Rename};
+use crate::report::{fits_in_memory, json};
 
 /// The prefixes of pseudonyms, one for each kind of name. Equal names of different kinds get different pseudonyms.
 mod prefix {
@@ -31,8 +37,8 @@ mod prefix {
     pub const PATH: &str = "/path";
     pub const ID: &str = "id";
     pub const RUNTIME: &str = "runtime";
-    /// For the beginnings of generated ids, which stay as they are and have no pseudonym.
-    pub const GENERATED_ID: &str = "generated id";
+    pub const PROCESS: &str = "process";
+    pub const FUNCTION: &str = "function";
 }
 
 /// The number of names whose pseudonyms are numbers. The pseudonym of any further name is its hash, so that the memory does
@@ -54,12 +60,16 @@ pub struct Pseudonyms {
     hashes: RandomState,
     /// The anonymised answers; `None` for an answer that cannot be read.
     renamed: MessageCache<Rpc, Option<Bytes>>,
+    /// The endpoint of the present session.
+    endpoint: String,
+    /// The words of the last failed list call, with their replacement: the relist and the incident repeat them.
+    list_error: Option<(String, String)>,
 }
 
 /// The hash of a name.
 type NameHash = u64;
 
-/// The length of the shortest text that can be an id. Messages contain the first twelve or thirteen digits of an id.
+/// The length of the shortest text that can be an id.
 const MIN_ID_LENGTH: usize = 12;
 
 /// Whether the text looks like an id that a runtime or a kubelet generated.
@@ -70,8 +80,7 @@ fn is_id(text: &str) -> bool {
 impl Pseudonyms {
     /// Returns the number of names that have a pseudonym.
     pub fn count(&self) -> usize {
-        let of_names = self.counts.iter().filter(|(prefix, _)| **prefix != prefix::GENERATED_ID);
-        of_names.map(|(_, count)| usize::try_from(*count).unwrap_or(usize::MAX)).sum()
+        self.counts.values().map(|count| usize::try_from(*count).unwrap_or(usize::MAX)).sum()
     }
 
     /// Returns the pseudonym for `name`, and registers the name if necessary.
@@ -107,24 +116,9 @@ impl Pseudonyms {
         }
     }
 
-    /// Returns the pseudonym of a name that is already registered.
-    fn known(&self, prefix: &'static str, name: &str) -> Option<String> {
-        let hash = self.hash(prefix, name);
-        self.is_registered(hash).then(|| self.pseudonym_of(prefix, hash))
-    }
-
-    fn is_registered(&self, hash: NameHash) -> bool {
-        self.numbers.contains_key(&hash) || self.further.has(hash)
-    }
-
     /// Equal names with different prefixes have different hashes, so that nobody sees in an export that they are equal.
     fn hash(&self, prefix: &'static str, name: &str) -> NameHash {
         self.hashes.hash_one((prefix, name))
-    }
-
-    /// Returns the hash of the beginning of an id.
-    fn hash_of_id(&self, id: &str) -> NameHash {
-        self.hash(prefix::GENERATED_ID, id.get(..MIN_ID_LENGTH).unwrap_or(id))
     }
 
     /// Limits the memory for anonymised answers that may be needed again.
@@ -134,42 +128,67 @@ impl Pseudonyms {
 
     /// Returns a generated id unchanged, and a pseudonym for any other id.
     fn keep_generated_id(&mut self, id: &str) -> String {
-        if is_id(id) {
-            self.register(prefix::GENERATED_ID, self.hash_of_id(id));
-            return id.to_owned();
-        }
-        self.pseudonym(prefix::ID, id)
+        if is_id(id) { id.to_owned() } else { self.pseudonym(prefix::ID, id) }
     }
 
-    /// Registers the name of the node.
-    pub fn add_node(&mut self, name: &str) {
-        self.pseudonym(prefix::NODE, name);
-    }
-
-    /// Returns the replacement for a text of this kind in a message of the CRI.
+    /// Returns the replacement for a text of this kind.
     fn replace_name(&mut self, kind: NameKind, text: &str) -> String {
-        let kept = |is_known: bool, text: &str| if is_known { text.to_owned() } else { length_of_text(text) };
+        let kept = |is_known: bool| if is_known { text.to_owned() } else { length_of_text(text) };
         match kind {
             NameKind::Id => self.keep_generated_id(text),
-            NameKind::KnownValue if phrases::is_known_label_value(text) => text.to_owned(),
-            NameKind::Reason => kept(phrases::is_known_reason(text), text),
-            NameKind::Condition => kept(phrases::is_known_condition(text), text),
-            NameKind::Version => phrases::version_numbers(text).to_owned(),
-            NameKind::Runtime => self.replace_runtime(text),
+            NameKind::KnownValue if known::is_known_label_value(text) => text.to_owned(),
+            NameKind::Reason => kept(known::is_known_reason(text)),
+            NameKind::Condition => kept(known::is_known_condition(text)),
+            NameKind::Word => kept(known::is_known_word(text)),
+            NameKind::Version => known::version_numbers(text).to_owned(),
+            NameKind::Runtime => self.keep_program(prefix::RUNTIME, text),
+            NameKind::Process => self.keep_program(prefix::PROCESS, text),
+            NameKind::Function => {
+                let words = text.split(' ').map(|function| self.function(function));
+                words.collect::<Vec<_>>().join(" ")
+            }
+            NameKind::Endpoint => endpoint(text),
+            NameKind::Text => self.text(text),
             NameKind::Namespace => self.pseudonym(prefix::NAMESPACE, text),
             NameKind::Pod => self.pseudonym(prefix::POD, text),
             NameKind::Container => self.pseudonym(prefix::CONTAINER, text),
+            NameKind::Node => self.pseudonym(prefix::NODE, text),
             NameKind::Image => self.pseudonym(prefix::IMAGE, text),
             NameKind::Key => self.pseudonym(prefix::KEY, text),
             NameKind::Value | NameKind::KnownValue => self.pseudonym(prefix::VALUE, text),
+            NameKind::Address if known::is_default_endpoint(text) => text.to_owned(),
             NameKind::Address => self.pseudonym(prefix::ADDRESS, text),
             NameKind::Path => self.pseudonym(prefix::PATH, text),
         }
     }
 
-    /// Returns the name of a known runtime unchanged, and a pseudonym for any other name.
-    fn replace_runtime(&mut self, name: &str) -> String {
-        if phrases::is_known_program(name) { name.to_owned() } else { self.pseudonym(prefix::RUNTIME, name) }
+    /// Returns the name of a known program unchanged, and a pseudonym for any other name.
+    fn keep_program(&mut self, prefix: &'static str, name: &str) -> String {
+        if known::is_known_program(name) { name.to_owned() } else { self.pseudonym(prefix, name) }
+    }
+
+    /// Returns the known beginning of a kernel function, and a pseudonym for any other function: it may be one of a product.
+    fn function(&mut self, name: &str) -> String {
+        let known = KernelWaitReason::known_beginning(name).map(str::to_owned);
+        known.unwrap_or_else(|| self.pseudonym(prefix::FUNCTION, name))
+    }
+
+    /// Returns the replacement for a text that may contain names.
+    fn text(&self, text: &str) -> String {
+        let error = self.list_error.as_ref().filter(|(words, _)| words == text);
+        error.map_or_else(|| length_of_text(text), |(_, replaced)| replaced.clone())
+    }
+
+    /// Replaces the names in a value of a document.
+    fn rename<T: Rename>(&mut self, value: &mut T) {
+        value.rename(&mut |kind, text| self.replace_name(kind, text));
+    }
+
+    /// Reads a value and replaces its names; `None` if this release cannot read it.
+    fn renamed_value<T: Rename + DeserializeOwned>(&mut self, text: &[u8]) -> Option<T> {
+        let mut value: T = fits_in_memory(text).then(|| serde_json::from_slice(text).ok())??;
+        self.rename(&mut value);
+        Some(value)
     }
 
     /// Returns an answer with pseudonyms, and registers its names; `None` if the answer cannot be read.
@@ -183,16 +202,19 @@ impl Pseudonyms {
         renamed
     }
 
-    /// Replaces the names and texts in an entry; `answered_rpc` is the RPC if the entry is the end of a call.
-    pub fn entry(&mut self, entry: &mut CaptureEntry, answered_rpc: Option<Rpc>) {
+    /// Replaces the names and texts in an entry; `answered_rpc` is the RPC if the entry is the end of a call. Returns false if the
+    /// entry is a diagnosis that this release cannot read, so that nobody knows which of its texts are names.
+    #[must_use]
+    pub fn entry(&mut self, entry: &mut CaptureEntry, answered_rpc: Option<Rpc>) -> bool {
         match &mut entry.body {
             Some(Body::Session(session)) => {
-                session.release = phrases::version_numbers(&session.release).to_owned();
+                session.release = known::version_numbers(&session.release).to_owned();
                 session.node = self.pseudonym(prefix::NODE, &session.node);
-                session.endpoint = self.endpoint(&session.endpoint);
-                session.runtime = self.replace_runtime(&session.runtime);
-                session.runtime_version = phrases::version_numbers(&session.runtime_version).to_owned();
-                session.kubelet = phrases::version_numbers(&session.kubelet).to_owned();
+                self.endpoint.clone_from(&session.endpoint);
+                session.endpoint = endpoint(&session.endpoint);
+                session.runtime = self.keep_program(prefix::RUNTIME, &session.runtime);
+                session.runtime_version = known::version_numbers(&session.runtime_version).to_owned();
+                session.kubelet = known::version_numbers(&session.kubelet).to_owned();
             }
             Some(Body::CallStarted(started)) => {
                 let rpc = super::entry::rpc(started.rpc);
@@ -202,7 +224,7 @@ impl Pseudonyms {
                 started.request = renamed.unwrap_or_default();
             }
             Some(Body::CallFinished(ended)) => {
-                ended.message = anonymise_phrase(&ended.message, self);
+                self.replace_error(ended, answered_rpc);
                 for answer in &mut ended.answers {
                     // An answer that cannot be read may contain names, so it is left out.
                     let renamed = answered_rpc.and_then(|rpc| self.answer(rpc, &answer.bytes));
@@ -217,23 +239,53 @@ impl Pseudonyms {
                 let renamed = self.answer(Rpc::GetContainerEvents, &streamed.answer.bytes);
                 streamed.answer.bytes = renamed.unwrap_or_default();
             }
-            Some(Body::Relist(relist)) => relist.error = anonymise_phrase(&relist.error, self),
+            Some(Body::Relist(relist)) => relist.error = self.text(&relist.error),
             // The facts of a node have names in forms that no key shows, so they are left out.
             Some(Body::Document(document)) if document.kind == kind::FACTS => document.text = Bytes::new(),
-            Some(Body::Document(document)) => document.text = self.replace_document(&document.text),
-            Some(Body::Incident(incident)) => {
-                incident.why = anonymise_phrase(&incident.why, self);
-                incident.verdict = self.replace_string("verdict", "", &incident.verdict);
-                incident.summary = anonymise_phrase(&incident.summary, self);
-                if !incident.primary.is_empty() {
-                    let primary = self.replace_document(incident.primary.as_bytes());
-                    incident.primary = String::from_utf8_lossy(&primary).into_owned();
-                }
+            Some(Body::Document(document)) if document.kind == kind::DIAGNOSIS => {
+                let report: Option<HealthReport> = self.renamed_value(&document.text);
+                let text = report.filter(HealthReport::is_ours).as_ref().and_then(json::text);
+                let Some(text) = text else { return false };
+                document.text = text.into();
             }
-            Some(Body::Lost(lost)) => lost.why = anonymise_phrase(&lost.why, self),
-            Some(Body::Stopped(stopped)) => stopped.why = anonymise_phrase(&stopped.why, self),
+            Some(Body::Document(document)) => document.text = self.replace_document(&document.text),
+            Some(Body::Incident(incident)) => self.replace_incident(incident),
+            Some(Body::Lost(lost)) => lost.why = self.replace_name(NameKind::Word, &lost.why),
+            Some(Body::Stopped(stopped)) => stopped.why = self.replace_name(NameKind::Word, &stopped.why),
             Some(Body::Jump(_)) | None => {}
         }
+        true
+    }
+
+    /// Replaces the error message of a call, and remembers that of a list call.
+    fn replace_error(&mut self, ended: &mut CallFinished, rpc: Option<Rpc>) {
+        let words = |ended: &CallFinished, endpoint: &str| match ended.outcome(rpc?, endpoint) {
+            RecordedOutcome::Failed(error) => Some(error.to_string()),
+            RecordedOutcome::Answered | RecordedOutcome::Abandoned | RecordedOutcome::Unknown => None,
+        };
+        let before = words(ended, &self.endpoint);
+        if !(ended.has_byte_count() && ended.message.parse::<u64>().is_ok()) {
+            ended.message = length_of_text(&ended.message);
+        }
+        if matches!(rpc, Some(Rpc::ListPodSandbox | Rpc::ListContainers)) {
+            self.list_error = before.zip(words(ended, &endpoint(&self.endpoint))).or(self.list_error.take());
+        }
+    }
+
+    /// Replaces the names in an incident, and writes its words again.
+    fn replace_incident(&mut self, incident: &mut Incident) {
+        let reason: Option<Fact> = self.renamed_value(incident.reason.as_bytes());
+        incident.reason = reason.as_ref().and_then(json::text).unwrap_or_default();
+        incident.why = reason.map_or_else(|| length_of_text(&incident.why), |reason| reason.to_string());
+        let primary: Option<HealthFinding> = self.renamed_value(incident.primary.as_bytes());
+        let is_read = primary.is_some() || incident.primary.is_empty();
+        let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == incident.verdict);
+        incident.summary = match verdict.filter(|_| is_read) {
+            Some(verdict) => verdict_fact(verdict, primary.as_ref()).to_string(),
+            None => length_of_text(&incident.summary),
+        };
+        incident.verdict = self.replace_name(NameKind::Word, &incident.verdict);
+        incident.primary = primary.as_ref().and_then(json::text).unwrap_or_default();
     }
 
     /// Returns a document with pseudonyms; `null` for a text that is not JSON.
@@ -273,75 +325,44 @@ impl Pseudonyms {
             "node" => self.pseudonym(prefix::NODE, text),
             "pod" => self.pseudonym(prefix::POD, text),
             "name" if parent == "pod" => self.pseudonym(prefix::POD, text),
-            "name" if parent == "runtime" => self.replace_runtime(text),
-            "name" if matches!(parent, "probes" | "processes" | "stoppedShims") => {
-                if phrases::is_known_program(text) {
-                    text.to_owned()
-                } else {
-                    anonymise_phrase(text, self)
-                }
+            "name" if parent == "runtime" => self.keep_program(prefix::RUNTIME, text),
+            "name" if matches!(parent, "processes" | "stoppedShims") => {
+                self.keep_program(prefix::PROCESS, text)
             }
             "container" | "name" => self.pseudonym(prefix::CONTAINER, text),
-            "id" | "ids" | "uid" if !phrases::is_rule(text) => self.keep_generated_id(text),
-            "endpoint" => self.endpoint(text),
-            "version" => phrases::version_numbers(text).to_owned(),
-            "reason" if phrases::is_known_reason(text) => text.to_owned(),
+            "id" | "ids" | "uid" if !known::is_rule(text) => self.keep_generated_id(text),
+            "endpoint" => endpoint(text),
+            "version" => known::version_numbers(text).to_owned(),
+            "reason" if known::is_known_reason(text) => text.to_owned(),
             // The text of a kubelet's metrics.
-            "text" => phrases::known_metrics(text),
-            _ if phrases::is_known_word(text) => text.to_owned(),
-            _ => anonymise_phrase(text, self),
+            "text" => known::known_metrics(text),
+            _ if known::is_known_word(text) => text.to_owned(),
+            _ => self.text(text),
         }
     }
 }
 
-impl NameReplacer for Pseudonyms {
-    fn pod(&self, text: &str) -> Option<String> {
-        let mut parts = text.split('/');
-        let pseudonym = match (parts.next(), parts.next(), parts.next(), parts.next()) {
-            (Some(one), None, ..) => {
-                let prefixes = [prefix::CONTAINER, prefix::POD, prefix::NAMESPACE, prefix::NODE];
-                let of_id = one.strip_prefix("pod ").and_then(|id| Some(format!("pod {}", self.id(id)?)));
-                prefixes.into_iter().find_map(|prefix| self.known(prefix, one)).or(of_id)?
-            }
-            (Some(namespace), Some(pod), container, None) => {
-                let namespace = self.known(prefix::NAMESPACE, namespace)?;
-                let pod = self.known(prefix::POD, pod)?;
-                match container {
-                    Some(container) => {
-                        format!("{namespace}/{pod}/{}", self.known(prefix::CONTAINER, container)?)
-                    }
-                    None => format!("{namespace}/{pod}"),
-                }
-            }
-            _ => return None,
-        };
-        Some(pseudonym)
-    }
-
-    fn id(&self, text: &str) -> Option<String> {
-        let is_known = || is_id(text) && self.is_registered(self.hash_of_id(text));
-        self.known(prefix::ID, text).or_else(|| is_known().then(|| text.to_owned()))
-    }
-
-    fn endpoint(&self, text: &str) -> String {
-        if text.is_empty() || phrases::is_default_endpoint(text) {
-            text.to_owned()
-        } else {
-            "unix:///endpoint".to_owned()
-        }
-    }
+/// Returns the default endpoint of a runtime unchanged.
+fn endpoint(text: &str) -> String {
+    let is_public = text.is_empty() || known::is_default_endpoint(text);
+    if is_public { text.to_owned() } else { "unix:///endpoint".to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use prost::Message;
     use serde_json::json;
+    use std::time::Duration;
 
     use super::*;
     use crate::capture::entry::{
-        CallFinished, CallStarted, Incident, Jump, Lost, LostEnd, RelistDone, Session, Stopped,
-        StoredDocument, StoredMessage, StreamMessage, rpc_number,
+        CallStarted, Jump, Lost, LostEnd, RelistDone, Session, Stopped, StoredDocument, StoredMessage,
+        StreamMessage, rpc_number,
     };
+
+    use crate::cri::{Code, Error};
+    use crate::diagnosis::facts::{Call, FactKind, Item};
+    use crate::report::PodRef;
 
     /// Texts that no export may contain. Each has the form of a text that stays.
     const SECRETS: [&str; 10] = [
@@ -419,8 +440,8 @@ mod tests {
                 containers: 1,
                 events: 1,
             }),
-            Body::Document(StoredDocument { kind: 1, text: json.clone().into(), inflated: 0 }),
-            Body::Document(StoredDocument { kind: 1, text: bytes(), inflated: 0 }),
+            Body::Document(StoredDocument { kind: kind::EVENT, text: json.clone().into(), inflated: 0 }),
+            Body::Document(StoredDocument { kind: kind::EVENT, text: bytes(), inflated: 0 }),
             Body::Incident(Incident {
                 number: 1,
                 from: 1,
@@ -433,6 +454,7 @@ mod tests {
                 pinned_from: 1,
                 pinned_to: 2,
                 lasted: 1,
+                reason: text(),
             }),
             Body::Jump(Jump { by: 1 }),
             Body::Lost(Lost {
@@ -454,13 +476,66 @@ mod tests {
             let mut names = Pseudonyms::default();
             for (number, mut entry) in entries(secret).into_iter().enumerate() {
                 for of in [None, Some(Rpc::ContainerStatus)] {
-                    names.entry(&mut entry, of);
+                    let _ = names.entry(&mut entry, of);
                 }
                 let written = entry.encode_to_vec();
                 let found = written.windows(secret.len()).any(|window| window == secret.as_bytes());
                 assert!(!found, "{secret} in entry {number}: {entry:?}");
             }
         }
+    }
+
+    /// Returns `value` with a unique name in each text in which this release reads any text.
+    fn marked<T: serde::Serialize + DeserializeOwned>(value: &T) -> (T, Vec<String>) {
+        let mut marked = serde_json::to_value(value).unwrap();
+        let mut marks = Vec::new();
+        for pointer in pointers(&marked, String::new()) {
+            let mut with_mark = marked.clone();
+            let mark = format!("zq{}x", marks.len());
+            if let Some(Value::String(text)) = with_mark.pointer_mut(&pointer) {
+                text.push_str(&mark);
+            }
+            // A word of an enum cannot be any other text.
+            let read = serde_json::from_value::<T>(with_mark.clone()).ok();
+            if read.is_some_and(|read| json::text(&read).unwrap().contains(&mark)) {
+                marked = with_mark;
+                marks.push(mark);
+            }
+        }
+        (serde_json::from_value(marked).unwrap(), marks)
+    }
+
+    /// Returns the places of all texts.
+    fn pointers(value: &Value, place: String) -> Vec<String> {
+        match value {
+            Value::String(_) => vec![place],
+            Value::Array(items) => {
+                let items = items.iter().enumerate();
+                items.flat_map(|(at, item)| pointers(item, format!("{place}/{at}"))).collect()
+            }
+            Value::Object(members) => {
+                members.iter().flat_map(|(key, item)| pointers(item, format!("{place}/{key}"))).collect()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn no_name_in_any_field_of_any_kind_of_fact_is_left_in_its_fields_or_words() {
+        let mut all = 0;
+        for kind in FactKind::samples() {
+            let (mut fact, marks) = marked(&Fact::from(kind));
+            all += marks.len();
+            let before = format!("{} {fact}", json::text(&fact).unwrap());
+            Pseudonyms::default().rename(&mut fact);
+            let after = format!("{} {fact}", json::text(&fact).unwrap());
+            for mark in marks {
+                assert!(before.contains(&mark) && !after.contains(&mark), "{mark}: {before}\n{after}");
+            }
+            let read: Fact = serde_json::from_str(&json::text(&fact).unwrap()).unwrap();
+            assert_eq!(read, fact, "a later reader knows the renamed fact");
+        }
+        assert!(all > 150, "{all} texts");
     }
 
     #[test]
@@ -470,7 +545,7 @@ mod tests {
         for (kind, is_left) in [(kind::FACTS, false), (kind::NODE, true)] {
             let document = StoredDocument { kind, text: text.clone(), inflated: 0 };
             let mut entry = CaptureEntry { wall: 1, mono: 1, body: Some(Body::Document(document)) };
-            Pseudonyms::default().entry(&mut entry, None);
+            assert!(Pseudonyms::default().entry(&mut entry, None));
             let Some(Body::Document(left)) = entry.body else { panic!("a document stays a document") };
             assert_eq!(!left.text.is_empty(), is_left, "{kind}: {:?}", left.text);
         }
@@ -486,54 +561,137 @@ mod tests {
             (value.as_str(), container.as_str(), key.as_str()),
             ("value-1", "container-1", "example.com/label-1")
         );
-        for (kind, name) in [(prefix::NAMESPACE, "shop"), (prefix::POD, "db-0")] {
-            names.pseudonym(kind, name);
-        }
-        let text = "ContainerStatus of shop/db-0/app took 3s";
-        assert_eq!(
-            anonymise_phrase(text, &names),
-            "ContainerStatus of namespace-1/pod-1/container-1 took 3s"
-        );
         let event = json!({"kind": "Event", "name": "app", "pod": {"name": "db-0", "namespace": "shop"}});
         let renamed = json!({"kind": "Event", "name": "container-1", "pod": {"name": "pod-1", "namespace": "namespace-1"}});
         assert_eq!(names.replace_value("", "", event), renamed);
     }
 
     #[test]
-    fn further_names_get_their_hashes_as_pseudonyms_and_are_found_in_texts() {
+    fn further_names_get_their_hashes_as_pseudonyms_and_are_found_again() {
         let mut names = Pseudonyms::default();
         let last = 2 * MAX_NUMBERED;
-        let id = |number: usize| format!("{number:012x}");
         let mut pseudonyms = std::collections::HashSet::new();
         for number in 1..=last {
             pseudonyms.insert(names.pseudonym(prefix::POD, &number.to_string()));
-            names.keep_generated_id(&id(number));
         }
         assert_eq!((names.numbers.len(), pseudonyms.len(), names.count()), (MAX_NUMBERED, last, last));
-        names.pseudonym(prefix::NAMESPACE, "1");
         for (pod, is_numbered) in [("1", true), ("99999", false)] {
             let pseudonym = names.pseudonym(prefix::POD, pod);
             assert_eq!(pseudonym.len() < "pod-0123456789abcdef".len(), is_numbered, "{pseudonym}");
             assert!(pseudonyms.contains(&pseudonym), "{pseudonym} stays the same");
-            let namespace = names.pseudonym(prefix::NAMESPACE, "1");
-            let text = format!("ContainerStatus of 1/{pod} took 3s");
-            let expected = format!("ContainerStatus of {namespace}/{pseudonym} took 3s");
-            assert_eq!(anonymise_phrase(&text, &names), expected);
         }
-        let hash = |prefix| names.known(prefix, "1").map(|name| name.replace(prefix, ""));
-        assert_ne!(hash(prefix::NAMESPACE), hash(prefix::POD));
-        assert_eq!(names.known(prefix::POD, "anna"), None);
-        assert_eq!((names.id(&id(last)), names.id(&id(last + 1))), (Some(id(last)), None));
+        let hash = |names: &mut Pseudonyms, prefix| names.pseudonym(prefix, "99999").replace(prefix, "");
+        assert_ne!(hash(&mut names, prefix::NAMESPACE), hash(&mut names, prefix::POD));
+    }
+
+    /// Returns a report of an incident about a pod.
+    fn report(pod: &str) -> HealthReport {
+        let of = Item {
+            id: "0cfd283c17410cfd".to_owned(),
+            pod: Some(PodRef { uid: "a1".to_owned(), namespace: "shop".to_owned(), name: pod.to_owned() }),
+            container: Some("app".to_owned()),
+        };
+        let facts: Vec<Fact> = [
+            FactKind::StatusHangs { call: Call { rpc: Rpc::ContainerStatus, of: Some(of) }, others: 0 },
+            FactKind::LastMessage { message: "token hunter2 is expired".into() },
+        ]
+        .map(Fact::from)
+        .into();
+        let finding = json!({
+            "id": "D01", "title": facts[0].to_string(), "severity": "critical", "confidence": "certain",
+            "phase": "status", "evidence": [facts[1].to_string()], "facts": facts, "ids": ["0cfd283c17410cfd"],
+            "steps": [{"purpose": format!("delete {pod}"), "command": format!("kubectl delete pod {pod}"),
+                "changesState": true}],
+        });
+        let report = json!({
+            "apiVersion": "plegctl/v1", "kind": "HealthReport", "takenAt": "2026-11-27T00:00:00Z", "node": pod,
+            "runtime": {"endpoint": format!("unix:///home/{pod}")}, "durationSeconds": 1.5,
+            "verdict": "unhealthy", "phase": "status", "summary": format!("{} now", facts[0]),
+            "primary": finding.clone(), "findings": [finding], "probes": [], "abandonedCalls": 0,
+            "notChecked": [{"what": "ListContainers", "why": format!("no answer about {pod}")}],
+            "keep": [{"purpose": format!("save {pod}"), "changesState": false}],
+        });
+        serde_json::from_value(report).unwrap()
     }
 
     #[test]
-    fn verdict_stays_even_if_a_pod_has_the_same_name() {
+    fn words_of_a_diagnosis_and_of_its_incident_are_written_again_from_renamed_facts() {
+        // `verdict` has the word too, and keeps it.
+        let report = report("unhealthy");
         let mut names = Pseudonyms::default();
-        names.pseudonym(prefix::POD, "unhealthy");
-        let value =
-            json!({ "verdict": "unhealthy", "title": "ContainerStatus of unhealthy does not answer" });
-        let expected = json!({ "verdict": "unhealthy", "title": "ContainerStatus of pod-1 does not answer" });
-        assert_eq!(names.replace_value("", "", value), expected);
+        let document =
+            StoredDocument { kind: kind::DIAGNOSIS, text: json::text(&report).unwrap().into(), inflated: 0 };
+        let mut entry = CaptureEntry { wall: 1, mono: 1, body: Some(Body::Document(document)) };
+        assert!(names.entry(&mut entry, None));
+        let Some(Body::Document(document)) = entry.body else { panic!("a document stays a document") };
+        let left: HealthReport = serde_json::from_slice(&document.text).unwrap();
+        let primary = left.primary.unwrap();
+        let title = "ContainerStatus of namespace-1/pod-1/container-1 does not answer";
+        assert_eq!((left.summary.as_str(), primary.title.as_str()), (title, title));
+        assert_eq!(primary.evidence, ["its last message: (text of 24 bytes)"]);
+        assert_eq!((left.verdict, left.node.as_str()), (Verdict::Unhealthy, "node-1"));
+        assert!(primary.steps.is_empty() && left.keep.is_empty());
+        assert_eq!(left.not_checked[0].what, "ListContainers");
+
+        let call = Call { rpc: Rpc::Version, of: None };
+        let why = Fact::from(FactKind::CallIsOpen { call, waited: 2.0.into() });
+        let mut incident = Incident {
+            verdict: "unhealthy".to_owned(),
+            summary: report.verdict_fact().to_string(),
+            primary: json::text(report.primary.as_ref().unwrap()).unwrap(),
+            why: why.to_string(),
+            reason: json::text(&why).unwrap(),
+            ..Incident::default()
+        };
+        names.replace_incident(&mut incident);
+        assert_eq!(incident.summary, format!("UNHEALTHY: {title} (D01, certain)"));
+        assert_eq!(incident.why, "Version has not been answered for 2s");
+        let later = json!({"id": "D99", "title": "unhealthy"}).to_string();
+        let mut incident = Incident { primary: later, reason: "{".to_owned(), ..incident };
+        names.replace_incident(&mut incident);
+        assert_eq!((incident.primary.as_str(), incident.reason.as_str()), ("", ""));
+        assert!(incident.summary.starts_with("(text of ") && incident.why.starts_with("(text of "));
+    }
+
+    #[test]
+    fn a_diagnosis_of_another_release_that_nobody_can_read_is_left_out() {
+        let readable = json::text(&report("db-0")).unwrap();
+        let with_later_rule = readable.replace("\"D01\"", "\"D99\"");
+        let of_other_kind = readable.replace("HealthReport", "LaterReport");
+        for (text, stays) in
+            [(readable.as_str(), true), (&with_later_rule, false), (&of_other_kind, false), ("{", false)]
+        {
+            let document =
+                StoredDocument { kind: kind::DIAGNOSIS, text: text.to_owned().into(), inflated: 0 };
+            let mut entry = CaptureEntry { wall: 1, mono: 1, body: Some(Body::Document(document)) };
+            assert_eq!(Pseudonyms::default().entry(&mut entry, None), stays, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_name_in_any_text_of_a_report_is_left() {
+        let (mut report, marks) = marked(&report("db-0"));
+        assert!(marks.len() > 20, "{marks:?}");
+        Pseudonyms::default().rename(&mut report);
+        let after = json::text(&report).unwrap();
+        let left: Vec<_> = marks.iter().filter(|mark| after.contains(mark.as_str())).collect();
+        assert!(left.is_empty(), "{left:?} in {after}");
+    }
+
+    #[test]
+    fn relist_repeats_the_renamed_error_of_its_list_call() {
+        let error = Error::Runtime { rpc: Rpc::ListContainers, code: Code::Unknown, message: "anna".into() };
+        let mut names = Pseudonyms::default();
+        let outcome = RecordedOutcome::Failed(error.clone());
+        let mut ended = CallFinished::new(1, Duration::ZERO, &outcome);
+        names.replace_error(&mut ended, Some(Rpc::ListContainers));
+        assert_eq!(names.text(&error.to_string()), error.to_string().replace("anna", "(text of 4 bytes)"));
+        assert_eq!(names.text("anna"), "(text of 4 bytes)");
+        let waited = Duration::from_secs(2);
+        let unfinished = Error::Unfinished { rpc: Rpc::ListContainers, waited, received: 40 };
+        let mut ended = CallFinished::new(1, waited, &RecordedOutcome::Failed(unfinished));
+        names.replace_error(&mut ended, Some(Rpc::ListContainers));
+        assert_eq!(ended.message, "40");
     }
 
     #[test]
@@ -542,10 +700,5 @@ mod tests {
         let id = "0cfd283c17410cfd283c17410cfd283c1741";
         assert_eq!(names.keep_generated_id(id), id);
         assert_eq!(names.keep_generated_id("anna"), "id-1");
-        let missing = |id: &str| format!("an error occurred when try to find container \"{id}\": not found");
-        assert_eq!(anonymise_phrase(&missing(id), &names), missing(id));
-        assert_eq!(anonymise_phrase(&missing("anna"), &names), missing("id-1"));
-        let other = missing("deadbeefdeadbeef");
-        assert_eq!(anonymise_phrase(&other, &names), length_of_text(&other), "the capture has no such id");
     }
 }

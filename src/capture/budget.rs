@@ -13,7 +13,7 @@ use super::entry::{CaptureEntry, StoredMessage};
 const BASE_BYTES: u64 = 1 << 30;
 
 /// The additional budget for each byte of the capture. A list that is compressed to a twentieth and depends on 64
-/// differences costs 1 300 times its size, and an anonymised export reads everything twice.
+/// differences costs 1 300 times its size.
 const BYTES_PER_BYTE: u64 = 4096;
 
 /// The size of the largest message in an empty capture.

@@ -239,7 +239,6 @@ pub mod kind {
     #[cfg(feature = "cli")]
     pub const HEALTH: u32 = 2;
     /// A diagnosis.
-    #[cfg(feature = "cli")]
     pub const DIAGNOSIS: u32 = 3;
     /// A sample of the node's pressure and processes.
     pub const NODE: u32 = 4;
@@ -289,6 +288,9 @@ pub struct Incident {
     /// older release.
     #[prost(uint64, tag = "11")]
     pub lasted: u64,
+    /// `why` as a fact in JSON; empty in a capture of an older release.
+    #[prost(string, tag = "12")]
+    pub reason: String,
 }
 
 impl Incident {
@@ -309,7 +311,7 @@ impl Incident {
             // An earlier release wrote sentences.
             finding.remove("next");
             finding.insert("steps".to_owned(), serde_json::Value::Array(Vec::new()));
-            // An earlier release wrote no facts, and an anonymised export has none.
+            // An earlier release wrote no facts.
             finding.entry("facts").or_insert_with(|| serde_json::Value::Array(Vec::new()));
         }
         finding
@@ -355,6 +357,9 @@ pub struct LostEnd {
     #[prost(uint64, tag = "2")]
     pub mono: u64,
 }
+
+/// The reason for the end of a recording after a certain number of relists.
+pub const ENDED_BY_COUNT: &str = "--count";
 
 /// The recorder ended normally.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -447,6 +452,11 @@ fn code_with_number(number: u32) -> Code {
 const FILE_KINDS: [FileKind; 3] = [FileKind::Other, FileKind::File, FileKind::Directory];
 
 impl CallFinished {
+    /// Returns whether the message is the number of received bytes.
+    pub const fn has_byte_count(&self) -> bool {
+        self.outcome == outcome_number::UNFINISHED
+    }
+
     /// Creates the entry for the end of `call`.
     pub fn new(call: u64, took: Duration, outcome: &RecordedOutcome) -> Self {
         let mut ended = Self { call, took: nanos(took), ..Self::default() };

@@ -53,6 +53,9 @@ pub struct Exported {
     pub names: usize,
     /// The number of entries that lost an answer, a message or a document, because unpacking it would exceed the limit.
     pub left_out: u64,
+    /// The number of diagnoses that were left out because another release wrote them, so that nobody knows which of their texts
+    /// are names.
+    pub not_understood: u64,
 }
 
 /// Writes the part of `capture` in `range` to `out`. With `names`, replaces all names by pseudonyms. Reads one segment at a
@@ -88,37 +91,6 @@ fn unpack(capture: &Capture, segment: usize, entry: &mut CaptureEntry) -> bool {
         _ => {}
     }
     true
-}
-
-/// Registers all names of the capture before the first text is written, because a text can contain a name that only a later
-/// answer shows to be a name.
-fn register_names(capture: &Capture, names: &mut Pseudonyms) -> io::Result<()> {
-    for session in &capture.sessions {
-        names.add_node(&session.session.node);
-    }
-    let (mut session, mut open) = (0, HashMap::new());
-    capture.for_each_entry(|segment, entry| {
-        let (rpc, answers) = match entry.body {
-            Some(Body::Session(begun)) => {
-                session = begun.id;
-                return Ok(());
-            }
-            Some(Body::CallStarted(started)) => {
-                open.extend(rpc(started.rpc).map(|rpc| ((session, started.call), rpc)));
-                return Ok(());
-            }
-            Some(Body::CallFinished(ended)) => (open.remove(&(session, ended.call)), ended.answers),
-            Some(Body::StreamMessage(streamed)) => (Some(Rpc::GetContainerEvents), vec![streamed.answer]),
-            _ => return Ok(()),
-        };
-        // A reference to an earlier message has no new names.
-        for answer in answers.iter().filter(|answer| answer.is_stored_here) {
-            if let Some((rpc, message)) = rpc.zip(capture.message((segment, answer.number))) {
-                names.answer(rpc, &message);
-            }
-        }
-        Ok(())
-    })
 }
 
 /// Identifies a call or a relist: the id of its session, and its number.
@@ -177,9 +149,6 @@ impl Selection {
         capture.clear_cache();
         let limit = capture.cache_limit();
         let mut names = names.map(|names| names.with_cache_limit(limit));
-        if let Some(names) = &mut names {
-            register_names(capture, names)?;
-        }
         let (encoder, stored_numbers) = (AnswerEncoder::new(), MessageCache::with_limit(limit));
         let mut writer =
             ExportWriter { out, encoder, stored_numbers, open_calls: HashMap::new(), session: 0 };
@@ -199,7 +168,10 @@ impl Selection {
             }
             if let Some(names) = &mut names {
                 let answered_rpc = writer.rpc_of(&entry);
-                names.entry(&mut entry, answered_rpc);
+                if !names.entry(&mut entry, answered_rpc) {
+                    exported.not_understood += 1;
+                    return Ok(());
+                }
             }
             writer.write(entry)?;
             exported.entries += 1;

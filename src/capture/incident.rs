@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use super::entry::{Incident, nanos};
 use crate::clock::{Mono, Wall};
-use crate::cri::Outcome;
+use crate::cri::{Outcome, Rpc};
+use crate::diagnosis::facts::{Call, Fact, FactKind};
 use crate::diagnosis::report::Verdict;
 use crate::pleg::stream::Relist;
 use crate::pleg::{CallRecord, Seconds};
+use crate::report::json;
 
 /// The number of good relists in a row that end an incident.
 const RELISTS_TO_CLOSE: u32 = 3;
@@ -55,20 +57,20 @@ pub enum IncidentAction {
 pub struct Observation {
     /// The time since the running relist began or, without a relist, since the pending call was sent.
     pub waited: Duration,
-    /// The text for the user that names the call or relist of `waited`.
-    pub what: String,
+    /// The call or the relist of `waited`.
+    pub what: Option<Fact>,
     /// The age of the last relist whose list calls succeeded.
     pub age: Option<Duration>,
     /// The pending call of the relist: its RPC and its container or sandbox.
     pub call: Option<String>,
     /// The time since the pending Version call was sent.
     pub version: Option<Duration>,
-    /// The fault of the kubelet's process, as text for the user.
-    pub kubelet: Option<String>,
-    /// The restart of the kubelet since the last observation, as text for the user.
-    pub restarted: Option<String>,
-    /// The shim that a signal has stopped, as text for the user.
-    pub shim: Option<String>,
+    /// The fault of the kubelet's process.
+    pub kubelet: Option<Fact>,
+    /// The restart of the kubelet since the last observation.
+    pub restarted: Option<Fact>,
+    /// The shim that a signal has stopped.
+    pub shim: Option<Fact>,
 }
 
 /// Detects incidents, one at a time.
@@ -147,7 +149,7 @@ pub struct IncidentVerdict {
     /// The verdict.
     pub verdict: Verdict,
     /// The first line of the diagnosis.
-    pub summary: String,
+    pub summary: Fact,
     /// The primary finding as JSON.
     pub primary: Option<String>,
     /// The certainty of the verdict; a higher number is more certain.
@@ -202,18 +204,20 @@ impl IncidentDetector {
         let bad = slow || near || silent || of_process.is_some();
         let mut actions = Vec::new();
         if self.open.is_none() {
-            let why = match seen.age {
-                _ if slow => format!("{} has not been answered for {}", seen.what, rounded(seen.waited)),
+            let why = match (&seen.what, seen.age) {
+                (Some(what), _) if slow => what.clone(),
                 _ if silent => {
-                    format!("Version has not been answered for {}", rounded(seen.version.unwrap_or_default()))
+                    let call = Call { rpc: Rpc::Version, of: None };
+                    let waited = seen.version.unwrap_or_default().into();
+                    FactKind::CallIsOpen { call, waited }.into()
                 }
-                Some(age) if near => format!("the last relist is {} old", rounded(age)),
+                (_, Some(age)) if near => FactKind::LastRelistIsOld { age: age.into() }.into(),
                 _ => match of_process {
-                    Some(words) => words.clone(),
+                    Some(fact) => fact.clone(),
                     None => return actions,
                 },
             };
-            actions.extend(self.begin(now, why));
+            actions.extend(self.begin(now, &why));
         }
         if let Some(open) = &mut self.open {
             if bad {
@@ -263,37 +267,38 @@ impl IncidentDetector {
             open.good = 0;
             return Vec::new();
         }
-        let actions = self.begin(now, why);
+        let actions = self.begin(now, &why.into());
         if let Some(open) = &mut self.open {
             open.failing = Some(what);
         }
         actions
     }
 
-    /// Returns the fault of a relist: a key that identifies the fault, and a sentence for the user.
-    fn fault(&self, relist: &Relist) -> Option<(String, String)> {
+    /// Returns the fault of a relist, with a key that identifies it.
+    fn fault(&self, relist: &Relist) -> Option<(String, FactKind)> {
         if let Some(error) = relist.error.as_ref().filter(|_| relist.outcome != Outcome::Ok) {
-            return Some((error.clone(), error.clone()));
+            return Some((error.clone(), FactKind::CallFailed { error: error.into() }));
         }
         // On every node, a container may be removed between the list and its status call.
         let failed =
             |call: &&CallRecord| call.outcome != Outcome::Ok && call.code.as_deref() != Some("NotFound");
         if let Some(call) = relist.calls.iter().find(failed) {
-            let message = call.message.clone().unwrap_or_else(|| call.outcome.as_str().to_owned());
-            return Some((call_text(call), format!("{}: {message}", call_text(call))));
+            let error = call.message.as_deref().unwrap_or_else(|| call.outcome.as_str()).into();
+            let (key, call) = (format!("{} {:?}", call.rpc, call.id), fact_of(call)?);
+            return Some((key, FactKind::CallHasFailed { call, error }));
         }
         let slow = Seconds::from(self.rules.slow);
         if let Some(call) = relist.calls.iter().find(|call| call.duration_seconds >= slow) {
-            let took = rounded(call.duration_seconds.duration());
-            return Some((SLOW.to_owned(), format!("{} took {took}", call_text(call))));
+            let took = call.duration_seconds.duration().into();
+            return Some((SLOW.to_owned(), FactKind::CallWasSlow { call: fact_of(call)?, took }));
         }
-        let took = rounded(relist.duration_seconds.duration());
+        let took = relist.duration_seconds.duration().into();
         (relist.duration_seconds >= slow)
-            .then(|| (SLOW.to_owned(), format!("relist {} took {took}", relist.relist)))
+            .then(|| (SLOW.to_owned(), FactKind::RelistWasSlow { relist: relist.relist, took }))
     }
 
     /// Opens an incident.
-    fn begin(&mut self, now: (Wall, Mono), why: String) -> Vec<IncidentAction> {
+    fn begin(&mut self, now: (Wall, Mono), why: &Fact) -> Vec<IncidentAction> {
         let open = self.new_incident(now, why);
         let incident = open.incident.clone();
         self.open = Some(open);
@@ -301,13 +306,14 @@ impl IncidentDetector {
     }
 
     /// Creates an incident with the next number.
-    fn new_incident(&mut self, (now, mono): (Wall, Mono), why: String) -> CurrentIncident {
+    fn new_incident(&mut self, (now, mono): (Wall, Mono), why: &Fact) -> CurrentIncident {
         self.last += 1;
         let incident = Incident {
             number: self.last,
             from: now.nanos(),
             peak: now.nanos(),
-            why,
+            why: why.to_string(),
+            reason: json::text(why).unwrap_or_default(),
             pinned_from: now.minus(self.rules.before).nanos(),
             // This end counts if the recorder ends before the incident.
             pinned_to: now.plus(self.rules.after).nanos(),
@@ -361,7 +367,7 @@ impl IncidentDetector {
                 diagnosed: open.diagnosed.clone(),
                 diagnosed_at: open.diagnosed_at,
                 failing: open.failing.clone(),
-                ..self.new_incident(now, verdict.summary.clone())
+                ..self.new_incident(now, &verdict.summary)
             };
             to_record.extend(self.close(now));
             self.open = Some(again);
@@ -379,7 +385,7 @@ impl IncidentDetector {
         open.subject = verdict.subject;
         open.not_ready_at = verdict.not_ready_at;
         verdict.verdict.as_str().clone_into(&mut open.incident.verdict);
-        open.incident.summary = verdict.summary;
+        open.incident.summary = verdict.summary.to_string();
         open.incident.primary = verdict.primary.unwrap_or_default();
         to_record.push(open.incident.clone());
         to_record
@@ -391,7 +397,8 @@ impl CurrentIncident {
     fn faults(&self, rules: &IncidentRules, seen: &Observation) -> BTreeSet<String> {
         let call = seen.call.clone().filter(|_| seen.waited >= rules.slow);
         let version = seen.version.filter(|waited| *waited >= rules.slow).map(|_| "Version".to_owned());
-        let (kubelet, shim) = (seen.kubelet.clone(), seen.shim.clone());
+        let key = |fact: &Fact| format!("{fact:?}");
+        let (kubelet, shim) = (seen.kubelet.as_ref().map(key), seen.shim.as_ref().map(key));
         [call, version, kubelet, shim, self.failing.clone()].into_iter().flatten().collect()
     }
 
@@ -401,27 +408,16 @@ impl CurrentIncident {
     }
 }
 
-/// Describes a finished call for the user.
-fn call_text(call: &CallRecord) -> String {
-    match call.pod.as_ref().filter(|pod| !pod.name.is_empty()) {
-        Some(pod) => format!("{} of {}/{}", call.rpc, pod.namespace, pod.name),
-        None => call.rpc.clone(),
-    }
-}
-
-/// Rounds a duration to at most one decimal of a second.
-fn rounded(duration: Duration) -> humantime::FormattedDuration {
-    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    humantime::format_duration(Duration::from_millis(if millis >= 1000 {
-        millis / 100 * 100
-    } else {
-        millis
-    }))
+/// Describes a finished call.
+fn fact_of(call: &CallRecord) -> Option<Call> {
+    let rpc = Rpc::ALL.into_iter().find(|rpc| rpc.name() == call.rpc)?;
+    Some(Call::of_pod(rpc, call.id.as_deref(), call.pod.as_ref()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::facts::ProcessRef;
 
     const RULES: IncidentRules = IncidentRules {
         slow: Duration::from_secs(2),
@@ -449,7 +445,9 @@ mod tests {
 
     fn waiting(seconds: u64, age: u64) -> Observation {
         let (waited, age) = (Duration::from_secs(seconds), Some(Duration::from_secs(age)));
-        Observation { waited, what: "ListContainers".into(), age, ..Observation::default() }
+        let call = Call { rpc: Rpc::ListContainers, of: None };
+        let what = Some(FactKind::CallIsOpen { call, waited: waited.into() }.into());
+        Observation { waited, what, age, ..Observation::default() }
     }
 
     fn recorded_incidents(actions: &[IncidentAction]) -> Vec<&Incident> {
@@ -547,7 +545,7 @@ mod tests {
         let failed = Relist { calls: vec![call("Unknown")], ..relist(2, 0) };
         assert_eq!(
             recorded_incidents(&detector.relist_finished(mono(2), &failed))[0].why,
-            "ContainerStatus: no"
+            "ContainerStatus of c: no"
         );
         // The same fault again belongs to the same incident.
         assert!(detector.relist_finished(mono(2), &failed).is_empty());
@@ -559,7 +557,7 @@ mod tests {
         detector.relist_finished(mono(1), &relist(1, 5));
         let verdict = |verdict| IncidentVerdict {
             verdict,
-            summary: String::new(),
+            summary: Fact::line(String::new()),
             primary: None,
             certainty: 0,
             subject: None,
@@ -574,7 +572,7 @@ mod tests {
         let ids = ids.iter().map(|id| (*id).to_owned()).collect();
         IncidentVerdict {
             verdict,
-            summary: rule.into(),
+            summary: Fact::line(rule.into()),
             primary: Some(rule.into()),
             certainty,
             subject: Some(FindingSubject { rule: rule.into(), ids }),
@@ -672,21 +670,25 @@ mod tests {
 
     #[test]
     fn silent_version_faulty_kubelet_and_stopped_shim_open_incidents() {
+        let process = ProcessRef { name: "containerd-shim".into(), pid: 7 };
         let observations = [
             (
                 Observation { version: Some(Duration::from_secs(3)), ..Observation::default() },
                 "Version has not been answered for 3s",
             ),
             (
-                Observation { kubelet: Some("the kubelet is stopped".into()), ..Observation::default() },
-                "the kubelet is stopped",
+                Observation { kubelet: Some(FactKind::KubeletGone.into()), ..Observation::default() },
+                "the kubelet is gone",
             ),
             (
-                Observation { shim: Some("containerd-shim is stopped".into()), ..Observation::default() },
-                "containerd-shim is stopped",
+                Observation {
+                    shim: Some(FactKind::ProcessIsStopped { process }.into()),
+                    ..Observation::default()
+                },
+                "containerd-shim is stopped: process 7",
             ),
             (
-                Observation { restarted: Some("the kubelet was restarted".into()), ..Observation::default() },
+                Observation { restarted: Some(FactKind::KubeletWasStarted.into()), ..Observation::default() },
                 "the kubelet was restarted",
             ),
         ];

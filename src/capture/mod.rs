@@ -31,6 +31,7 @@ mod error;
 mod export;
 mod frame;
 mod incident;
+mod known_words;
 #[cfg(feature = "cli")]
 pub(crate) mod list;
 mod message_cache;
@@ -42,9 +43,6 @@ mod pace;
 mod pack;
 #[cfg(feature = "cli")]
 mod part;
-mod phrases;
-#[cfg(test)]
-mod phrases_tests;
 mod play;
 mod private;
 mod read;

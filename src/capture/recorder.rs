@@ -47,7 +47,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(10);
 const MIN_CLOCK_JUMP: Duration = Duration::from_millis(500);
 
 /// The reason for a loss if the queue is full.
-const QUEUE_FULL: &str = "the disk did not keep up";
+pub const QUEUE_FULL: &str = "the disk did not keep up";
 
 /// Counts the lost entries that the capture does not mention yet.
 impl Lost {

@@ -618,6 +618,11 @@ fn length(frames: &[u8]) -> u64 {
     u64::try_from(frames.len()).unwrap_or(u64::MAX)
 }
 
+/// Why a document is lost.
+pub const LARGE_DOCUMENT: &str = "a document does not fit a segment";
+/// Why an event of the stream is lost.
+pub const LARGE_EVENT: &str = "an event does not fit a segment";
+
 /// Returns the entry without its large parts; a document or an event is replaced by an entry about the loss.
 fn without_answers(mut entry: CaptureEntry) -> CaptureEntry {
     let since = entry.mono.max(1);
@@ -627,8 +632,8 @@ fn without_answers(mut entry: CaptureEntry) -> CaptureEntry {
             ended.answers.clear();
             ended.omitted = true;
         }
-        Some(Body::Document(_)) => entry.body = loss("a document does not fit a segment"),
-        Some(Body::StreamMessage(_)) => entry.body = loss("an event does not fit a segment"),
+        Some(Body::Document(_)) => entry.body = loss(LARGE_DOCUMENT),
+        Some(Body::StreamMessage(_)) => entry.body = loss(LARGE_EVENT),
         Some(Body::CallStarted(started)) => started.request.clear(),
         _ => {}
     }

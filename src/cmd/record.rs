@@ -537,7 +537,7 @@ pub(super) fn incident_diagnosis(report: &HealthReport, facts: Option<NodeFacts>
     let primary = report.primary.as_ref();
     let verdict = IncidentVerdict {
         verdict: report.verdict,
-        summary: text::verdict_line(report),
+        summary: report.verdict_fact(),
         primary: primary.and_then(json::text),
         certainty: match primary.map(|primary| primary.confidence) {
             Some(Confidence::Certain) => 2,

@@ -9,42 +9,7 @@ use super::decode_budget::decode_within_budget;
 use super::generated as wire;
 use super::{Rpc, label};
 use crate::report::PodRef;
-
-/// The kind of a name, which decides how the caller replaces it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameKind {
-    /// A namespace.
-    Namespace,
-    /// A pod.
-    Pod,
-    /// A container.
-    Container,
-    /// An image.
-    Image,
-    /// The key of a label or an annotation.
-    Key,
-    /// The value of a label or an annotation.
-    Value,
-    /// An IP address of a pod.
-    Address,
-    /// A path.
-    Path,
-    /// The id of a sandbox, a container or a pod.
-    Id,
-    /// The value of a label or annotation in [`PUBLIC_KEYS`], which the kubelet or the runtime writes.
-    KnownValue,
-    /// The reason for a container's state.
-    Reason,
-    /// A condition of the runtime, or the reason for it.
-    Condition,
-    /// The name of a runtime.
-    Runtime,
-    /// A version.
-    Version,
-}
-
-/// Returns the replacement for a name.
-type ReplaceName<'a> = &'a mut dyn FnMut(NameKind, &str) -> String;
+use crate::report::rename::{NameKind, ReplaceName};
 
 /// The label and annotation keys that are the same on every node and whose values PLEG or a diagnosis needs.
 const PUBLIC_KEYS: [&str; 9] = [

@@ -5,9 +5,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::Fact;
+use super::facts::{Fact, FactKind};
 use crate::clock::Wall;
 use crate::cri::Outcome;
+use crate::report::rename::{rename, without_names};
 pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
 use crate::report::{RuntimeRef, Step, word_enum};
 use crate::stacks::report::StackReport;
@@ -55,7 +56,7 @@ word_enum! {
         /// The runtime cannot be judged.
         #[default]
         Unknown = "unknown",
-    }
+    } ALL
 }
 
 word_enum! {
@@ -419,8 +420,76 @@ impl HealthReport {
     /// Value of `kind`.
     pub const KIND: &'static str = "HealthReport";
 
+    /// Returns the first line of the report as a fact: the verdict and the most important finding.
+    pub fn verdict_fact(&self) -> Fact {
+        verdict_fact(self.verdict, self.primary.as_ref())
+    }
+
+    /// Writes the words that depend on names again. The reason why nothing is known is in no fact.
+    fn write_words(&mut self) {
+        if let Some(primary) = self.primary.as_ref().filter(|_| self.verdict != Verdict::Unknown) {
+            self.summary.clone_from(&primary.title);
+        }
+    }
+
     /// Returns whether `apiVersion` and `kind` are those of this document.
     pub fn is_ours(&self) -> bool {
         self.api_version == Self::API_VERSION && self.kind == Self::KIND
     }
 }
+
+impl HealthFinding {
+    /// Writes the title and the evidence as the facts say. A finding of a release without facts keeps its texts.
+    fn write_words(&mut self) {
+        if let Some((title, evidence)) = self.facts.split_first() {
+            self.title = title.to_string();
+            self.evidence = evidence.iter().map(ToString::to_string).collect();
+        }
+    }
+}
+
+/// Returns the first line of a report as a fact.
+pub(crate) fn verdict_fact(verdict: Verdict, primary: Option<&HealthFinding>) -> Fact {
+    let found = |primary: &HealthFinding| FactKind::DiagnosisFound {
+        verdict,
+        what: Box::new(primary.facts.first().cloned().unwrap_or_else(|| Fact::line(primary.title.clone()))),
+        rule: primary.id,
+        confidence: primary.confidence,
+    };
+    primary.map_or(FactKind::DiagnosisFoundNothing { verdict }, found).into()
+}
+
+// A step is for the node as it was, and its command contains names, so steps are left out.
+rename! {
+    HealthFinding {
+        id, title: Text, severity, confidence, phase, rpc: Word, pod, container, ids: Id, evidence: Text, facts,
+        steps = Vec::new(), kernel_reason, pid
+    } => Self::write_words;
+    KernelReason { id: Word, process: Process, pid, function: Function, owner: Text };
+    CulpritReport {
+        rpc: Word, id: Id, pod, container, waited_seconds, outcome, confidence, holder: Text
+    };
+    ProbeReport { name: Process, outcome, duration_seconds, response_bytes, calls, message: Text };
+    Basis { what: Text, value: Text, source: Text };
+    EstimateReport {
+        serial_relist_seconds, full_relist_seconds, hung_calls, changed_pods, request_timeout_seconds,
+        threshold_seconds, peak_age_seconds, would_trip, flaps, not_ready_at, not_ready_since, basis,
+        other_era: Text
+    };
+    KubeletReport {
+        pid, version: Version, healthz: Word, pleg_age_seconds, discarded_events, reading_age_seconds,
+        evented_pleg, disagreements: Text, not_accepted: Text
+    };
+    ReportSource {
+        kind, pod: Pod, since, incident, diagnosis_age_seconds, last_relist_age_seconds, clock_ahead_seconds,
+        no_recorder: Text
+    };
+    JudgedMoment { time, incident };
+    HealthReport {
+        api_version: Word, kind: Word, taken_at, moment, source, trace_id: Id, node: Node, runtime,
+        duration_seconds, verdict, phase, summary: Text, primary, findings, culprits, probes, abandoned_calls,
+        not_checked, estimate, kubelet, keep = Vec::new(), stacks = None
+    } => Self::write_words;
+}
+
+without_names! { CulpritOutcome Outcome Phase RuleId SourceKind Verdict }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::evidence::Evidence;
-use super::facts::{FactKind, Quoted};
+use super::facts::{FactKind, Quoted, Word};
 use super::input_file::InputFile;
 use super::proc::Ownership;
 use super::report::NotChecked;
@@ -289,5 +289,5 @@ impl Evidence {
 
 /// Describes what a finding of the dump shows.
 fn chain(finding: &Finding) -> FactKind {
-    FactKind::RuntimeStacks { chain: Quoted(sentence(finding)), signature: Quoted::from(&finding.id) }
+    FactKind::RuntimeStacks { chain: Quoted(sentence(finding)), signature: Word::from(&finding.id) }
 }

@@ -17,6 +17,7 @@ use crate::capture::node::SampledKubeletState;
 use crate::capture::recorder::Recorder;
 use crate::clock::Mono;
 use crate::cri::{self, Outcome, Rpc, Runtime, Version};
+use crate::diagnosis::facts::{Call, Fact, FactKind, ProcessRef};
 use crate::diagnosis::report::Verdict;
 use crate::host;
 use crate::kubelet::{KubeletProcess, Search};
@@ -96,8 +97,8 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             let health = Health { time: clock.wall(), healthy: message.is_empty(), message };
             self.recorder.document(kind::HEALTH, &health);
         }
-        let call = state.calls.open().map(|open| (now.since(open.started), open.about()));
-        let whole = relist.map(|started| (now.since(started), "the relist".to_owned()));
+        let call = state.calls.open().map(|open| (now.since(open.started), Some(open.clone())));
+        let whole = relist.map(|started| (now.since(started), None));
         let (waited, what) = match (call, whole) {
             // Many calls that are each answered in time may together take too long, so the time of the whole relist counts.
             // A call with a large part of it is named.
@@ -112,7 +113,17 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let pending = self.recorder.pending_calls().into_iter();
         let version = pending.filter(|call| call.rpc == Rpc::Version).map(|call| call.waited).max();
         let shim = self.sampler.stopped_shim();
-        let shim = shim.map(|shim| format!("{} is stopped: process {}", shim.name, shim.pid));
+        let shim = shim.map(|shim| {
+            FactKind::ProcessIsStopped { process: ProcessRef { name: shim.name.clone(), pid: shim.pid } }
+                .into()
+        });
+        let what = Some(match &what {
+            Some(open) => {
+                let call = Call::of_pod(open.rpc, open.id.as_deref(), open.pod.as_ref());
+                FactKind::CallIsOpen { call, waited: waited.into() }.into()
+            }
+            None => FactKind::RelistIsOpen { waited: waited.into() }.into(),
+        });
         let observation = Observation { waited, what, age, call, version, kubelet, restarted, shim };
         let mut state = locked(&self.state);
         let actions = state.detector.observe((clock.wall(), now), &observation);
@@ -124,9 +135,8 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         }
     }
 
-    /// Checks the kubelet. Returns what is wrong with it, and how it was restarted since the last check, both as text for
-    /// the user.
-    fn check_kubelet(&mut self) -> (Option<String>, Option<String>) {
+    /// Checks the kubelet. Returns what is wrong with it, and how it was restarted since the last check.
+    fn check_kubelet(&mut self) -> (Option<Fact>, Option<Fact>) {
         let found = self.sampler.kubelet();
         let before = std::mem::replace(&mut self.background.kubelet, found);
         let now = self.host.clock().mono();
@@ -141,23 +151,22 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let pid = |state: Option<SampledKubeletState>| state?.pid();
         let restarted = match (before, found) {
             (Some(SampledKubeletState::Gone), Some(SampledKubeletState::Running { .. })) => {
-                Some("the kubelet was restarted".to_owned())
+                Some(FactKind::KubeletWasStarted)
             }
-            _ => pid(before).zip(pid(found)).filter(|(before, now)| before != now).map(|(before, now)| {
-                format!("the kubelet was restarted: process {before} is gone, process {now} runs")
-            }),
+            _ => pid(before)
+                .zip(pid(found))
+                .filter(|(before, now)| before != now)
+                .map(|(before, now)| FactKind::KubeletWasReplaced { before, now }),
         };
         let wrong = match found {
-            Some(SampledKubeletState::Stopped { pid }) => {
-                Some(format!("the kubelet is stopped: process {pid}"))
-            }
-            Some(SampledKubeletState::Gone) => Some("the kubelet is gone".to_owned()),
+            Some(SampledKubeletState::Stopped { pid }) => Some(FactKind::KubeletProcessIsStopped { pid }),
+            Some(SampledKubeletState::Gone) => Some(FactKind::KubeletGone),
             Some(SampledKubeletState::Running { .. }) | None => self
                 .kubelet_age()
                 .filter(|age| *age > self.settings.rules.threshold)
-                .map(|_| "the kubelet has not relisted for longer than its threshold".to_owned()),
+                .map(|_| FactKind::KubeletIsOverThreshold),
         };
-        (wrong, restarted)
+        (wrong.map(Fact::from), restarted.map(Fact::from))
     }
 
     /// Returns the time since the kubelet's last relist, according to its metrics.
@@ -280,7 +289,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             locked(&self.state).documents.remember(kind, clock.wall(), &text);
             self.recorder.document_text(kind, text);
         }
-        let summary = verdict.summary.clone();
+        let summary = verdict.summary.to_string();
         let is_healthy = verdict.verdict == Verdict::Healthy;
         let mut state = locked(&self.state);
         let incidents = state.detector.apply_verdict((clock.wall(), clock.mono()), verdict);

@@ -33,7 +33,7 @@ pub use node_sampler::NodeSampler;
 pub use state::FinishedRelist;
 pub use state::{DiagnosisDocuments, IncidentCulprit, IncidentSnapshot, RecordingSnapshot};
 
-use super::entry::{Incident, Session, kind};
+use super::entry::{ENDED_BY_COUNT, Incident, Session, kind};
 use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict, Prediction};
 use super::recorder::{LivePendingCall, Recorder, RecorderStatus};
 use crate::clock::Clock;
@@ -62,10 +62,6 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(600);
 /// The time limit for writing the queued entries after the requested number of relists. It is long, because no signal asked
 /// the process to end quickly.
 const LONG_CLOSE_LIMIT: Duration = Duration::from_secs(30);
-
-/// The reason that the capture contains if the recording ends after the number of relists in
-/// [`RecordingSettings::count`].
-const ENDED_BY_COUNT: &str = "--count";
 
 /// The settings of a recording.
 #[derive(Clone, Debug)]

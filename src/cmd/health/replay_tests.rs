@@ -28,6 +28,7 @@ use crate::cri::{
     Call, CallEnd, CallObserver, CgroupDriver, Code, Container, ContainerState, ContainerStatus, Error,
     EventStream, Filter, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Version,
 };
+use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, NotChecked, RuleId, Verdict};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::tests::one_judge::{SeenCalls, assert_agrees};
@@ -438,7 +439,7 @@ impl RecorderWork {
         let version = self.recorder.pending_calls().into_iter().filter(|call| call.rpc == Rpc::Version);
         let observation = Observation {
             waited,
-            what: "a relist".into(),
+            what: Some(FactKind::RelistIsOpen { waited: waited.into() }.into()),
             call: Some("a call".into()).filter(|_| !waited.is_zero()),
             version: version.map(|call| call.waited).max(),
             ..Observation::default()

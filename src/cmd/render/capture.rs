@@ -16,7 +16,6 @@ use crate::capture::{self, Exported};
 use crate::clock::Wall;
 use crate::cmd::recorder_pages::IncidentList;
 use crate::cri;
-use crate::diagnosis::HealthReport;
 use crate::report::RuntimeRef;
 use crate::report::bytes::bytes;
 use crate::report::plural;
@@ -92,17 +91,6 @@ pub fn incident(number: u64, incident: &Incident) -> String {
     match incident.duration() {
         None => format!("incident {number}: {}", incident.why),
         Some(lasted) => format!("incident {number} is over after {}", took(lasted)),
-    }
-}
-
-/// Returns the first line of a diagnosis.
-pub fn verdict_line(report: &HealthReport) -> String {
-    let verdict = report.verdict.as_str().to_uppercase();
-    match &report.primary {
-        Some(finding) => {
-            format!("{verdict}: {} ({}, {})", finding.title, finding.id, finding.confidence.as_str())
-        }
-        None => format!("{verdict}: nothing found"),
     }
 }
 
@@ -201,7 +189,11 @@ pub fn exported(exported: Exported) -> String {
         0 => String::new(),
         left_out => format!(", {left_out} left out: {TOO_COSTLY}"),
     };
-    format!("{} written{names}{left_out}", plural(exported.entries, "entry"))
+    let not_understood = match usize::try_from(exported.not_understood).unwrap_or(usize::MAX) {
+        0 => String::new(),
+        count => format!(", {} of another release left out", plural(count, "document")),
+    };
+    format!("{} written{names}{left_out}{not_understood}", plural(exported.entries, "entry"))
 }
 
 /// The reason why a part of a capture was left out or not judged.

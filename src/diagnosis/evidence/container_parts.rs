@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Evidence, HostEvidence};
 use crate::cri::ContainerState;
 use crate::diagnosis::advice::DaemonFamily;
-use crate::diagnosis::facts::{FactKind, ProcessRef, Quoted};
+use crate::diagnosis::facts::{FactKind, Function, ProcessRef};
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{
@@ -271,7 +271,8 @@ impl Evidence {
                 child.is_some_and(|child| child.parent == process.pid && child.role == process.role)
             };
             let own = host.waits.iter().find(|wait| wait.tid == task.tid);
-            let (process, task, function) = (ProcessRef::from(*process), task.tid, Quoted::from(&task.wchan));
+            let (process, task, function) =
+                (ProcessRef::from(*process), task.tid, Function::from(&task.wchan));
             match own.or_else(|| host.waits.iter().find(is_of_child)) {
                 Some(wait) => FactKind::TaskWaits { process, task, waits: wait.waits() },
                 None => FactKind::TaskWaitsInKernel { process, task, function },

@@ -14,9 +14,11 @@ use std::fmt;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::report::rename::{Rename, ReplaceName};
 pub(crate) use values::{
-    Address, Bytes, Call, Counted, Decimal, DescriptorUse, ExpectedLoad, FilePath, Item, Items, Name, PodAge,
-    PodBytes, ProcessRef, Quoted, Resource, Share, Took, Waits,
+    Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, FilePath, Function,
+    Item, Items, Name, PodAge, PodBytes, ProcessRef, Program, Quoted, Release, Resource, Share, Took, Waits,
+    Word,
 };
 pub(crate) use words::FactKind;
 
@@ -34,6 +36,12 @@ impl Fact {
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl Rename for Fact {
+    fn rename(&mut self, replace: ReplaceName<'_>) {
+        self.0.rename(replace);
     }
 }
 

@@ -6,8 +6,9 @@ use super::*;
 use crate::clock::Wall;
 use crate::cri::{Code, Rpc};
 use crate::diagnosis::evidence::oddities::OddKind;
+use crate::diagnosis::report::{RuleId, Verdict};
 use crate::manifests::preflight::CertificateUse;
-use crate::report::PodRef;
+use crate::report::{Confidence, PodRef};
 
 thread_local! {
     static OTHER_WORDS: Cell<bool> = const { Cell::new(false) };
@@ -57,6 +58,8 @@ samples! {
     Call: Call { rpc: Rpc::ContainerStatus, of: Some(Item::sample(true)) }, Call { rpc: Rpc::Version, of: None };
     CertificateUse: CertificateUse::CallerAuthority, CertificateUse::Client;
     Code: Code::Unavailable, Code::Unknown;
+    ConditionName: ConditionName::from("RuntimeReady"), ConditionName::from("");
+    Confidence: Confidence::Likely, Confidence::Certain;
     Counted: Counted::InSmallerLists, Counted::All;
     Decimal: Decimal::from(2.5), Decimal::from(-0.25);
     DescriptorUse: DescriptorUse { process: ProcessRef::sample(true), open: 1024, limit: 1024 },
@@ -65,6 +68,7 @@ samples! {
         ExpectedLoad { containers: 0, sandboxes: 0, shims: 0 };
     Fact: FactKind::ListAnswered { rpc: Rpc::Version, took: Took::sample(true) }.into(), Fact::line(String::new());
     FilePath: FilePath::from("/etc/containerd/config.toml:3:1"), FilePath::from("/");
+    Function: Function::from("rtnl_lock"), Function::from("");
     Item: Item {
             id: "0123456789abcdef".to_owned(),
             pod: Some(PodRef::sample(true)),
@@ -81,13 +85,18 @@ samples! {
     PodRef: PodRef { uid: "a1".to_owned(), namespace: "shop".to_owned(), name: "db-0".to_owned() },
         PodRef { uid: "a1".to_owned(), ..PodRef::default() };
     ProcessRef: ProcessRef { name: "containerd".to_owned(), pid: 812 }, ProcessRef { name: String::new(), pid: 0 };
+    Program: Program::from("runc"), Program::from("");
     Quoted: Quoted::from("error: \"x\"\n"), Quoted::from("");
+    Release: Release::from("1.7.2"), Release::from("");
     Resource: Resource::Cpu, Resource::Memory;
+    RuleId: RuleId::D01, RuleId::D00;
     Rpc: Rpc::ListContainers, Rpc::Version;
     Share: Share { name: Name::sample(true), count: 2600 }, Share { name: Name::sample(false), count: 0 };
     Took: Took::from(std::time::Duration::new(3, 900_000_001)), Took::from(std::time::Duration::ZERO);
-    Waits: Waits { reason: Quoted::from("KR01"), owner: Some(Quoted::from("falcon-sensor[4711]")) },
-        Waits { reason: Quoted::from("KR01"), owner: None };
+    Verdict: Verdict::Unhealthy, Verdict::Healthy;
+    Waits: Waits { reason: Word::from("KR01"), owner: Some(Quoted::from("falcon-sensor[4711]")) },
+        Waits { reason: Word::from("KR01"), owner: None };
+    Word: Word::from("exec"), Word::from("");
     Wall: Wall::from_nanos(1_700_000_000_000_000_001), Wall::from_nanos(0);
 }
 

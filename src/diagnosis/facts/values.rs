@@ -7,12 +7,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::FactKind;
-use crate::cri::Rpc;
+use crate::cri::{Code, Rpc};
+use crate::diagnosis::evidence::oddities::OddKind;
 use crate::diagnosis::kernel_waits::KernelWaitReason;
 use crate::diagnosis::proc::{NodeMount, Process, Psi, ResourcePressure};
 use crate::diagnosis::words::{seconds, short};
+use crate::manifests::preflight::CertificateUse;
 use crate::report::bytes::bytes;
 use crate::report::duration::elapsed;
+use crate::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename, without_names};
 use crate::report::{PodRef, Seconds, word_enum};
 
 /// A measured duration. `{:#}` writes it roughly, as an age: `3m20s`.
@@ -127,9 +130,9 @@ impl From<&Process> for ProcessRef {
     }
 }
 
-/// Defines types for texts from outside plegctl.
+/// Defines types for texts, each with its kind.
 macro_rules! texts {
-    ($($(#[$about:meta])* $name:ident;)+) => {$(
+    ($($(#[$about:meta])* $name:ident: $kind:ident;)+) => {$(
         $(#[$about])*
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(transparent)]
@@ -146,18 +149,60 @@ macro_rules! texts {
                 f.write_str(&self.0)
             }
         }
+
+        impl Rename for $name {
+            fn rename(&mut self, replace: ReplaceName<'_>) {
+                self.0.rename_as(NameKind::$kind, replace);
+            }
+        }
     )+};
 }
 
 texts! {
     /// Words of another program: an error message, a line of a journal.
-    Quoted;
+    Quoted: Text;
     /// A path on the node, perhaps with a line and a column.
-    FilePath;
-    /// The address of an endpoint.
-    Address;
-    /// A name in Kubernetes: that of a namespace, or `NAMESPACE/NAME` of pods.
-    Name;
+    FilePath: Path;
+    /// The address of an endpoint or of a file server.
+    Address: Address;
+    /// A function of the kernel.
+    Function: Function;
+    /// The name of a program.
+    Program: Process;
+    /// A version of a program.
+    Release: Version;
+    /// A condition of the runtime, or the reason for it.
+    ConditionName: Condition;
+    /// A word from a list, such as a sub-command of runc, a type of file system or the id of a rule.
+    Word: Word;
+}
+
+/// A name in Kubernetes: that of a namespace, or `NAMESPACE/NAME` of pods.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Name(pub String);
+
+impl<T: fmt::Display + ?Sized> From<&T> for Name {
+    fn from(text: &T) -> Self {
+        Self(text.to_string())
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Rename for Name {
+    fn rename(&mut self, replace: ReplaceName<'_>) {
+        self.0 = match self.0.split_once('/') {
+            Some((namespace, pod)) => {
+                format!("{}/{}", replace(NameKind::Namespace, namespace), replace(NameKind::Pod, pod))
+            }
+            None => replace(NameKind::Namespace, &self.0),
+        };
+    }
 }
 
 /// A call, perhaps about a sandbox or a container.
@@ -168,6 +213,15 @@ pub(crate) struct Call {
     /// The sandbox or the container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Item>,
+}
+
+impl Call {
+    /// Describes a call about a sandbox or a container of a pod; without an id, a list call.
+    pub fn of_pod(rpc: Rpc, id: Option<&str>, pod: Option<&PodRef>) -> Self {
+        let pod = pod.filter(|pod| !pod.name.is_empty()).cloned();
+        let of = id.map(|id| Item { id: id.to_owned(), pod: pod.clone(), container: None });
+        Self { rpc, of: of.or_else(|| pod.map(|pod| Item { pod: Some(pod), ..Item::default() })) }
+    }
 }
 
 impl fmt::Display for Call {
@@ -290,7 +344,7 @@ impl Resource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Waits {
     /// The id of the reason in the catalogue.
-    pub reason: Quoted,
+    pub reason: Word,
     /// Who or what keeps the task waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Quoted>,
@@ -323,6 +377,21 @@ impl fmt::Display for ExpectedLoad {
         let Self { containers, sandboxes, shims } = self;
         write!(f, "{containers} containers, {sandboxes} sandboxes and {shims} shims")
     }
+}
+
+rename! {
+    Item { id: Id, pod, container: Container };
+    ProcessRef { name: Process, pid };
+    Call { rpc, of };
+    Share { name, count };
+    PodBytes { pod, bytes };
+    PodAge { pod, age };
+    DescriptorUse { process, open, limit };
+    Waits { reason, owner };
+}
+
+without_names! {
+    Bytes CertificateUse Code Counted Decimal ExpectedLoad Items OddKind Resource Rpc Took
 }
 
 impl FactKind {

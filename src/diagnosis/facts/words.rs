@@ -1,19 +1,24 @@
 //! The kinds of facts: one row for each, with its fields and its English words. The rows are in sections, one
 //! for each file under `rules` that creates them.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Address, Bytes, Call, Counted, Decimal, DescriptorUse, ExpectedLoad, Fact, FilePath, Item, Items, Name,
-    PodAge, PodBytes, ProcessRef, Quoted, Resource, Share, Took, Waits,
+    Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, Fact, FilePath,
+    Function, Item, Items, Name, PodAge, PodBytes, ProcessRef, Program, Quoted, Release, Resource, Share,
+    Took, Waits, Word,
 };
 use crate::clock::Wall;
 use crate::cri::{Code, Rpc};
 use crate::diagnosis::evidence::oddities::OddKind;
 use crate::diagnosis::proc::is_conmon;
+use crate::diagnosis::report::{RuleId, Verdict};
 use crate::diagnosis::words::short;
 use crate::manifests::preflight::{CertificateUse, refusal};
-use crate::report::{PodRef, plural};
+use crate::report::rename::{Rename, ReplaceName};
+use crate::report::{Confidence, PodRef, plural};
 
 /// Defines [`FactKind`]. Each row has a kind, its fields with their types, and after `=>` the arguments of `format!` that
 /// write its words. In these arguments, a field is a reference.
@@ -29,10 +34,19 @@ macro_rules! facts {
             Unknown,
         }
 
+        impl Rename for FactKind {
+            fn rename(&mut self, replace: ReplaceName<'_>) {
+                match self {
+                    $(Self::$kind $({ $($field),+ })? => { $($($field.rename(replace);)+)? })+
+                    Self::Unknown => {}
+                }
+            }
+        }
+
         #[cfg(test)]
         impl FactKind {
             /// Returns two facts of each kind: with as little as possible, and with everything.
-            pub(super) fn samples() -> Vec<Self> {
+            pub(crate) fn samples() -> Vec<Self> {
                 use super::tests::Sample;
                 let of_each = |is_full: bool| vec![$(Self::$kind $({ $($field: Sample::sample(is_full)),+ })?),+];
                 [of_each(false), of_each(true)].concat()
@@ -162,8 +176,15 @@ fn sandbox_or_container(process: &ProcessRef) -> &'static str {
     if is_conmon(&process.name) { "container" } else { "sandbox" }
 }
 
+/// Rounds a duration to at most one decimal of a second.
+fn rounded(duration: Took) -> humantime::FormattedDuration {
+    let millis = u64::try_from(duration.duration().as_millis()).unwrap_or(u64::MAX);
+    let rounded = if millis >= 1000 { millis / 100 * 100 } else { millis };
+    humantime::format_duration(Duration::from_millis(rounded))
+}
+
 /// Which version has no fault.
-fn fix(version: Option<&Quoted>) -> String {
+fn fix(version: Option<&Release>) -> String {
     version
         .map_or_else(|| "no version with a fix is known".to_owned(), |version| format!("fixed in {version}"))
 }
@@ -198,11 +219,11 @@ facts! {
 
     // disk.rs: D34
     CannotWriteFiles => "the runtime or the kubelet cannot write to its directories";
-    DiskIsReadOnly { file_system: Quoted, device: Quoted, directories: Vec<FilePath> } =>
+    DiskIsReadOnly { file_system: Word, device: Quoted, directories: Vec<FilePath> } =>
         "{file_system} ({device}) is read-only: {}", list(directories);
-    DiskIsFull { file_system: Quoted, device: Quoted, free_bytes: u64, bytes: u64, directories: Vec<FilePath> } =>
+    DiskIsFull { file_system: Word, device: Quoted, free_bytes: u64, bytes: u64, directories: Vec<FilePath> } =>
         "{file_system} ({device}) is full: {} of {} MiB are free: {}", free_bytes >> 20, bytes >> 20, list(directories);
-    DiskHasNoInodes { file_system: Quoted, device: Quoted, free_inodes: u64, inodes: u64, directories: Vec<FilePath> } =>
+    DiskHasNoInodes { file_system: Word, device: Quoted, free_inodes: u64, inodes: u64, directories: Vec<FilePath> } =>
         "{file_system} ({device}) cannot store more files: {free_inodes} of {inodes} inodes are free: {}", list(directories);
 
     // growth.rs: D40
@@ -233,7 +254,7 @@ facts! {
     RuntimeRestores { waits_for: Item } => "the runtime restores its containers and waits for {waits_for}";
     StateDelaysCalls { process: ProcessRef, age: Took } =>
         "{process} state for this container has not finished for {age}; the daemon answers no calls until then";
-    ItsTaskWaits { task: u32, function: Quoted } => "its task {task} waits uninterruptibly in {function}";
+    ItsTaskWaits { task: u32, function: Function } => "its task {task} waits uninterruptibly in {function}";
     NoRelistHasSucceeded => "no relist has succeeded since the kubelet started";
     LinesAboutIt { lines: usize } => "{} about this in the last 15 minutes", plural(*lines, "line");
     PlegCameBack => "PLEG was unhealthy and came back, more than once";
@@ -252,13 +273,13 @@ facts! {
         Some(pod) => format!("{process} of {pod}"),
         None => process.to_string(),
     };
-    DidNotRun { process: ProcessRef, task: u32, function: Quoted, age: Took } =>
+    DidNotRun { process: ProcessRef, task: u32, function: Function, age: Took } =>
         "{process}, task {task}: in {function}, seen twice, and it did not run in between; started {age:#} ago";
     HasWaited { at_least: Took } => "it has waited for {at_least:#}, at least";
     PodsOfMount { pods: Vec<PodRef> } => "pods with a volume on it, which may neither start nor end: {}",
         list(&pods.iter().map(pod_or_uid).collect::<Vec<_>>());
     ProgramsWaitForTheSame { programs: usize } => "{} wait for the same", plural(*programs, "program");
-    KernelStack { functions: Vec<Quoted> } => "{}", match functions.as_slice() {
+    KernelStack { functions: Vec<Function> } => "{}", match functions.as_slice() {
         [] => "its kernel stack is not readable (not root?), so the reason is not certain".to_owned(),
         [first, rest @ ..] => rest.iter().fold(format!("kernel stack: {first}"), |all, next| format!("{all} < {next}")),
     };
@@ -267,8 +288,8 @@ facts! {
     AgentDecides { agent: Quoted } =>
         "{agent} decides about file accesses: its /proc/PID/fdinfo has a fanotify group with permission events";
     RemovesNetworkNamespaces { process: ProcessRef } => "{process} removes network namespaces";
-    MayBeMount { source: Address, file_system: Quoted } => "{source} ({file_system})";
-    SourceIsMountedAt { source: Address, file_system: Option<Quoted>, path: FilePath } =>
+    MayBeMount { source: Address, file_system: Word } => "{source} ({file_system})";
+    SourceIsMountedAt { source: Address, file_system: Option<Word>, path: FilePath } =>
         "{source}{} is mounted at {path}", file_system.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
     FuseRequestsWait { requests: u64, connection: u64 } => "{requests} requests wait in FUSE connection {connection}";
     ItWritesTo { path: FilePath } => "it writes to {path}";
@@ -292,7 +313,7 @@ facts! {
     RuntimeDoesNotAnswerWell => "the runtime does not answer well either: start with the runtime";
     EventsWereDiscarded { events: Decimal } =>
         "the kubelet discarded {events:.0} events between the readings: its event channel is full";
-    TaskWaitsIn { process: ProcessRef, task: u32, function: Quoted } =>
+    TaskWaitsIn { process: ProcessRef, task: u32, function: Function } =>
         "{process}, task {task} waits uninterruptibly in {function}";
     OwnRelistIsQuick { age: Took, own: Took } =>
         "the kubelet's last relist is {age} old; plegctl's own relist takes {own}";
@@ -327,7 +348,7 @@ facts! {
     KubeletShouldRun { pods: usize } =>
         "a kubelet should run here: its directory exists and the runtime has {}", plural(*pods, "pod");
     KubeletWouldNotStart { fault: Quoted } => "no kubelet runs on this node, and it would not start: {fault}";
-    PreflightFinds { check: Quoted, message: Quoted } => "preflight, {check}: {message}";
+    PreflightFinds { check: Word, message: Quoted } => "preflight, {check}: {message}";
     SeeFile { path: FilePath, line: Option<u32> } => "see {path}{}", with(", line ", line.as_ref());
     RuntimeIsNotAtFault => "the runtime is not at fault for this";
     KubeletExits { is_restarted: bool, message: Quoted } => "{}: {}",
@@ -373,11 +394,11 @@ facts! {
     RuntimeOpensNoFile { full: DescriptorUse } => "the runtime can open no file: {full}";
     PlegctlGotNoThread =>
         "plegctl could not start a thread: a limit of its user, its cgroup (pids.max) or the node is reached";
-    TasksOf { tasks: u64, setting: Quoted, max: u64 } => "{tasks} tasks of {setting} {max}";
+    TasksOf { tasks: u64, setting: Word, max: u64 } => "{tasks} tasks of {setting} {max}";
     ProcessesIn { processes: u64, max: u64, cgroup: FilePath } => "{processes} of {max} processes in {cgroup}";
     DescriptorsOpen { full: DescriptorUse } => "{full}";
     HasThreads { process: ProcessRef, threads: u64 } => "{process} has {threads} threads";
-    ZombieChildren { pid: u32, name: Option<Quoted>, zombies: usize } => "zombie children of {}: {zombies}",
+    ZombieChildren { pid: u32, name: Option<Program>, zombies: usize } => "zombie children of {}: {zombies}",
         name.as_ref().map_or_else(|| pid.to_string(), |name| format!("{name}[{pid}]"));
     SystemdDoesNotKeepUp => "systemd does not keep up";
     SystemdWaits => "systemd waits uninterruptibly";
@@ -396,7 +417,7 @@ facts! {
     ZombiesUnderShims { zombies: usize } => "{zombies} zombies under shims";
 
     // node.rs: D08, D09, D10, D11
-    TaskIsUninterruptible { process: ProcessRef, task: u32, function: Option<Quoted>, age: Took } =>
+    TaskIsUninterruptible { process: ProcessRef, task: u32, function: Option<Function>, age: Took } =>
         "{process}, task {task}: waits uninterruptibly in {}; started {age:#} ago",
         function.as_ref().map_or("an unknown kernel function (not root?)", |function| function.0.as_str());
     StorageKeepsWaiting => "storage keeps the node waiting";
@@ -413,17 +434,17 @@ facts! {
     CallAboutItIsSilent { rpc: Rpc, of: Item, waited: Took } =>
         "{rpc} of it ({}) did not answer within {waited}", short(&of.id);
     ListWaitsForIt { rpc: Rpc, waited: Took } => "{rpc} waits for it: no answer within {waited}";
-    OciProcess { process: ProcessRef, verb: Option<Quoted>, state: char, age: Took } =>
+    OciProcess { process: ProcessRef, verb: Option<Word>, state: char, age: Took } =>
         "{process}{}: state {state}, {age} old", with(" ", verb.as_ref());
     ItsMonitor { monitor: ProcessRef, state: char, threads: u64 } =>
         "its {}: state {state}, {threads} threads", shim_or_conmon(monitor, "");
-    ItsPodHasMounted { source: Address, file_system: Quoted } => "its pod has {source} ({file_system}) mounted";
+    ItsPodHasMounted { source: Address, file_system: Word } => "its pod has {source} ({file_system}) mounted";
     ShimDoesNotAnswer { of: Item } => "the shim of {of:#} does not answer";
     StatsSilent { waited: Took } =>
         "ContainerStats, the only read-only call that reaches the shim, was not answered within {waited}";
     ShimHasNotStarted { shim: ProcessRef, pod: Option<PodRef>, age: Took } =>
         "{shim}{} has not started its container for {age}", with(" of ", pod.as_ref());
-    ProcessHasNotFinished { process: ProcessRef, verb: Option<Quoted>, pod: Option<PodRef>, age: Took } =>
+    ProcessHasNotFinished { process: ProcessRef, verb: Option<Word>, pod: Option<PodRef>, age: Took } =>
         "{process}{}{} has not finished for {age}", with(" ", verb.as_ref()), with(" of ", pod.as_ref());
     WorksOn { of: Item } => "it works on {of:#}";
     NoCallWaitsForItNow => "no list and no status call waits for it now";
@@ -476,11 +497,11 @@ facts! {
     LeftOverSeenOnce => "seen once; a shim that is just ending looks the same";
 
     // versions.rs: D27
-    KnownFault { program: Quoted, version: Quoted, fault: Quoted } => "{program} {version} has a known fault: {fault}";
-    KnownLeak { program: Quoted, version: Quoted, fault: Quoted, source: Quoted, fixed_in: Option<Quoted> } =>
+    KnownFault { program: Program, version: Release, fault: Quoted } => "{program} {version} has a known fault: {fault}";
+    KnownLeak { program: Program, version: Release, fault: Quoted, source: Quoted, fixed_in: Option<Release> } =>
         "{program} {version} has a known leak: {fault} ({source}; {})", fix(fixed_in.as_ref());
     See { source: Quoted } => "see {source}";
-    FixedIn { version: Option<Quoted> } => "{}", fix(version.as_ref());
+    FixedIn { version: Option<Release> } => "{}", fix(version.as_ref());
     NoProofOfFault => "there is no proof that it is the cause here";
 
     // hang.rs: D01, D02, D28
@@ -559,7 +580,7 @@ facts! {
     CriPluginRefusesSettings => "containerd serves no CRI v1: its CRI plugin refuses its settings";
     CriPluginNotLoaded => "containerd serves no CRI v1: it did not load its CRI plugin";
     CriPluginDisabled => "containerd serves no CRI v1: disabled_plugins has its CRI plugin";
-    OnlyOlderCri { version: Quoted } => "containerd {version} serves only an older CRI, not CRI v1";
+    OnlyOlderCri { version: Release } => "containerd {version} serves only an older CRI, not CRI v1";
     ConfigurationUnreadable => "nothing listens on the socket: containerd cannot read its configuration";
     CriPluginError { error: Quoted } => "containerd did not load its CRI plugin: {error}";
     ContainerdStartError { error: Quoted } => "containerd does not start: {error}";
@@ -701,7 +722,7 @@ facts! {
     LongestStatusCall { took: Took } => "no status call took longer than {took}";
 
     // state.rs: D16, D19, D20, D31, D33, D42
-    Condition { name: Quoted, holds: bool, reason: Quoted, message: Quoted } =>
+    Condition { name: ConditionName, holds: bool, reason: ConditionName, message: Quoted } =>
         "{name}={holds} reason:{reason} message:{message}";
     RuntimeNotReady => "the runtime says that it is not ready";
     RuntimeReadinessUnknown => "the runtime does not say whether it is ready";
@@ -726,7 +747,7 @@ facts! {
     Contradictions { of: Vec<Item>, what: OddKind } =>
         "{}: {}", list(&of.iter().map(|of| format!("{of:#}")).collect::<Vec<_>>()), contradiction(*what);
     AndMore { others: usize } => "and {others} more";
-    ExitAwaitsCommand { process: ProcessRef, command: Quoted, age: Took } =>
+    ExitAwaitsCommand { process: ProcessRef, command: Word, age: Took } =>
         "{process} {command} has not finished for {age}: the runtime records the exit only after it";
     ConmonLostToo { containers: usize } =>
         "{containers} of them also lost their conmon: nothing records the exit, so the list shows RUNNING for ever";
@@ -767,16 +788,34 @@ facts! {
     CgroupFrozen { path: FilePath } => "its cgroup {path} is frozen";
     ShimStopped { shim: ProcessRef, state: char } => "its shim {shim} is stopped (state {state})";
     TaskWaits { process: ProcessRef, task: u32, waits: Waits } => "{process}, task {task} {waits}";
-    TaskWaitsInKernel { process: ProcessRef, task: u32, function: Quoted } =>
+    TaskWaitsInKernel { process: ProcessRef, task: u32, function: Function } =>
         "{process}, task {task} waits in the kernel in both samples ({function})";
     CommandWorks { process: ProcessRef, age: Took } => "{process} works on it and has not finished for {age}";
-    RuntimeStacks { chain: Quoted, signature: Quoted } => "{chain} ({signature})";
+    RuntimeStacks { chain: Quoted, signature: Word } => "{chain} ({signature})";
     RuntimeStacksConfirm { chain: Quoted } => "the runtime's goroutines confirm it: {chain}";
 
     // health_state.rs
     StillSilent { rpc: Rpc, age: Took, calls: u32 } =>
         "{rpc} is still silent after {}, called {}", humantime::format_duration(age.duration()),
         match calls { 1 => "once".to_owned(), calls => format!("{calls} times") };
+
+    // capture/incident.rs: why an incident began, and its first line
+    CallIsOpen { call: Call, waited: Took } => "{call} has not been answered for {}", rounded(*waited);
+    RelistIsOpen { waited: Took } => "the relist has not been answered for {}", rounded(*waited);
+    LastRelistIsOld { age: Took } => "the last relist is {} old", rounded(*age);
+    CallWasSlow { call: Call, took: Took } => "{call} took {}", rounded(*took);
+    RelistWasSlow { relist: u64, took: Took } => "relist {relist} took {}", rounded(*took);
+    CallHasFailed { call: Call, error: Quoted } => "{call}: {error}";
+    KubeletGone => "the kubelet is gone";
+    KubeletProcessIsStopped { pid: u32 } => "the kubelet is stopped: process {pid}";
+    KubeletWasStarted => "the kubelet was restarted";
+    KubeletWasReplaced { before: u32, now: u32 } =>
+        "the kubelet was restarted: process {before} is gone, process {now} runs";
+    KubeletIsOverThreshold => "the kubelet has not relisted for longer than its threshold";
+    ProcessIsStopped { process: ProcessRef } => "{} is stopped: process {}", process.name, process.pid;
+    DiagnosisFound { verdict: Verdict, what: Box<Fact>, rule: RuleId, confidence: Confidence } =>
+        "{}: {what} ({rule}, {confidence})", verdict.as_str().to_uppercase();
+    DiagnosisFoundNothing { verdict: Verdict } => "{}: nothing found", verdict.as_str().to_uppercase();
 
     // Written elsewhere: by the reasons for waits in the kernel, by the judge of goroutine stacks, by manifests.
     Line { words: Quoted } => "{words}";

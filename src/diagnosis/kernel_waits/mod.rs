@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::Evidence;
-use super::facts::{FactKind, Quoted, Waits};
+use super::facts::{FactKind, Function, Quoted, Waits};
 use super::proc::waits::{self, DiskCounters, TaskLook, WaitLook};
 use super::proc::{Process, Role};
 use super::processes::paths;
@@ -67,7 +67,7 @@ impl KernelWait {
 
     /// Returns the kernel stack.
     pub fn stack(&self) -> FactKind {
-        FactKind::KernelStack { functions: self.stack.iter().map(Quoted::from).collect() }
+        FactKind::KernelStack { functions: self.stack.iter().map(Function::from).collect() }
     }
 
     /// Converts the wait into its part of the report; `process` is the process that waits.

@@ -221,6 +221,12 @@ impl KernelWaitReason {
         }
     }
 
+    /// Returns the longest beginning of `function` by which plegctl recognises waits, of any row.
+    pub fn known_beginning(function: &str) -> Option<&'static str> {
+        let known = Self::all().iter().flat_map(|row| row.functions.iter().chain(&row.with));
+        known.copied().filter(|known| function.starts_with(known)).max_by_key(|known| known.len())
+    }
+
     /// Returns a whole function name by which this row recognises a wait, for a simulated task.
     pub(super) fn sample_function(&self) -> Option<&'static str> {
         let is_whole = |name: &&&str| !name.starts_with('[') && !name.ends_with('_');

@@ -8,7 +8,7 @@ use super::{Case, finding};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::{self, ContainerParts};
-use crate::diagnosis::facts::{FactKind, FilePath, Quoted, Resource, Waits};
+use crate::diagnosis::facts::{FactKind, FilePath, Quoted, Resource, Waits, Word};
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
@@ -253,7 +253,7 @@ fn describe(parts: &ContainerParts<'_>) -> Vec<FactKind> {
     let mut facts = Vec::new();
     facts.extend(parts.oci.iter().map(|process| FactKind::OciProcess {
         process: (*process).into(),
-        verb: sub_command(&process.command).map(Quoted::from),
+        verb: sub_command(&process.command).map(Word::from),
         state: process.state,
         age: process.age.into(),
     }));
@@ -325,7 +325,7 @@ fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
             let title = if process.role == Role::Shim {
                 FactKind::ShimHasNotStarted { shim: of, pod, age }
             } else {
-                let verb = sub_command(&process.command).map(Quoted::from);
+                let verb = sub_command(&process.command).map(Word::from);
                 FactKind::ProcessHasNotFinished { process: of, verb, pod, age }
             };
             let known = |word: &&String| case.evidence.names.knows(word);

@@ -8,7 +8,7 @@ use crate::cri::{Call, Error, Rpc, RuntimeCondition, RuntimeStatus, Sandbox};
 use crate::diagnosis::advice::{self, DaemonFamily};
 use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
 use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
-use crate::diagnosis::facts::{Fact, FactKind, ProcessRef, Quoted};
+use crate::diagnosis::facts::{ConditionName, Fact, FactKind, ProcessRef, Quoted, Word};
 use crate::diagnosis::limits;
 use crate::diagnosis::living_exits::LivingExit;
 use crate::diagnosis::overdue_processes;
@@ -25,9 +25,9 @@ const MAX_LIVING: usize = 5;
 
 fn fact_of(condition: &RuntimeCondition) -> FactKind {
     FactKind::Condition {
-        name: Quoted::from(&condition.kind),
+        name: ConditionName::from(&condition.kind),
         holds: condition.holds,
-        reason: Quoted::from(&condition.reason),
+        reason: ConditionName::from(&condition.reason),
         message: Quoted::from(&condition.message),
     }
 }
@@ -181,7 +181,7 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
         without_process().filter_map(|oddity| awaited_command(case.evidence, oddity.id)).collect();
     found.add_facts(awaited.iter().take(5).map(|process| FactKind::ExitAwaitsCommand {
         process: ProcessRef::from(*process),
-        command: Quoted::from(sub_command(&process.command).unwrap_or_default()),
+        command: Word::from(sub_command(&process.command).unwrap_or_default()),
         age: process.age.into(),
     }));
     let lost_conmon = |oddity: &&Oddity<'_>| {

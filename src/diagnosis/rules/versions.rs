@@ -3,7 +3,7 @@
 use super::growth::Size;
 use super::{Case, finding};
 use crate::diagnosis::evidence::Settings;
-use crate::diagnosis::facts::{FactKind, Quoted};
+use crate::diagnosis::facts::{FactKind, Release};
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 
@@ -148,9 +148,9 @@ fn kubelet_version(case: &Case<'_>) -> Option<String> {
 
 impl KnownBug {
     /// Returns the version that fixes the bug, if it is known.
-    fn fixed_in(&self) -> Option<Quoted> {
+    fn fixed_in(&self) -> Option<Release> {
         let [major, minor, patch] = self.until;
-        self.is_fixed.then(|| Quoted(format!("{major}.{minor}.{patch}")))
+        self.is_fixed.then(|| Release(format!("{major}.{minor}.{patch}")))
     }
 }
 

@@ -26,6 +26,7 @@ pub mod json;
 pub mod load;
 pub mod redaction;
 mod reference;
+pub mod rename;
 mod retry;
 mod rule;
 pub mod save;
