@@ -17,10 +17,11 @@ use super::known_words::{self as known, KEYS, length_of_text};
 use super::message_cache::MessageCache;
 use super::name_filter::NameFilter;
 use crate::cri::{Rpc, rename};
-use crate::diagnosis::HealthReport;
 use crate::diagnosis::facts::Fact;
 use crate::diagnosis::kernel_waits::KernelWaitReason;
 use crate::diagnosis::report::{HealthFinding, Verdict, verdict_fact};
+use crate::diagnosis::{HealthReport, NodeFacts, known_wait};
+use crate::manifests::preflight::known_part;
 use crate::report::rename::{NameKind, Rename};
 use crate::report::{fits_in_memory, json};
 
@@ -38,6 +39,8 @@ mod prefix {
     pub const ID: &str = "id";
     pub const RUNTIME: &str = "runtime";
     pub const PROCESS: &str = "process";
+    pub const ENDPOINT: &str = "/endpoint";
+    pub const PATH_PART: &str = "part";
     pub const FUNCTION: &str = "function";
 }
 
@@ -60,22 +63,17 @@ pub struct Pseudonyms {
     hashes: RandomState,
     /// The anonymised answers; `None` for an answer that cannot be read.
     renamed: MessageCache<Rpc, Option<Bytes>>,
-    /// The endpoint of the present session.
-    endpoint: String,
+    /// The endpoint of the present session, and its replacement.
+    endpoints: (String, String),
     /// The words of the last failed list call, with their replacement: the relist and the incident repeat them.
     list_error: Option<(String, String)>,
+    /// Whether all ids stay: those of tests are short.
+    #[cfg(test)]
+    keeps_ids: bool,
 }
 
 /// The hash of a name.
 type NameHash = u64;
-
-/// The length of the shortest text that can be an id.
-const MIN_ID_LENGTH: usize = 12;
-
-/// Whether the text looks like an id that a runtime or a kubelet generated.
-fn is_id(text: &str) -> bool {
-    text.len() >= MIN_ID_LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-}
 
 impl Pseudonyms {
     /// Returns the number of names that have a pseudonym.
@@ -128,7 +126,16 @@ impl Pseudonyms {
 
     /// Returns a generated id unchanged, and a pseudonym for any other id.
     fn keep_generated_id(&mut self, id: &str) -> String {
-        if is_id(id) { id.to_owned() } else { self.pseudonym(prefix::ID, id) }
+        let is_kept = known::is_id(id);
+        #[cfg(test)]
+        let is_kept = is_kept || self.keeps_ids;
+        if is_kept { id.to_owned() } else { self.pseudonym(prefix::ID, id) }
+    }
+
+    /// Creates pseudonyms with which all ids stay, as if a runtime had generated them.
+    #[cfg(test)]
+    pub(crate) fn that_keep_ids() -> Self {
+        Self { keeps_ids: true, ..Self::default() }
     }
 
     /// Returns the replacement for a text of this kind.
@@ -147,7 +154,14 @@ impl Pseudonyms {
                 let words = text.split(' ').map(|function| self.function(function));
                 words.collect::<Vec<_>>().join(" ")
             }
-            NameKind::Endpoint => endpoint(text),
+            NameKind::Endpoint => self.endpoint(text),
+            NameKind::NodePath => self.path(text),
+            NameKind::FileSystem => known::file_system(text).to_owned(),
+            NameKind::RuntimeNamespace if known::is_runtime_namespace(text) => text.to_owned(),
+            NameKind::Refusal => {
+                let known = known_part(text).map(str::to_owned);
+                known.unwrap_or_else(|| self.text(text))
+            }
             NameKind::Text => self.text(text),
             NameKind::Namespace => self.pseudonym(prefix::NAMESPACE, text),
             NameKind::Pod => self.pseudonym(prefix::POD, text),
@@ -155,7 +169,9 @@ impl Pseudonyms {
             NameKind::Node => self.pseudonym(prefix::NODE, text),
             NameKind::Image => self.pseudonym(prefix::IMAGE, text),
             NameKind::Key => self.pseudonym(prefix::KEY, text),
-            NameKind::Value | NameKind::KnownValue => self.pseudonym(prefix::VALUE, text),
+            NameKind::Value | NameKind::KnownValue | NameKind::RuntimeNamespace => {
+                self.pseudonym(prefix::VALUE, text)
+            }
             NameKind::Address if known::is_default_endpoint(text) => text.to_owned(),
             NameKind::Address => self.pseudonym(prefix::ADDRESS, text),
             NameKind::Path => self.pseudonym(prefix::PATH, text),
@@ -167,10 +183,34 @@ impl Pseudonyms {
         if known::is_known_program(name) { name.to_owned() } else { self.pseudonym(prefix, name) }
     }
 
-    /// Returns the known beginning of a kernel function, and a pseudonym for any other function: it may be one of a product.
+    /// Returns the parts of a kernel function's name that rules know, and a pseudonym for any other function: it may be one of a
+    /// product.
     fn function(&mut self, name: &str) -> String {
-        let known = KernelWaitReason::known_beginning(name).map(str::to_owned);
-        known.unwrap_or_else(|| self.pseudonym(prefix::FUNCTION, name))
+        let beginning = KernelWaitReason::known_beginning(name);
+        let part = known_wait(name).filter(|part| !beginning.unwrap_or_default().contains(part));
+        match (beginning, part) {
+            (None, None) => self.pseudonym(prefix::FUNCTION, name),
+            (beginning, part) => [beginning, part].into_iter().flatten().collect(),
+        }
+    }
+
+    /// Returns an endpoint: the default one of a runtime, or a pseudonym.
+    fn endpoint(&mut self, text: &str) -> String {
+        if known::is_default_endpoint(text) {
+            return text.to_owned();
+        }
+        let (scheme, path) = text.strip_prefix("unix://").map_or(("", text), |path| ("unix://", path));
+        format!("{scheme}{}", self.pseudonym(prefix::ENDPOINT, path))
+    }
+
+    /// Replaces the parts of a path. The directories of the kubelet and of cgroups stay, with the ids of pods and containers.
+    fn path(&mut self, text: &str) -> String {
+        let mut before = "";
+        let parts = text.split('/').map(|part| match std::mem::replace(&mut before, part) {
+            "pods" => self.keep_generated_id(part),
+            _ => known::path_part(part).unwrap_or_else(|| self.pseudonym(prefix::PATH_PART, part)),
+        });
+        parts.collect::<Vec<_>>().join("/")
     }
 
     /// Returns the replacement for a text that may contain names.
@@ -180,7 +220,7 @@ impl Pseudonyms {
     }
 
     /// Replaces the names in a value of a document.
-    fn rename<T: Rename>(&mut self, value: &mut T) {
+    pub(crate) fn rename<T: Rename>(&mut self, value: &mut T) {
         value.rename(&mut |kind, text| self.replace_name(kind, text));
     }
 
@@ -210,8 +250,8 @@ impl Pseudonyms {
             Some(Body::Session(session)) => {
                 session.release = known::version_numbers(&session.release).to_owned();
                 session.node = self.pseudonym(prefix::NODE, &session.node);
-                self.endpoint.clone_from(&session.endpoint);
-                session.endpoint = endpoint(&session.endpoint);
+                let renamed = self.endpoint(&session.endpoint);
+                self.endpoints = (std::mem::replace(&mut session.endpoint, renamed.clone()), renamed);
                 session.runtime = self.keep_program(prefix::RUNTIME, &session.runtime);
                 session.runtime_version = known::version_numbers(&session.runtime_version).to_owned();
                 session.kubelet = known::version_numbers(&session.kubelet).to_owned();
@@ -240,8 +280,15 @@ impl Pseudonyms {
                 streamed.answer.bytes = renamed.unwrap_or_default();
             }
             Some(Body::Relist(relist)) => relist.error = self.text(&relist.error),
-            // The facts of a node have names in forms that no key shows, so they are left out.
-            Some(Body::Document(document)) if document.kind == kind::FACTS => document.text = Bytes::new(),
+            Some(Body::Document(document)) if document.kind == kind::FACTS => {
+                let facts = NodeFacts::read(&document.text);
+                let renamed = facts.and_then(|mut facts| {
+                    self.rename(&mut facts);
+                    facts.text()
+                });
+                let Some(text) = renamed else { return false };
+                document.text = text.into();
+            }
             Some(Body::Document(document)) if document.kind == kind::DIAGNOSIS => {
                 let report: Option<HealthReport> = self.renamed_value(&document.text);
                 let text = report.filter(HealthReport::is_ours).as_ref().and_then(json::text);
@@ -263,12 +310,12 @@ impl Pseudonyms {
             RecordedOutcome::Failed(error) => Some(error.to_string()),
             RecordedOutcome::Answered | RecordedOutcome::Abandoned | RecordedOutcome::Unknown => None,
         };
-        let before = words(ended, &self.endpoint);
+        let before = words(ended, &self.endpoints.0);
         if !(ended.has_byte_count() && ended.message.parse::<u64>().is_ok()) {
             ended.message = length_of_text(&ended.message);
         }
         if matches!(rpc, Some(Rpc::ListPodSandbox | Rpc::ListContainers)) {
-            self.list_error = before.zip(words(ended, &endpoint(&self.endpoint))).or(self.list_error.take());
+            self.list_error = before.zip(words(ended, &self.endpoints.1)).or(self.list_error.take());
         }
     }
 
@@ -331,7 +378,7 @@ impl Pseudonyms {
             }
             "container" | "name" => self.pseudonym(prefix::CONTAINER, text),
             "id" | "ids" | "uid" if !known::is_rule(text) => self.keep_generated_id(text),
-            "endpoint" => endpoint(text),
+            "endpoint" => self.endpoint(text),
             "version" => known::version_numbers(text).to_owned(),
             "reason" if known::is_known_reason(text) => text.to_owned(),
             // The text of a kubelet's metrics.
@@ -340,12 +387,6 @@ impl Pseudonyms {
             _ => self.text(text),
         }
     }
-}
-
-/// Returns the default endpoint of a runtime unchanged.
-fn endpoint(text: &str) -> String {
-    let is_public = text.is_empty() || known::is_default_endpoint(text);
-    if is_public { text.to_owned() } else { "unix:///endpoint".to_owned() }
 }
 
 #[cfg(test)]
@@ -362,6 +403,7 @@ mod tests {
 
     use crate::cri::{Code, Error};
     use crate::diagnosis::facts::{Call, FactKind, Item};
+    use crate::host::Arguments;
     use crate::report::PodRef;
 
     /// Texts that no export may contain. Each has the form of a text that stays.
@@ -538,17 +580,101 @@ mod tests {
         assert!(all > 150, "{all} texts");
     }
 
+    /// Returns facts of a node with each text that they can have.
+    fn node_facts() -> NodeFacts {
+        let duration = json!({"secs": 1, "nanos": 0});
+        let pod = json!({"uid": "u1", "namespace": "shop", "name": "db-0"});
+        let mount = json!({"id": 1, "target": "/var/lib/kubelet/pods/u1/volumes/data", "kind": "nfs4",
+            "source": "10.1.2.3:/export", "device": "0:51", "readOnly": false});
+        let process = json!({
+            "pid": 7, "comm": "containerd-shim", "role": "shim", "impostor": ["kubelet", {"program": "acme"}], "state": "S",
+            "cgroup": "/kubepods/besteffort/podu1/c1", "cpuCgroup": "/acme.slice", "containerId": "c1", "podUid": "u1",
+            "blocked": [{"tid": 8, "wchan": "acme_wait", "stack": ["acme_lock [acme]", "nfs4_acme"]}],
+            "command": ["/acme/conmon", "-c", "c1", "-n", "k8s_app_db-0_shop_u1_0", "--exit-dir=/acme", "-namespace", "acme",
+                "--address", "/acme.sock", "checkpoint"],
+        });
+        let sample = json!({
+            "processes": {"7": process}, "mounts": [mount], "pids": [{"path": "/acme", "current": 1, "max": 2}],
+            "frozen": [{"path": "/acme", "containerId": "c1", "podUid": "u1", "isV1": false}],
+        });
+        let wait = json!({
+            "reason": "KR04", "pid": 7, "tid": 8, "function": "acme_wait", "stack": ["acme_wait"], "owner": "acme[9]",
+            "ownerPid": 9, "facts": [Fact::from(FactKind::ItWritesTo { path: "/acme".into() })], "mount": mount,
+            "programs": 1, "lasted": duration,
+        });
+        let host = json!({
+            "first": sample, "second": [duration, sample], "networkPlugins": ["acme-cni"],
+            "disks": [{"directories": ["/acme (containerd)"], "disk": {"device": "/dev/acme", "kind": "ext4"}}],
+            "overdueIds": {"7": "c1"}, "waits": [wait], "livingExits": [{"id": "c1", "pid": 7}],
+            "clients": {"connections": 1, "waiting": 0,
+                "clients": [{"pid": 7, "comm": "acme", "connections": 1, "unread": 0}]},
+            "leftOverShims": [{"pid": 7, "id": "c1", "pod": pod, "bundle": "unknown"}],
+        });
+        let kubelet = json!({
+            "config": {"endpoint": {"value": "unix:///acme.sock", "source": "acme"}, "cgroupDriver": "acme",
+                "requestTimeout": {"value": duration, "source": "acme"}},
+            "startError": {"id": "KP001", "title": "acme", "severity": "error", "confidence": "certain",
+                "message": "acme", "field": "acme", "file": "/acme", "kubeletReason": "acme", "fix": "acme"},
+            "certificates": [{"path": "/acme", "usage": "client", "isExpired": true, "at": 1,
+                "isReplacedAtStart": false}],
+            "healthz": {"failing": {"status": 500, "text": "acme"}},
+            "requests": [["kubelet /healthz", "ok", duration]], "notAccepted": "acme",
+            "stuckPods": [{"pod": pod, "owner": "u2", "since": "2026-11-27T00:00:00Z", "isEnding": true}],
+            "first": {"at": "2026-11-27T00:00:00Z", "metrics": {"version": "v1.34.2-acme"}},
+        });
+        let journal = json!({
+            "tooLarge": "acme", "nameReserved": "acme", "blockedTasks": ["acme"], "serverSilent": "acme",
+            "lockups": ["acme"], "gpuError": "acme", "outOfMemory": "acme", "exhausted": "acme", "watchdog": "acme",
+            "containerdVersion": "v2.1-acme", "criPluginError": "acme", "configUnread": "acme",
+            "kubeletRuns": [{"pid": 7, "has_started": false, "reason": "acme", "continues": false}],
+        });
+        let refused = json!({"refused": {"at": {"file": "/acme", "line": 1, "column": 1}, "why": "acme"}});
+        let facts = json!({
+            "takenAt": "2026-11-27T00:00:00Z", "socket": "/acme.sock", "host": host, "kubelet": kubelet,
+            "journal": journal, "systemd": {"answered": "acme"}, "cniDirectory": "/acme",
+            "runtimeStart": {"config": {"path": "/acme", "fault": refused, "root": "/acme", "cniDirectory": "/acme"},
+                "inotify": {"used": 1, "limit": 2, "largest": ["acme", 7, 1]}},
+            "names": [{"id": "c1", "pod": pod, "container": "app", "sandboxId": "s1"}],
+            "notChecked": [{"what": "acme", "why": "acme"}], "endedEarly": "acme",
+        });
+        serde_json::from_value(facts).unwrap()
+    }
+
     #[test]
-    fn facts_of_a_node_are_left_out() {
-        // `verdict` is a key that stays in other documents.
-        let text = Bytes::from_static(br#"{"verdict": "healthy"}"#);
-        for (kind, is_left) in [(kind::FACTS, false), (kind::NODE, true)] {
-            let document = StoredDocument { kind, text: text.clone(), inflated: 0 };
-            let mut entry = CaptureEntry { wall: 1, mono: 1, body: Some(Body::Document(document)) };
-            assert!(Pseudonyms::default().entry(&mut entry, None));
-            let Some(Body::Document(left)) = entry.body else { panic!("a document stays a document") };
-            assert_eq!(!left.text.is_empty(), is_left, "{kind}: {:?}", left.text);
+    fn no_name_in_any_fact_of_a_node_is_left() {
+        let (mut facts, marks) = marked(&node_facts());
+        assert!(marks.len() > 100, "{}", marks.len());
+        Pseudonyms::default().rename(&mut facts);
+        let after = json::text(&facts).unwrap();
+        let left: Vec<_> = marks.iter().filter(|mark| after.contains(mark.as_str())).collect();
+        assert!(left.is_empty(), "{left:?} in {after}");
+        assert!(NodeFacts::read(after.as_bytes()).is_some(), "a replay reads it: {after}");
+    }
+
+    #[test]
+    fn facts_of_a_node_keep_known_programs_functions_and_the_ids_in_paths() {
+        let mut names = Pseudonyms::default();
+        let (uid, id) = ("0123-4567-89ab-cdef", "c".repeat(64));
+        let mut renamed = |kind, text: &str| names.replace_name(kind, text);
+        for path in [
+            format!("/kubepods.slice/kubepods-pod{}.slice/cri-containerd-{id}.scope", uid.replace('-', "_")),
+            format!("/kubepods/burstable/pod{uid}/{id}"),
+            format!("/system.slice/kubepods-pod{uid}.slice:cri-containerd:{id}"),
+            format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~nfs"),
+        ] {
+            assert_eq!(renamed(NameKind::NodePath, &path), path);
         }
+        let anna = format!("/home/anna/anna-{id}.scope");
+        assert_eq!(renamed(NameKind::NodePath, &anna), format!("/home/part-1/{id}"));
+        assert_eq!(renamed(NameKind::NodePath, "/pods/u1/anna"), "/pods/id-1/part-1");
+        assert_eq!(renamed(NameKind::Id, "u1"), "id-1");
+        assert_eq!(renamed(NameKind::Function, "rtnl_acme acme_lock nfs_acme"), "rtnl_ function-1 nfs");
+        assert_eq!(renamed(NameKind::FileSystem, "fuse.acmefs"), "fuse");
+        assert_eq!(renamed(NameKind::Refusal, "unknown flag: --acme"), "unknown flag: ");
+        let command = ["/opt/acme/conmon", "-c", &id, "-n", "k8s_POD_db-0_shop_u1_3", "--acme=x"];
+        let mut command: Arguments = command.into_iter().collect();
+        names.rename(&mut command);
+        assert_eq!(*command, ["conmon", "-c", &id, "-n", "k8s_POD_pod-1_namespace-1_id-1_0", ""]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::recorder::QUEUE_FULL;
 use super::store::{LARGE_DOCUMENT, LARGE_EVENT};
 use crate::cri::{Code, Rpc};
 use crate::diagnosis::kernel_waits::KernelWaitReason;
+use crate::host::proc::cgroup::container_id;
 
 /// The keys in the documents that a recorder writes. A field with any other key is removed.
 #[rustfmt::skip]
@@ -34,11 +35,14 @@ const WORDS: &[&str] = &[
     "containerd", "containerd-shim", "crio", "shim", "process", "file", "network", "lock", "memory", "stopped",
     // The kernel.
     "cpu", "io", "R", "S", "D", "T", "t", "Z", "X", "I", "kernel.pid_max", "kernel.threads-max",
-    "ext4", "xfs", "btrfs", "overlay", "tmpfs", "nfs", "nfs4", "cifs", "ceph", "fuse", "9p", "lustre",
     // The sub-commands of OCI runtimes.
     "checkpoint", "create", "delete", "events", "exec", "kill", "pause", "ps", "restore", "resume", "run",
     "start", "update", "init",
     // Why a recorder lost entries or ended.
+    // The states of systemd, and its drivers of cgroups.
+    "initializing", "starting", "maintenance", "stopping", "systemd", "cgroupfs",
+    // Requests to a kubelet.
+    "kubelet /healthz", "kubelet /configz", "kubelet metrics", "kubelet Pods API",
     QUEUE_FULL, LARGE_DOCUMENT, LARGE_EVENT, ENDED_BY_COUNT, "SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM",
 ];
 
@@ -53,8 +57,12 @@ const PROGRAMS: &[&str] = &[
     "kubelet",
     "/healthz",
     "containerd-shim",
+    "containerd-shim-runc-v2",
     "conmon",
     "conmonrs",
+    "runc:[0:PARENT]",
+    "runc:[1:CHILD]",
+    "runc:[2:INIT]",
     "runc",
     "crun",
     "youki",
@@ -72,6 +80,33 @@ const PROGRAMS: &[&str] = &[
     "rke2",
     "kubelite",
 ];
+
+/// The types of file systems that stay; another one on FUSE becomes `fuse`.
+#[rustfmt::skip]
+const FILE_SYSTEMS: &[&str] = &[
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat", "overlay", "aufs", "squashfs", "tmpfs", "ramfs", "rootfs",
+    "proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "bpf", "debugfs", "tracefs", "securityfs",
+    "pstore", "configfs", "hugetlbfs", "nsfs", "autofs", "binfmt_misc", "nfs", "nfs4", "cifs", "smb3", "ceph",
+    "glusterfs", "lustre", "9p", "afs", "beegfs", "ocfs2", "gfs2", "fuse", "fuse.sshfs", "fuse.ceph-fuse",
+    "fuse.s3fs", "fuse.gcsfuse", "fuse.glusterfs", "virtiofs",
+];
+
+/// The parts of paths that stay: the directories of the system, of the kubelet and of cgroups.
+#[rustfmt::skip]
+const PATH_PARTS: &[&str] = &[
+    "", ".", "..", "proc", "sys", "fs", "cgroup", "dev", "etc", "run", "var", "lib", "opt", "usr", "home", "root", "tmp", "bin", "sbin",
+    "cni", "net.d", "kubernetes", "kubelet", "containerd", "crio", "docker", "config.toml", "containerd.sock", "crio.sock", "pki",
+    "pods", "volumes", "kubepods", "besteffort", "burstable", "guaranteed", "kubepods.slice", "kubepods-besteffort.slice",
+    "kubepods-burstable.slice", "system.slice", "user.slice", "init.scope", "containerd.service", "crio.service", "docker.service",
+    "kubelet.service", "k3s.service", "podruntime.slice", "kubernetes.io~nfs", "kubernetes.io~csi", "kubernetes.io~empty-dir",
+    "kubernetes.io~projected", "kubernetes.io~secret", "kubernetes.io~configmap", "mount", "unified", "cpu,cpuacct", "memory",
+];
+
+/// What stands before the id of a container in the last part of its cgroup.
+const CONTAINER_PREFIXES: &[&str] = &["", "cri-containerd-", "crio-", "crio-conmon-", "docker-"];
+
+/// What stands before the UID of a pod in a part of its cgroup.
+const POD_PREFIXES: &[&str] = &["kubepods-pod", "kubepods-burstable-pod", "kubepods-besteffort-pod", "pod"];
 
 /// The reasons that a kubelet or a runtime gives for the state of a container.
 #[rustfmt::skip]
@@ -164,6 +199,45 @@ pub fn is_known_word(text: &str) -> bool {
 /// Whether the text is the name of a known program or probe.
 pub fn is_known_program(text: &str) -> bool {
     PROGRAMS.contains(&text) || is_rpc(text)
+}
+
+/// Returns a known type of file system; that of FUSE for any other on FUSE.
+pub fn file_system(text: &str) -> &'static str {
+    let known = FILE_SYSTEMS.iter().find(|known| **known == text);
+    let other = if text.starts_with("fuse.") { "fuse" } else { "" };
+    known.copied().unwrap_or(other)
+}
+
+/// Whether the text is a namespace of containerd that the kubelet, Docker or `ctr` uses.
+pub fn is_runtime_namespace(text: &str) -> bool {
+    ["k8s.io", "moby", "default", ""].contains(&text)
+}
+
+/// Returns a part of a path that contains no name: a known directory, or the id of a pod or a container with known words around it.
+pub fn path_part(part: &str) -> Option<String> {
+    if PATH_PARTS.contains(&part) || is_id(part) {
+        return Some(part.to_owned());
+    }
+    let stem = part.strip_suffix(".scope").unwrap_or(part);
+    if let Some(id) = container_id(part) {
+        let front = stem.strip_suffix(id).unwrap_or_default();
+        // systemd-style cgroups of containerd write `<slice>:cri-containerd:<id>`.
+        let slice = front.strip_suffix(":cri-containerd:");
+        let is_known =
+            CONTAINER_PREFIXES.contains(&front) || slice.is_some_and(|slice| path_part(slice).is_some());
+        return Some(if is_known { part.to_owned() } else { id.to_owned() });
+    }
+    let stem = part.strip_suffix(".slice").unwrap_or(part);
+    let uid = POD_PREFIXES.iter().find_map(|prefix| stem.strip_prefix(prefix))?;
+    is_id(&uid.replace('_', "-")).then(|| part.to_owned())
+}
+
+/// The length of the shortest text that can be an id.
+const MIN_ID_LENGTH: usize = 12;
+
+/// Whether the text looks like an id that a runtime or a kubelet generated.
+pub fn is_id(text: &str) -> bool {
+    text.len() >= MIN_ID_LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// Whether the text is a known reason, which identifies nobody.

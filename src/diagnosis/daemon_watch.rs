@@ -14,6 +14,7 @@ use super::offload::{self, FILES_TIME_LIMIT};
 use crate::clock::{Clock, Mono, Wall};
 use crate::host::proc::ProcessStat;
 use crate::host::thread_times;
+use crate::report::rename::rename;
 use crate::threads::locked;
 
 /// The time between two looks.
@@ -184,6 +185,11 @@ async fn look(dir: &Path, clock: &dyn Clock, looks: &Mutex<Looks>, limit: Durati
 async fn waited(dir: &Path, limit: Duration) -> Option<Duration> {
     let tasks = dir.join("task");
     offload::value(limit, move || thread_times(&tasks)).await.flatten().map(|(_, waited)| waited)
+}
+
+rename! {
+    Stop { letter, from, to, length, began_before, lasts, began = Mono::default(), cpu_ticks };
+    DaemonWatch { pid, stops, cpu_wait };
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::journal_line::logged_by;
 use super::kubelet::KubeletRuns;
 use crate::kubelet::go_duration;
+use crate::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename};
 
 /// After a pause of more than this many seconds in its messages that it skips its work, the kubelet has worked in between.
 /// While it waits for a call of its own housekeeping, it skips no work for two minutes.
@@ -257,6 +258,25 @@ fn pleg_age(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once("last seen active ")?;
     let age = go_duration(rest.split(' ').next()?)?;
     Some(age.as_secs_f64())
+}
+
+rename! {
+    Journal {
+        lines, pleg_ages, last_pleg_message, not_ready_since, last_not_ready, never_relisted, too_large: Text,
+        name_reserved: Text, exec_timeouts, span_seconds, blocked_tasks: Text, server_silent: Text, lockups: Text,
+        gpu_error: Text, out_of_memory: Text, exhausted: Text, bus_timeouts, network_failures, recovering,
+        runtime_starts, watchdog: Text, containerd_version: Version, cri_plugin_error: Text, config_unread: Text,
+        kubelet_runs, pod_errors = BTreeMap::new()
+    };
+}
+
+impl Rename for SystemState {
+    fn rename(&mut self, replace: ReplaceName<'_>) {
+        match self {
+            Self::Answered(word) => word.rename_as(NameKind::Word, replace),
+            Self::Silent(_) => {}
+        }
+    }
 }
 
 #[cfg(test)]

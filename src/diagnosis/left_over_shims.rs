@@ -17,6 +17,7 @@ use super::report::PodRef;
 use super::{HealthRun, limits, offload, overdue_processes};
 use crate::cri::{ContainerState, SandboxState};
 use crate::host::KernelDir;
+use crate::report::rename::{rename, without_names};
 
 /// The namespace of containerd in which the CRI plugin keeps all its containers.
 const CRI_NAMESPACE: &str = "k8s.io";
@@ -181,3 +182,7 @@ fn read_bundle(proc: &Path, root: &Path, shim: &mut LeftOverShim) {
         shim.pod = identity.pod;
     }
 }
+
+rename! { LeftOverShim { pid, id: Id, pod, bundle }; }
+
+without_names! { Bundle }

@@ -18,6 +18,7 @@ use super::proc::{Process, Role, command_line};
 use super::{HealthRun, offload};
 use crate::cri::ContainerState;
 use crate::host::kernel_record;
+use crate::report::rename::rename;
 
 /// The most bytes that are read of a file with a process id.
 const MAX_PID_FILE: u64 = 32;
@@ -96,3 +97,5 @@ fn is_first(proc: &Path, root: &Path, process: &Process) -> bool {
     };
     is_first_in_namespace || in_pid_file() == Some(true)
 }
+
+rename! { LivingExit { id: Id, pid }; }

@@ -93,6 +93,7 @@ pub use open_calls::OpenCalls;
 pub use probes::{CallEnd, CallersAbandonedCall, CallersPendingCall};
 pub use recorded_processes::RecordedProcesses;
 pub use report::HealthReport;
+pub(crate) use rules::known_wait;
 pub use simulated_processes::{HungUmount, SimulatedPod, SimulatedProcesses};
 
 use crate::clock::{Clock, Mono};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::facts::Item;
 use super::report::{ContainerRef, PodRef};
 use crate::cri::{Container, Rpc, Sandbox, label};
+use crate::report::rename::{rename, without_names};
 
 /// The kind of an id: sandbox or container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -203,3 +204,7 @@ fn fill(known: &mut String, new: String) {
         *known = new;
     }
 }
+
+rename! { OutsideId { id: Id, kind, pod, container: Container, sandbox_id: Id }; }
+
+without_names! { ItemKind }

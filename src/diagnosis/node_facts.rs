@@ -17,6 +17,7 @@ use super::proc::{ProcSample, Process, Role};
 use super::report::NotChecked;
 use super::runtime_start::RuntimeStart;
 use crate::clock::Wall;
+use crate::report::rename::rename;
 use crate::report::{fits_in_memory, json};
 
 /// The largest text of the facts of one diagnosis, in bytes. Two samples of 60 pods with 240 processes beside 112 others, and 452
@@ -138,6 +139,13 @@ fn leave_out_others(sample: &mut ProcSample) {
             || roles.binary_search(&process.parent).is_ok()
     };
     sample.processes.retain(|_, process| is_read(process));
+}
+
+rename! {
+    NodeFacts {
+        taken_at, socket: Endpoint, host, kubelet, journal, systemd, runtime_start, cni_directory: NodePath, names,
+        not_checked, ended_early: Text
+    };
 }
 
 #[cfg(test)]

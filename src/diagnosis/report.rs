@@ -469,7 +469,7 @@ rename! {
     CulpritReport {
         rpc: Word, id: Id, pod, container, waited_seconds, outcome, confidence, holder: Text
     };
-    ProbeReport { name: Process, outcome, duration_seconds, response_bytes, calls, message: Text };
+    ProbeReport { name: Word, outcome, duration_seconds, response_bytes, calls, message: Text };
     Basis { what: Text, value: Text, source: Text };
     EstimateReport {
         serial_relist_seconds, full_relist_seconds, hung_calls, changed_pods, request_timeout_seconds,

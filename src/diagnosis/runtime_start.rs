@@ -10,6 +10,7 @@ use crate::clock::Wall;
 use crate::cri::Error;
 use crate::diagnosis::evidence::Evidence;
 use crate::host::{self, ContainerdConfig, HostRoot, InotifyUse, containerd_config_path};
+use crate::report::rename::rename;
 
 /// What may keep the runtime from starting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,3 +73,5 @@ pub(super) async fn cni_directory<R>(run: HealthRun<'_, R>, evidence: &Evidence)
 fn nanos(duration: std::time::Duration) -> i64 {
     Wall::from_nanos(0).plus(duration).nanos()
 }
+
+rename! { RuntimeStart { config, config_is_newer, inotify }; }

@@ -98,7 +98,25 @@ fn assert_same_events_without_names(place: &CaptureDir, number: usize, scenario:
     };
     let (before, after) = (kinds(&directory), kinds(&file));
     assert!(!before.is_empty() && before == after, "{scenario}: {} and {}", before.len(), after.len());
+    // A replay of both gives the same verdict, with the same rules and confidences.
+    let judged = |capture: &Path, incident: u64| -> Vec<String> {
+        let endpoint = format!("capture:{}@incident:{incident}", argument(capture));
+        let health = plegctl(&["health", "-r", &endpoint, "-o", "json"]);
+        let report: Value =
+            serde_json::from_str(&health.stdout).unwrap_or_else(|why| panic!("{why}: {health}"));
+        let findings = report["findings"].as_array().unwrap().iter();
+        let findings = findings.map(|found| format!("{} {}", found["id"], found["confidence"]));
+        [report["verdict"].to_string()].into_iter().chain(findings).collect()
+    };
     let original = Capture::open(&directory).unwrap();
+    for incident in original.incidents.keys() {
+        assert_eq!(
+            judged(&directory, *incident),
+            judged(&file, *incident),
+            "{scenario}, incident {incident}"
+        );
+    }
+    assert!(!original.incidents.is_empty() || !scenario.starts_with("hung-"), "{scenario}");
     let lists = original.calls.iter().filter(|call| call.rpc == Rpc::ListContainers);
     assert!(lists.count() > 0, "{scenario}");
 }

@@ -19,7 +19,7 @@ use crate::capture::node::{
 };
 use crate::capture::{
     Capture, CaptureMoment, IncidentAction, IncidentDetector, IncidentRules, Limits, Observation, Playback,
-    Recorder, ReplayClock, ReplayServer,
+    Pseudonyms, Range, Recorder, ReplayClock, ReplayServer, export,
 };
 use crate::clock::{Clock, Mono, SystemClock, Wall};
 use crate::cmd::record::incident_diagnosis;
@@ -663,7 +663,14 @@ fn compare_live_and_replayed(name: &str, plan: &FaultPlan, edges: &[f64]) -> usi
             "{name}: {after} s after"
         );
     }
-    for incident in Capture::open(&place).unwrap().incidents.values() {
+    let anonymous = place.with_extension("plegcap");
+    let mut bytes = Vec::new();
+    let original = Capture::open(&place).unwrap();
+    export(&original, Range::default(), Some(Pseudonyms::default()), &mut bytes).unwrap();
+    fs::write(&anonymous, bytes).unwrap();
+    let facts = |capture: &Capture| capture.documents.iter().filter(|one| one.kind == kind::FACTS).count();
+    assert_eq!(facts(&Capture::open(&anonymous).unwrap()), facts(&original), "{name}");
+    for incident in original.incidents.values() {
         let worst = Capture::open(&place).unwrap().moment(Some(&format!("incident:{}", incident.number)));
         let replayed = real.block_on(health_on_capture(&place, worst.unwrap()));
         let listed: Option<HealthFinding> = serde_json::from_str(&incident.primary).ok();
@@ -672,8 +679,15 @@ fn compare_live_and_replayed(name: &str, plan: &FaultPlan, edges: &[f64]) -> usi
             listed_parts(&incident.verdict, listed.as_ref()),
             "{name}: {incident:#?}\nreplayed {replayed:#?}"
         );
+        let renamed = Capture::open(&anonymous).unwrap();
+        let worst = renamed.moment(Some(&format!("incident:{}", incident.number))).unwrap();
+        let renamed = real.block_on(health_on_capture(&anonymous, worst));
+        let judged = |report: &HealthReport| -> (Verdict, Vec<(RuleId, Confidence)>) {
+            (report.verdict, report.findings.iter().map(|found| (found.id, found.confidence)).collect())
+        };
+        assert_eq!(judged(&renamed), judged(&replayed), "{name}, without names: {renamed:#?}");
     }
-    let _ = fs::remove_dir_all(&place);
+    let _ = (fs::remove_dir_all(&place), fs::remove_file(&anonymous));
     compared
 }
 

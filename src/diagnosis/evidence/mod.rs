@@ -36,6 +36,7 @@ use crate::diagnosis::runtime_start::RuntimeStart;
 use crate::host::disks::Disk;
 use crate::kubelet::timing;
 use crate::kubelet::{KubeletVersion, Sourced};
+use crate::report::rename::rename;
 use crate::stacks::report::StackReport;
 
 /// All measurements of one run.
@@ -245,4 +246,12 @@ impl HostEvidence {
     pub fn latest(&self) -> &ProcSample {
         self.second.as_ref().map_or(&self.first, |(_, sample)| sample)
     }
+}
+
+rename! {
+    HostEvidence {
+        ownership, sampled_at = Mono::default(), first, network_plugins: Process, second, throttled_at_end,
+        daemon_watch, disks, overdue_ids: Id, clients, left_over_shims, living_exits, waits
+    };
+    WrittenDisk { directories: NodePath, disk };
 }

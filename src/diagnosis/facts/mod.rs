@@ -16,9 +16,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::report::rename::{Rename, ReplaceName};
 pub(crate) use values::{
-    Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, FilePath, Function,
-    Item, Items, Name, PodAge, PodBytes, ProcessRef, Program, Quoted, Release, Resource, Share, Took, Waits,
-    Word,
+    Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, FilePath, FileSystem,
+    Function, Item, Items, Name, PodAge, PodBytes, ProcessRef, Program, Quoted, Refusal, Release, Resource,
+    Share, Took, Waits, Word,
 };
 pub(crate) use words::FactKind;
 

@@ -68,6 +68,7 @@ samples! {
         ExpectedLoad { containers: 0, sandboxes: 0, shims: 0 };
     Fact: FactKind::ListAnswered { rpc: Rpc::Version, took: Took::sample(true) }.into(), Fact::line(String::new());
     FilePath: FilePath::from("/etc/containerd/config.toml:3:1"), FilePath::from("/");
+    FileSystem: FileSystem::from("nfs4"), FileSystem::from("");
     Function: Function::from("rtnl_lock"), Function::from("");
     Item: Item {
             id: "0123456789abcdef".to_owned(),
@@ -87,6 +88,7 @@ samples! {
     ProcessRef: ProcessRef { name: "containerd".to_owned(), pid: 812 }, ProcessRef { name: String::new(), pid: 0 };
     Program: Program::from("runc"), Program::from("");
     Quoted: Quoted::from("error: \"x\"\n"), Quoted::from("");
+    Refusal: Refusal::from("unknown flag: --x"), Refusal::from("");
     Release: Release::from("1.7.2"), Release::from("");
     Resource: Resource::Cpu, Resource::Memory;
     RuleId: RuleId::D01, RuleId::D00;

@@ -162,7 +162,11 @@ texts! {
     /// Words of another program: an error message, a line of a journal.
     Quoted: Text;
     /// A path on the node, perhaps with a line and a column.
-    FilePath: Path;
+    FilePath: NodePath;
+    /// The type of a file system.
+    FileSystem: FileSystem;
+    /// The last message of a kubelet that exits.
+    Refusal: Refusal;
     /// The address of an endpoint or of a file server.
     Address: Address;
     /// A function of the kernel.
@@ -173,7 +177,7 @@ texts! {
     Release: Version;
     /// A condition of the runtime, or the reason for it.
     ConditionName: Condition;
-    /// A word from a list, such as a sub-command of runc, a type of file system or the id of a rule.
+    /// A word from a list, such as a sub-command of runc or the id of a rule.
     Word: Word;
 }
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, Fact, FilePath,
-    Function, Item, Items, Name, PodAge, PodBytes, ProcessRef, Program, Quoted, Release, Resource, Share,
-    Took, Waits, Word,
+    FileSystem, Function, Item, Items, Name, PodAge, PodBytes, ProcessRef, Program, Quoted, Refusal, Release,
+    Resource, Share, Took, Waits, Word,
 };
 use crate::clock::Wall;
 use crate::cri::{Code, Rpc};
@@ -219,11 +219,11 @@ facts! {
 
     // disk.rs: D34
     CannotWriteFiles => "the runtime or the kubelet cannot write to its directories";
-    DiskIsReadOnly { file_system: Word, device: Quoted, directories: Vec<FilePath> } =>
+    DiskIsReadOnly { file_system: FileSystem, device: Quoted, directories: Vec<FilePath> } =>
         "{file_system} ({device}) is read-only: {}", list(directories);
-    DiskIsFull { file_system: Word, device: Quoted, free_bytes: u64, bytes: u64, directories: Vec<FilePath> } =>
+    DiskIsFull { file_system: FileSystem, device: Quoted, free_bytes: u64, bytes: u64, directories: Vec<FilePath> } =>
         "{file_system} ({device}) is full: {} of {} MiB are free: {}", free_bytes >> 20, bytes >> 20, list(directories);
-    DiskHasNoInodes { file_system: Word, device: Quoted, free_inodes: u64, inodes: u64, directories: Vec<FilePath> } =>
+    DiskHasNoInodes { file_system: FileSystem, device: Quoted, free_inodes: u64, inodes: u64, directories: Vec<FilePath> } =>
         "{file_system} ({device}) cannot store more files: {free_inodes} of {inodes} inodes are free: {}", list(directories);
 
     // growth.rs: D40
@@ -288,8 +288,8 @@ facts! {
     AgentDecides { agent: Quoted } =>
         "{agent} decides about file accesses: its /proc/PID/fdinfo has a fanotify group with permission events";
     RemovesNetworkNamespaces { process: ProcessRef } => "{process} removes network namespaces";
-    MayBeMount { source: Address, file_system: Word } => "{source} ({file_system})";
-    SourceIsMountedAt { source: Address, file_system: Option<Word>, path: FilePath } =>
+    MayBeMount { source: Address, file_system: FileSystem } => "{source} ({file_system})";
+    SourceIsMountedAt { source: Address, file_system: Option<FileSystem>, path: FilePath } =>
         "{source}{} is mounted at {path}", file_system.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
     FuseRequestsWait { requests: u64, connection: u64 } => "{requests} requests wait in FUSE connection {connection}";
     ItWritesTo { path: FilePath } => "it writes to {path}";
@@ -351,10 +351,10 @@ facts! {
     PreflightFinds { check: Word, message: Quoted } => "preflight, {check}: {message}";
     SeeFile { path: FilePath, line: Option<u32> } => "see {path}{}", with(", line ", line.as_ref());
     RuntimeIsNotAtFault => "the runtime is not at fault for this";
-    KubeletExits { is_restarted: bool, message: Quoted } => "{}: {}",
+    KubeletExits { is_restarted: bool, message: Refusal } => "{}: {}",
         if *is_restarted { "the kubelet keeps exiting" } else { "no kubelet runs on this node" },
         refusal(&message.0).map_or("it exits at its start", |refusal| refusal.meaning);
-    LastMessage { message: Quoted } => "its last message: {message}";
+    LastMessage { message: Refusal } => "its last message: {message}";
     EndedInARow { processes: usize } => "{processes} processes in a row ended so within the last 15 minutes";
     KubeletMayStartNow => "the runtime answers now: the kubelet may start at its next attempt";
     StartWithTheRuntime => "start with the runtime";
@@ -438,7 +438,7 @@ facts! {
         "{process}{}: state {state}, {age} old", with(" ", verb.as_ref());
     ItsMonitor { monitor: ProcessRef, state: char, threads: u64 } =>
         "its {}: state {state}, {threads} threads", shim_or_conmon(monitor, "");
-    ItsPodHasMounted { source: Address, file_system: Word } => "its pod has {source} ({file_system}) mounted";
+    ItsPodHasMounted { source: Address, file_system: FileSystem } => "its pod has {source} ({file_system}) mounted";
     ShimDoesNotAnswer { of: Item } => "the shim of {of:#} does not answer";
     StatsSilent { waited: Took } =>
         "ContainerStats, the only read-only call that reaches the shim, was not answered within {waited}";

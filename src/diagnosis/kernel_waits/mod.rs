@@ -19,6 +19,7 @@ use super::report::KernelReason;
 use super::{HealthRun, offload, overdue_processes};
 use crate::clock::Mono;
 use crate::host::proc::NodeMount;
+use crate::report::rename::{rename, without_names};
 use crate::report::{Command, Step};
 use owner::OwnerSearch;
 pub use reason::KernelWaitReason;
@@ -262,3 +263,12 @@ fn stalled_disks(
     };
     second.iter().filter(is_stalled).map(|(device, disk)| (device.clone(), disk.clone())).collect()
 }
+
+rename! {
+    KernelWait {
+        reason, pid, tid, function: Function, stack: Function, owner: Text, owner_pid, facts, remedy = None, mount,
+        programs, lasted
+    };
+}
+
+without_names! { &'static KernelWaitReason }

@@ -26,6 +26,7 @@ use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::kubelet::{Config, KubeletVersion, Metrics};
 use crate::manifests::preflight::{CertificateUse, StartFinding};
+use crate::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename};
 
 /// Where the kubelet's metrics come from.
 #[derive(Clone, Debug)]
@@ -181,5 +182,23 @@ impl MetricsReading {
         let now = self.at.seconds_since(Wall::from_nanos(0));
         // The metric has whole seconds, so it may be slightly in the future.
         Some((now - last_relist).max(0.0))
+    }
+}
+
+rename! {
+    InvalidCertificate { path: NodePath, usage, is_expired, at, is_replaced_at_start };
+    MetricsReading { at, metrics };
+    KubeletEvidence {
+        pid, age, installed, config, start_error, certificates, healthz, requests: Word, stuck_pods, metrics_silent,
+        not_accepted: Text, first, second
+    };
+}
+
+impl Rename for Healthz {
+    fn rename(&mut self, replace: ReplaceName<'_>) {
+        match self {
+            Self::Failing { status: _, text } => text.rename_as(NameKind::Text, replace),
+            Self::Ok | Self::Refused | Self::Silent(_) => {}
+        }
     }
 }

@@ -12,6 +12,7 @@ use crate::clock::{Clock, Wall};
 use crate::cri::PodsApi;
 use crate::diagnosis::report::PodRef;
 use crate::kubelet::pod_status::{WaitingContainer, container_statuses, moment, transition};
+use crate::report::rename::rename;
 
 /// The time limit for the answer. The kubelet has the list in memory.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -90,3 +91,5 @@ fn waits_since(status: &Value) -> Option<Wall> {
     let start = moment(status.get("startTime"))?;
     Some(transition(status, "PodScheduled").map_or(start, |scheduled| start.max(scheduled)))
 }
+
+rename! { StuckPod { pod, owner: Value, since, is_ending }; }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::journal_line::logged_by;
 use crate::manifests::preflight::{continues, exit_reason};
+use crate::report::rename::{Rename, ReplaceName, rename};
 
 /// The most processes that are kept. A kubelet that exits at once is started about ninety times in 15 minutes.
 const MAX_RUNS: usize = 200;
@@ -72,6 +73,14 @@ impl KubeletRuns {
     /// Returns whether the process `pid` logged that it has started.
     pub fn has_started(&self, pid: u32) -> bool {
         self.0.iter().any(|run| run.pid == pid && run.has_started)
+    }
+}
+
+rename! { KubeletRun { pid, has_started, reason: Refusal, continues }; }
+
+impl Rename for KubeletRuns {
+    fn rename(&mut self, replace: ReplaceName<'_>) {
+        self.0.rename(replace);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Case;
 use crate::diagnosis::evidence::WrittenDisk;
-use crate::diagnosis::facts::{FactKind, FilePath, Quoted, Word};
+use crate::diagnosis::facts::{FactKind, FilePath, FileSystem, Quoted};
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId};
 use crate::host::disks::Disk;
@@ -40,7 +40,7 @@ fn sign(written: &WrittenDisk) -> Option<FactKind> {
     let scarce = |free: u64, all: u64, least: u64| {
         all > 0 && free < least && !limits::reaches(free, all, limits::DISK_FREE_PERCENT)
     };
-    let (file_system, device) = (Word::from(&disk.kind), Quoted::from(&disk.device));
+    let (file_system, device) = (FileSystem::from(&disk.kind), Quoted::from(&disk.device));
     let directories = written.directories.iter().map(FilePath::from).collect();
     if disk.read_only {
         Some(FactKind::DiskIsReadOnly { file_system, device, directories })

@@ -6,7 +6,7 @@ use super::{Case, finding, state};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::is_frozen_by;
-use crate::diagnosis::facts::{FactKind, Quoted};
+use crate::diagnosis::facts::{FactKind, Refusal};
 use crate::diagnosis::kubelet::{Healthz, KubeletEvidence, KubeletExit};
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
@@ -268,7 +268,7 @@ fn last_exit<'a>(case: &Case<'a>) -> Option<KubeletExit<'a>> {
 
 /// Returns D32 with the kubelet's last message.
 fn exited(case: &Case<'_>, exit: &KubeletExit<'_>, is_restarted: bool) -> HealthFinding {
-    let message = Quoted::from(exit.reason);
+    let message = Refusal::from(exit.reason);
     let title = FactKind::KubeletExits { is_restarted, message: message.clone() };
     let mut found = finding(RuleId::D32, Severity::Critical, Confidence::Certain, title);
     found.add_fact(FactKind::LastMessage { message });

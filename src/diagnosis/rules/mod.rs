@@ -31,6 +31,7 @@ use catalogue::RuleFunction;
 pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod, rules_about};
 pub use catalogue::{Impact, StacksHelp, catalogue, row};
 pub(crate) use kubelet::disagreements;
+pub(crate) use node::known_wait;
 #[cfg(feature = "cli")]
 pub(crate) use size::judge_size;
 pub(in crate::diagnosis) use state::has_network_problem;

@@ -50,6 +50,12 @@ const LOCAL_WAITS: [&str; 14] = [
     "balance_dirty",
 ];
 
+/// Returns the longest part of a kernel function's name by which the rules recognise a wait for a file system.
+pub(crate) fn known_wait(function: &str) -> Option<&'static str> {
+    let parts = REMOTE_WAITS.iter().chain(&LOCAL_WAITS).copied();
+    parts.filter(|part| function.contains(part)).max_by_key(|part| part.len())
+}
+
 fn waits_for(task: &Blocked, parts: &[&str]) -> bool {
     let in_function = |function: &str| parts.iter().any(|part| function.contains(part));
     in_function(&task.wchan) || task.stack.iter().any(|line| in_function(line))

@@ -1,12 +1,14 @@
 //! [`judge`]: judges evidence, and asserts that the facts of the node, written and read again as a capture has them, give the
-//! same report, and that a report with other words differs in nothing but its words. The other tests use it, so each node that
-//! they make is such a case.
+//! same report, that they give the same findings without names, and that a report with other words differs in nothing but its
+//! words. The other tests use it, so each node that they make is such a case.
 
+use crate::capture::Pseudonyms;
 use crate::clock::Wall;
 use crate::diagnosis::facts::tests::with_other_words;
 use crate::diagnosis::kubelet::KubeletEvidence;
 use crate::diagnosis::report::{
-    CulpritReport, HealthFinding, HealthReport, JudgedMoment, KubeletReport, NotChecked,
+    Confidence, CulpritReport, HealthFinding, HealthReport, JudgedMoment, KubeletReport, NotChecked, RuleId,
+    Verdict,
 };
 use crate::diagnosis::runtime_start::RuntimeStart;
 use crate::diagnosis::{Evidence, NodeFacts, judge as judge_once};
@@ -17,7 +19,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     let here = about_the_past(evidence.clone());
     let text = serde_json::to_vec(&NodeFacts::from(here.clone())).unwrap();
     let facts: NodeFacts = serde_json::from_slice(&text).unwrap();
-    let mut there = Evidence {
+    let without_facts = Evidence {
         host: None,
         kubelet: KubeletEvidence::default(),
         journal: None,
@@ -29,15 +31,32 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         socket: None,
         ..here.clone()
     };
-    facts.put_in(&mut there);
+    let of_facts = |facts: NodeFacts| {
+        let mut there = without_facts.clone();
+        facts.put_in(&mut there);
+        there
+    };
+    let mut there = of_facts(facts.clone());
     let of_calls = here.not_checked.iter().filter(|skipped| !there.not_checked.contains(skipped));
     let of_calls: Vec<NotChecked> = of_calls.cloned().collect();
+    there.not_checked.extend(of_calls.clone());
+    let judged_here = judge_once(&here);
+    assert_eq!(judge_once(&there), judged_here, "the facts: {}", String::from_utf8_lossy(&text));
+    let mut renamed = facts;
+    Pseudonyms::that_keep_ids().rename(&mut renamed);
+    let mut there = of_facts(renamed);
     there.not_checked.extend(of_calls);
-    assert_eq!(judge_once(&there), judge_once(&here), "the facts: {}", String::from_utf8_lossy(&text));
+    assert_eq!(judgement(judge_once(&there)), judgement(judged_here), "{}", String::from_utf8_lossy(&text));
     let report = judge_once(evidence);
     let other = with_other_words(|| judge_once(evidence));
     assert_eq!(without_words(other), without_words(report.clone()), "something reads the words of a fact");
     report
+}
+
+/// Returns the verdict, and the rule and the confidence of each finding.
+fn judgement(report: HealthReport) -> (Verdict, Vec<(RuleId, Confidence)>) {
+    let findings = report.findings.into_iter().map(|finding| (finding.id, finding.confidence));
+    (report.verdict, findings.collect())
 }
 
 /// Returns a report without the words of its facts.

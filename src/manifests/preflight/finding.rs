@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::catalogue::StartCheck;
 use super::settings::Origin;
+use crate::report::rename::{rename, without_names};
 use crate::report::{Confidence, Severity};
 
 /// One finding.
@@ -117,3 +118,12 @@ impl StartFinding {
         self
     }
 }
+
+rename! {
+    StartFinding {
+        id, title: Text, severity, confidence, message: Text, field: Text, file: NodePath, line, column,
+        kubelet_reason: Text, fix: Text, rests_on_default
+    };
+}
+
+without_names! { StartCheck }

@@ -48,7 +48,7 @@ pub use node_settings::LARGEST_CONFIG;
 pub use node_settings::{builder_of_node, read_node_settings};
 #[cfg(feature = "cli")]
 pub use openshift::is_of_openshift;
-pub use refusals::{continues, exit_reason, refusal};
+pub use refusals::{continues, exit_reason, known_part, refusal};
 pub use release::TargetKubelet;
 #[cfg(feature = "cli")]
 pub use release::{Builder, unlisted_gates_and_flags};

@@ -45,6 +45,15 @@ pub fn continues(reason: &str) -> bool {
     reason == "<"
 }
 
+/// Returns the part of a reason by which the table recognises it; also the reason that [`continues`] knows.
+pub fn known_part(reason: &str) -> Option<&'static str> {
+    if continues(reason) {
+        return Some("<");
+    }
+    let rows = TABLE.lines().filter(|line| !line.starts_with('#'));
+    rows.filter_map(|line| line.split('|').nth(1)).find(|part| reason.contains(part))
+}
+
 /// Returns the row for a reason, if the table has one.
 pub fn refusal(reason: &str) -> Option<Refusal> {
     TABLE.lines().filter(|line| !line.starts_with('#')).find_map(|line| {

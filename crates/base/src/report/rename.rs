@@ -1,5 +1,10 @@
 //! [`Rename`] replaces the names from outside in a document, for an anonymised export of a capture.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
 use super::{Confidence, ContainerRef, NotChecked, PodRef, RuntimeRef, Seconds, Severity};
 use crate::clock::Wall;
 
@@ -24,8 +29,16 @@ pub enum NameKind {
     Address,
     /// The endpoint of a runtime.
     Endpoint,
-    /// A path.
+    /// A path in a container or of a log.
     Path,
+    /// A path on the node, whose parts are replaced one by one: it may have the id of a pod or a container.
+    NodePath,
+    /// The type of a file system.
+    FileSystem,
+    /// The value of a flag of a shim that names a namespace of containerd.
+    RuntimeNamespace,
+    /// The last message of a kubelet that exits.
+    Refusal,
     /// The id of a sandbox, a container or a pod.
     Id,
     /// The value of a label or annotation that the kubelet or the runtime writes.
@@ -102,6 +115,56 @@ impl<T: RenameAs> RenameAs for Vec<T> {
     }
 }
 
+impl<V: Rename> Rename for BTreeMap<u32, V> {
+    fn rename(&mut self, replace: ReplaceName<'_>) {
+        for value in self.values_mut() {
+            value.rename(replace);
+        }
+    }
+}
+
+impl<V: RenameAs> RenameAs for BTreeMap<u32, V> {
+    fn rename_as(&mut self, kind: NameKind, replace: ReplaceName<'_>) {
+        for value in self.values_mut() {
+            value.rename_as(kind, replace);
+        }
+    }
+}
+
+impl RenameAs for BTreeSet<String> {
+    fn rename_as(&mut self, kind: NameKind, replace: ReplaceName<'_>) {
+        *self = self.iter().map(|name| replace(kind, name)).collect();
+    }
+}
+
+impl RenameAs for Cow<'static, str> {
+    fn rename_as(&mut self, kind: NameKind, replace: ReplaceName<'_>) {
+        *self = replace(kind, self).into();
+    }
+}
+
+impl RenameAs for PathBuf {
+    fn rename_as(&mut self, kind: NameKind, replace: ReplaceName<'_>) {
+        *self = replace(kind, &self.to_string_lossy()).into();
+    }
+}
+
+impl<A: Rename, B: Rename> Rename for (A, B) {
+    fn rename(&mut self, replace: ReplaceName<'_>) {
+        self.0.rename(replace);
+        self.1.rename(replace);
+    }
+}
+
+/// Only the first value is a text.
+impl<T: RenameAs, A: Rename, B: Rename> RenameAs for (T, A, B) {
+    fn rename_as(&mut self, kind: NameKind, replace: ReplaceName<'_>) {
+        self.0.rename_as(kind, replace);
+        self.1.rename(replace);
+        self.2.rename(replace);
+    }
+}
+
 impl<T: Rename> Rename for Box<T> {
     fn rename(&mut self, replace: ReplaceName<'_>) {
         (**self).rename(replace);
@@ -147,4 +210,4 @@ rename! {
     NotChecked { what: Word, why: Text };
 }
 
-without_names! { bool char f64 i32 u8 u16 u32 u64 usize Confidence Seconds Severity Wall }
+without_names! { bool char f64 i32 i64 u8 u16 u32 u64 usize Confidence Duration Seconds Severity SystemTime Wall }

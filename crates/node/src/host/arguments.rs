@@ -4,6 +4,11 @@ use std::ops::Deref;
 
 use serde::Deserialize;
 
+use super::CriName;
+use super::proc::cgroup::container_id;
+use super::proc::monitor;
+use plegctl_base::report::rename::{NameKind, Rename, ReplaceName};
+
 /// The arguments of a command line, the program first.
 ///
 /// A flag can have one dash or two, `--name=value` or `--name value`, a number directly after a letter (`-v4`), and
@@ -140,6 +145,50 @@ fn assignment<'a>(word: &'a str, name: &str) -> Option<Assignment<'a>> {
 
 fn same_letter(written: u8, wanted: u8) -> bool {
     written == wanted || (written == b'_' && wanted == b'-')
+}
+
+/// A value of a flag that a rule reads has the kind of this flag. Any other word is the program, one of the words that rules
+/// read, or removed.
+impl Rename for Arguments {
+    fn rename(&mut self, replace: ReplaceName<'_>) {
+        let mut flag_before = None;
+        for (place, word) in self.0.iter_mut().enumerate() {
+            let flag = word.strip_prefix('-').map(|name| name.trim_start_matches('-'));
+            let (name, value) = flag.map_or((None, None), |flag| match flag.split_once('=') {
+                Some((name, value)) => (monitor::kind_of_flag(name), Some(value)),
+                None => (monitor::kind_of_flag(flag), None),
+            });
+            let renamed = match (flag_before.take(), name, value) {
+                _ if place == 0 => {
+                    let program = word.rsplit('/').next().unwrap_or_default();
+                    replace(NameKind::Process, program)
+                }
+                (Some(kind), ..) => renamed_value(kind, word, replace),
+                (None, Some(kind), Some(value)) => {
+                    let (before, _) = word.split_once('=').unwrap_or_default();
+                    format!("{before}={}", renamed_value(kind, value, replace))
+                }
+                (None, Some(kind), None) => {
+                    flag_before = Some(kind);
+                    continue;
+                }
+                _ if monitor::is_read_word(word) => continue,
+                _ => container_id(word).unwrap_or_default().to_owned(),
+            };
+            *word = renamed;
+        }
+    }
+}
+
+/// Returns the value of a flag with its names replaced. A container's name that a runtime gave consists of several names.
+fn renamed_value(kind: NameKind, value: &str, replace: ReplaceName<'_>) -> String {
+    match (kind, CriName::parse(value)) {
+        (NameKind::Container, Some(mut name)) => {
+            name.rename(replace);
+            name.text()
+        }
+        _ => replace(kind, value),
+    }
 }
 
 #[cfg(test)]

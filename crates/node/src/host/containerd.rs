@@ -19,6 +19,7 @@ use toml::de::{DeTable, DeValue};
 use super::HostRoot;
 use super::proc::ProcSample;
 use plegctl_base::report::load::load;
+use plegctl_base::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename};
 
 /// The configuration file of a containerd whose command line names no other.
 pub const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
@@ -386,6 +387,28 @@ impl<'a, 'i> LayeredConfig<'a, 'i> {
         match self.last(&RUNTIME_TABLES, &path) {
             None => Some(false),
             Some((_, value)) => value.get_ref().as_bool(),
+        }
+    }
+}
+
+rename! {
+    ContainerdPlace { file: NodePath, line, column };
+    ContainerdConfig {
+        path: NodePath, written, fault, systemd_cgroup, root: NodePath, cni_directory: NodePath
+    };
+}
+
+impl Rename for ContainerdFault {
+    fn rename(&mut self, replace: ReplaceName<'_>) {
+        match self {
+            Self::Unreadable { at, why } | Self::Refused { at, why } => {
+                at.rename(replace);
+                why.rename_as(NameKind::Text, replace);
+            }
+            Self::Disabled { at, plugin } => {
+                at.rename(replace);
+                plugin.rename_as(NameKind::Text, replace);
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 //! and the container.
 
 use plegctl_base::report::PodRef;
+use plegctl_base::report::rename::rename;
 
 /// CRI-O's name for the container that is a pod's sandbox.
 const CRIO_SANDBOX: &str = "POD";
@@ -39,6 +40,16 @@ impl CriName {
         })
     }
 }
+
+impl CriName {
+    /// Returns the name as CRI-O writes it.
+    pub fn text(&self) -> String {
+        let Self { container, pod: PodRef { uid, namespace, name } } = self;
+        format!("k8s_{}_{name}_{namespace}_{uid}_0", container.as_deref().unwrap_or(CRIO_SANDBOX))
+    }
+}
+
+rename! { CriName { container: Container, pod }; }
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{KernelDir, kernel_text};
+use plegctl_base::report::rename::rename;
 
 /// How many inotify instances the processes of root use, and the limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +65,8 @@ impl InotifyUse {
         Some(counted)
     }
 }
+
+rename! { InotifyUse { used, limit, largest: Process }; }
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{KubeletSettings, go_duration};
 use crate::host::parse_boolean;
+use plegctl_base::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename};
 
 /// A value and its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +111,27 @@ fn sourced<T>(
     let of_flag = || Some(Sourced::new(read(settings.flag(flag)?)?, "the kubelet's command line"));
     let of_files = || Some(Sourced::new(read(settings.key(key)?)?, "the kubelet's configuration file"));
     of_flag().or_else(of_files)
+}
+
+impl<T: Rename> Rename for Sourced<T> {
+    fn rename(&mut self, replace: ReplaceName<'_>) {
+        self.value.rename(replace);
+        self.source.rename_as(NameKind::Text, replace);
+    }
+}
+
+/// The value and its source are texts; the value is of this kind.
+impl RenameAs for Sourced<String> {
+    fn rename_as(&mut self, kind: NameKind, replace: ReplaceName<'_>) {
+        self.value.rename_as(kind, replace);
+        self.source.rename_as(NameKind::Text, replace);
+    }
+}
+
+rename! {
+    Config {
+        request_timeout, status_update_frequency, endpoint: Endpoint, cgroup_driver: Word, evented, verbosity
+    };
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Reads the kubelet metrics that plegctl uses, from a page in the Prometheus text format.
 
+use plegctl_base::report::rename::rename;
 use serde::{Deserialize, Serialize};
 
 /// The metrics that were found; a missing series is `None`.
@@ -178,6 +179,13 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
         }
     }
     None
+}
+
+rename! {
+    Metrics {
+        last_seen, discarded, relists, relist_seconds, evented_connections, evented_errors, exec_calls, exec_errors,
+        relist_buckets, runtime_errors, runtime_calls, version: Version
+    };
 }
 
 #[cfg(test)]

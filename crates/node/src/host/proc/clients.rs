@@ -14,6 +14,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::same_socket;
+use plegctl_base::report::rename::rename;
 
 /// The most bytes of the kernel's answer that are read: about 100 bytes for each unix socket of the node.
 const MAX_BYTES: usize = 4 << 20;
@@ -213,6 +214,11 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 /// Messages and attributes begin at multiples of four bytes.
 const fn aligned(length: usize) -> usize {
     length.saturating_add(3) & !3
+}
+
+rename! {
+    SocketClient { pid, comm: Process, connections, unread };
+    SocketClients { connections, waiting, clients };
 }
 
 #[cfg(test)]

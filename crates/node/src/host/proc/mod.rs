@@ -9,7 +9,7 @@ pub mod cgroup;
 pub mod clients;
 #[cfg(any(test, feature = "testing"))]
 pub mod copies;
-mod monitor;
+pub(super) mod monitor;
 mod node;
 mod process;
 mod stat;
@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plegctl_base::report::rename::{rename, without_names};
 use serde::{Deserialize, Serialize};
 
 pub use monitor::{conmon_container, is_conmon, monitored_ids, sub_command};
@@ -416,3 +417,12 @@ pub fn same_socket(one: &Path, other: &Path) -> bool {
 fn without_var_run(path: &Path) -> PathBuf {
     path.strip_prefix("/var/run").map_or_else(|_| path.to_owned(), |rest| Path::new("/run").join(rest))
 }
+
+rename! {
+    ProcSample {
+        complete, processes, shims, socket_owner, pressure, memory, cpu, vmstat = node::known_counters(vmstat),
+        tasks, pids, mounts, frozen, daemon_cgroup
+    };
+}
+
+without_names! { Ownership }

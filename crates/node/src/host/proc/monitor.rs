@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 
 use super::cgroup::container_id;
 use crate::host::{Arguments, CriName};
+use plegctl_base::report::rename::NameKind;
 
 /// The sub-commands of an OCI runtime.
 const SUB_COMMANDS: [&str; 11] =
@@ -32,8 +33,27 @@ pub fn conmon_container(command: &Arguments) -> Option<(&str, Option<CriName>)> 
     Some((id, name))
 }
 
-/// The flags of shims and conmons whose values rules read.
-const READ_FLAGS: [&str; 8] = ["id", "c", "cid", "n", "name", "namespace", "address", "exit-dir"];
+/// The flags of shims and conmons whose values rules read, each with what it names.
+const READ_FLAGS: [(&str, NameKind); 8] = [
+    ("id", NameKind::Id),
+    ("c", NameKind::Id),
+    ("cid", NameKind::Id),
+    ("n", NameKind::Container),
+    ("name", NameKind::Container),
+    ("namespace", NameKind::RuntimeNamespace),
+    ("address", NameKind::NodePath),
+    ("exit-dir", NameKind::NodePath),
+];
+
+/// Returns what the value of a flag names, if rules read it.
+pub fn kind_of_flag(name: &str) -> Option<NameKind> {
+    READ_FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, kind)| *kind)
+}
+
+/// Whether rules read this word, which is no flag with a value.
+pub fn is_read_word(word: &str) -> bool {
+    SUB_COMMANDS.contains(&word) || READ_WORDS.contains(&word)
+}
 
 /// The other words that rules read: those that show whether a program contains a kubelet, whether a conmon runs an `exec`,
 /// and what the program of a shim or an OCI runtime does.
@@ -49,12 +69,8 @@ pub(super) fn known_words<S: Serializer>(command: &Arguments, serializer: S) -> 
             Some((name, value)) => (Some(name), Some(value)),
             None => (Some(flag), None),
         });
-        let is_read_flag = name.is_some_and(|name| READ_FLAGS.contains(&name));
-        let is_wanted = place == 0
-            || is_read_flag
-            || is_value
-            || SUB_COMMANDS.contains(&word.as_str())
-            || READ_WORDS.contains(&word.as_str());
+        let is_read_flag = name.and_then(kind_of_flag).is_some();
+        let is_wanted = place == 0 || is_read_flag || is_value || is_read_word(word);
         is_value = is_read_flag && value.is_none();
         if is_wanted { word.as_str() } else { container_id(word).unwrap_or_default() }.to_owned()
     };

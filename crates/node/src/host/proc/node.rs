@@ -10,12 +10,19 @@ use serde::{Deserialize, Serialize};
 use super::{Process, Role, cgroup};
 use crate::host::{KernelDir, kernel_record, kernel_text};
 use plegctl_base::report::Command;
+use plegctl_base::report::rename::rename;
 
 /// File system types whose server may be unreachable.
 const REMOTE: [&str; 12] =
     ["nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "9p", "afs", "beegfs", "ocfs2", "gfs2"];
 /// The counters of `vmstat` that the rules use.
 const VMSTAT: [&str; 3] = ["oom_kill", "pgmajfault", "allocstall_normal"];
+
+/// Returns the counters that the rules use.
+pub(super) fn known_counters(all: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let known = all.iter().filter(|(name, _)| VMSTAT.contains(&name.as_str()));
+    known.map(|(name, count)| (name.clone(), *count)).collect()
+}
 
 /// The percentage of the last ten seconds in which tasks waited for a resource (PSI, pressure stall information).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -437,6 +444,19 @@ fn cpu_limit<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<f64> {
     let mut next = || words.next()?.parse::<f64>().ok();
     let (quota, period) = (next()?, next()?);
     (quota > 0.0 && period > 0.0).then_some(quota / period)
+}
+
+rename! {
+    Psi { some, full };
+    NodePressure { cpu, io, memory };
+    Memory { total, available };
+    CpuTimes { total, steal };
+    Tasks { now, pid_max, threads_max };
+    NodeMount { id, target: NodePath, kind: FileSystem, source: Address, device: Value, read_only };
+    PidsCgroup { path: NodePath, current, max };
+    Freeze { path: NodePath, container_id: Id, pod_uid: Id, is_v1 };
+    DaemonCgroup { throttled, pressure };
+    Throttled { limit, is_v1, total };
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::trust::{Disqualification, ProcessTrust};
 use super::waits::is_relevant_sleep;
 use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_record, kernel_text};
 use plegctl_base::report::is_zero;
+use plegctl_base::report::rename::{rename, without_names};
 
 /// The page size in `/proc/<pid>/stat`.
 pub const PAGE: u64 = 4096;
@@ -394,6 +395,17 @@ fn descriptor_limits(dir: &Path) -> [Option<u64>; 2] {
     let mut words = line.split_ascii_whitespace();
     [(); 2].map(|()| words.next()?.parse().ok())
 }
+
+rename! {
+    Blocked { tid, wchan: Function, stack: Function };
+    Process {
+        pid, parent, comm: Process, role, impostor, is_own, state, age, threads, resident, is_kernel_thread, cpu,
+        cgroup: NodePath, cpu_cgroup: NodePath, container_id: Id, pod_uid: Id, blocked, sleeps, command,
+        directory = None, descriptors, descriptor_limit, descriptor_hard_limit
+    };
+}
+
+without_names! { Role Shims }
 
 #[cfg(test)]
 mod tests {

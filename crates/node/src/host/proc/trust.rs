@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Role, cgroup};
 use crate::host::{HostRoot, KernelDir};
+use plegctl_base::report::rename::{NameKind, Rename, RenameAs, ReplaceName};
 
 /// How the file names of kubelet programs begin. A distribution may add a version at the end. If a script starts the
 /// kubelet, a distribution may add a dot at the beginning.
@@ -344,6 +345,20 @@ impl KubeletChoice {
             [] => Self::Nobody,
             [one] => Self::One(one.pid),
             several => Self::Several(several.iter().map(|candidate| candidate.pid).collect()),
+        }
+    }
+}
+
+impl Rename for Disqualification {
+    fn rename(&mut self, replace: ReplaceName<'_>) {
+        match self {
+            Self::Program(program) => program.rename_as(NameKind::Process, replace),
+            Self::User(_)
+            | Self::PidNamespace
+            | Self::MountNamespace
+            | Self::Container
+            | Self::SetUserId
+            | Self::Unknown => {}
         }
     }
 }
