@@ -7,8 +7,7 @@ use std::{env, fs};
 
 use serde_json::Value;
 
-#[path = "../packaging/sbom/bom.rs"]
-mod sbom;
+use crate::fleet::licences::sbom;
 
 fn file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

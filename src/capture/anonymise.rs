@@ -718,7 +718,11 @@ mod tests {
             container: Some("app".to_owned()),
         };
         let facts: Vec<Fact> = [
-            FactKind::StatusHangs { call: Call { rpc: Rpc::ContainerStatus, of: Some(of) }, others: 0 },
+            FactKind::StatusHangs {
+                call: Call { rpc: Rpc::ContainerStatus, of: Some(of) },
+                and: None,
+                others: 0,
+            },
             FactKind::LastMessage { message: "token hunter2 is expired".into() },
         ]
         .map(Fact::from)

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{file, output_of, text};
 
 #[path = "../../packaging/sbom/bom.rs"]
-mod sbom;
+pub mod sbom;
 
 fn metadata() -> String {
     let host = output_of(Command::new(cargo().replace("cargo", "rustc")).arg("-vV"));

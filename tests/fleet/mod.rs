@@ -12,7 +12,7 @@ pub mod fetch;
 mod holmesgpt;
 mod kubectl;
 mod kubelet;
-mod licences;
+pub mod licences;
 mod nodes;
 mod objects;
 mod outgoing;
