@@ -598,8 +598,10 @@ mod tests {
             "frozen": [{"path": "/acme", "containerId": "c1", "podUid": "u1", "isV1": false}],
         });
         let wait = json!({
-            "reason": "KR04", "pid": 7, "tid": 8, "function": "acme_wait", "stack": ["acme_wait"], "owner": "acme[9]",
-            "ownerPid": 9, "facts": [Fact::from(FactKind::ItWritesTo { path: "/acme".into() })], "mount": mount,
+            "reason": "KR04", "pid": 7, "tid": 8, "function": "acme_wait", "stack": ["acme_wait"],
+            "owner": {"kind": "mounted", "source": "acme", "fileSystem": "acme",
+                "daemon": {"process": {"name": "acme", "pid": 9}, "isStopped": false}},
+            "facts": [Fact::from(FactKind::ItWritesTo { path: "/acme".into() })], "mount": mount,
             "programs": 1, "lasted": duration,
         });
         let host = json!({

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::facts::FactKind;
+use super::facts::{FactKind, WaitOwner};
 use super::kernel_waits::KernelWait;
 use super::proc::{Blocked, NodeMount, ProcSample, Process, Role};
 use crate::host::proc::Tasks;
@@ -92,10 +92,11 @@ impl SimulatedProcesses {
             let (reason, owner) = pod.kernel_wait.as_ref()?;
             let mut shims = sample.with_role(Role::Shim);
             let shim = shims.find(|shim| shim.flag("id") == Some(&pod.sandbox_id))?;
-            KernelWait::simulated(shim.pid, reason, owner.clone())
+            KernelWait::simulated(shim.pid, reason, owner.as_deref().map(WaitOwner::simulated))
         };
         let umount = |umount: &HungUmount| {
-            let owner = format!("{} (nfs4)", umount.source);
+            let source = (&umount.source).into();
+            let owner = WaitOwner::Mounted { source, file_system: "nfs4".into(), daemon: None };
             let wait = KernelWait::simulated(umount.pid(), "KR04", Some(owner))?;
             let stack: Vec<String> = UMOUNT_STACK.map(str::to_owned).to_vec();
             let mount = umount.mount();

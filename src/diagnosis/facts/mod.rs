@@ -4,6 +4,7 @@
 //! `words.rs` has one row for each kind of fact, with its fields and its English words. To change a sentence, change its row:
 //! nothing else in plegctl reads the words. `health -o json` has the fields of each fact under `facts`.
 
+mod owner;
 #[cfg(test)]
 pub(crate) mod tests;
 mod values;
@@ -15,6 +16,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::report::rename::{Rename, ReplaceName};
+pub(crate) use owner::{OwnerProcess, WaitOwner};
 pub(crate) use values::{
     Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, FilePath, FileSystem,
     Function, Item, Items, Name, PodAge, PodBytes, ProcessRef, Program, Quoted, Refusal, Release, Resource,

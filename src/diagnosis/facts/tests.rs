@@ -79,6 +79,8 @@ samples! {
     Items: Items::Containers, Items::Sandboxes;
     Name: Name::from("shop/web-*"), Name::from("");
     OddKind: OddKind::NoProcess, OddKind::TwiceReady;
+    OwnerProcess: OwnerProcess { process: ProcessRef::sample(true), is_stopped: true },
+        OwnerProcess { process: ProcessRef::sample(false), is_stopped: false };
     PodAge: PodAge { pod: PodRef::sample(true), age: Took::sample(true) },
         PodAge { pod: PodRef::sample(false), age: Took::sample(false) };
     PodBytes: PodBytes { pod: PodRef::sample(true), bytes: Bytes(1) },
@@ -96,8 +98,14 @@ samples! {
     Share: Share { name: Name::sample(true), count: 2600 }, Share { name: Name::sample(false), count: 0 };
     Took: Took::from(std::time::Duration::new(3, 900_000_001)), Took::from(std::time::Duration::ZERO);
     Verdict: Verdict::Unhealthy, Verdict::Healthy;
-    Waits: Waits { reason: Word::from("KR01"), owner: Some(Quoted::from("falcon-sensor[4711]")) },
+    Waits: Waits { reason: Word::from("KR01"), owner: Some(WaitOwner::sample(true)) },
         Waits { reason: Word::from("KR01"), owner: None };
+    WaitOwner: WaitOwner::Mounted {
+            source: Address::sample(true),
+            file_system: FileSystem::sample(true),
+            daemon: Some(OwnerProcess::sample(true)),
+        },
+        WaitOwner::Process { process: OwnerProcess::sample(false) };
     Word: Word::from("exec"), Word::from("");
     Wall: Wall::from_nanos(1_700_000_000_000_000_001), Wall::from_nanos(0);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::FactKind;
+use super::{FactKind, WaitOwner};
 use crate::cri::{Code, Rpc};
 use crate::diagnosis::evidence::oddities::OddKind;
 use crate::diagnosis::kernel_waits::KernelWaitReason;
@@ -351,15 +351,14 @@ pub(crate) struct Waits {
     pub reason: Word,
     /// Who or what keeps the task waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<Quoted>,
+    pub owner: Option<WaitOwner>,
 }
 
 /// Writes the words of the catalogue: `waits for the security agent falcon-sensor[812]`.
 impl fmt::Display for Waits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let owner = self.owner.as_ref().map(|owner| owner.0.as_str());
         match KernelWaitReason::of(&self.reason.0) {
-            Some(reason) => f.write_str(&reason.describe(owner)),
+            Some(reason) => f.write_str(&reason.describe(self.owner.as_ref())),
             None => write!(f, "waits in the kernel ({})", self.reason),
         }
     }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, Fact, FilePath,
-    FileSystem, Function, Item, Items, Name, PodAge, PodBytes, ProcessRef, Program, Quoted, Refusal, Release,
-    Resource, Share, Took, Waits, Word,
+    FileSystem, Function, Item, Items, Name, OwnerProcess, PodAge, PodBytes, ProcessRef, Program, Quoted,
+    Refusal, Release, Resource, Share, Took, WaitOwner, Waits, Word,
 };
 use crate::clock::Wall;
 use crate::cri::{Code, Rpc};
@@ -158,9 +158,9 @@ fn pod_or_uid(pod: &PodRef) -> String {
 }
 
 /// A server as the subject of a sentence.
-fn subject(server: Option<&Quoted>) -> String {
+fn subject(server: Option<&WaitOwner>) -> String {
     match server {
-        Some(server) if server.0.ends_with(", which is stopped") => format!("{server},"),
+        Some(server) if server.process().is_some_and(|process| process.is_stopped) => format!("{server},"),
         Some(server) => server.to_string(),
         None => "a network or user-space file system".to_owned(),
     }
@@ -285,7 +285,7 @@ facts! {
     };
     KernelReportsLockup => "the kernel reports that a processor or the hardware is stuck";
     MessagesBefore { messages: usize } => "{} in the last minutes; the last one:", plural(*messages, "message");
-    AgentDecides { agent: Quoted } =>
+    AgentDecides { agent: OwnerProcess } =>
         "{agent} decides about file accesses: its /proc/PID/fdinfo has a fanotify group with permission events";
     RemovesNetworkNamespaces { process: ProcessRef } => "{process} removes network namespaces";
     MayBeMount { source: Address, file_system: FileSystem } => "{source} ({file_system})";
@@ -297,7 +297,7 @@ facts! {
     RunsHere { process: ProcessRef } => "{process} runs here and may have frozen it";
     DiskStalls { disk: Quoted, requests_in_flight: u64 } =>
         "{disk}: {requests_in_flight} requests in flight, none completed between two looks";
-    HasLocked { process: Quoted, path: Option<FilePath> } =>
+    HasLocked { process: OwnerProcess, path: Option<FilePath> } =>
         "{process} has locked {}", path.as_ref().map_or("the file", |path| path.0.as_str());
 
     // kubelet.rs: D22, D23, D32
@@ -422,7 +422,7 @@ facts! {
         function.as_ref().map_or("an unknown kernel function (not root?)", |function| function.0.as_str());
     StorageKeepsWaiting => "storage keeps the node waiting";
     IoPressureIsNotMeasured => "this kernel does not measure I/O pressure";
-    ServerDoesNotAnswer { server: Option<Quoted>, pod: Option<PodRef>, process: ProcessRef } =>
+    ServerDoesNotAnswer { server: Option<WaitOwner>, pod: Option<PodRef>, process: ProcessRef } =>
         "{} does not answer; {} waits for it", subject(server.as_ref()),
         pod.as_ref().map_or_else(|| process.to_string(), ToString::to_string);
     MountedAt { path: FilePath } => "mounted at {path}";

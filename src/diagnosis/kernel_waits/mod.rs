@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::Evidence;
-use super::facts::{FactKind, Function, Quoted, Waits};
+use super::facts::{FactKind, Function, WaitOwner, Waits};
 use super::proc::waits::{self, DiskCounters, TaskLook, WaitLook};
 use super::proc::{Process, Role};
 use super::processes::paths;
@@ -43,9 +43,7 @@ pub(crate) struct KernelWait {
     /// The innermost functions of the kernel stack; empty if it is not readable.
     pub stack: Vec<String>,
     /// The name of the process, server, disk or control group that keeps the task waiting, if known.
-    pub owner: Option<String>,
-    /// The process id of the owner, if the owner is a process.
-    pub owner_pid: Option<u32>,
+    pub owner: Option<WaitOwner>,
     /// The facts that point to the owner.
     pub facts: Vec<FactKind>,
     /// The command that ends the wait, if plegctl knows it with its path. It does not travel: a replay prints no command that
@@ -63,7 +61,7 @@ pub(crate) struct KernelWait {
 impl KernelWait {
     /// Returns what the task waits for.
     pub fn waits(&self) -> Waits {
-        Waits { reason: self.reason.rule.id.into(), owner: self.owner.as_ref().map(Quoted::from) }
+        Waits { reason: self.reason.rule.id.into(), owner: self.owner.clone() }
     }
 
     /// Returns the kernel stack.
@@ -78,16 +76,16 @@ impl KernelWait {
             process: process.map(|process| process.comm.clone()).unwrap_or_default(),
             pid: self.pid,
             function: self.function.clone(),
-            owner: self.owner.clone(),
+            owner: self.owner.as_ref().map(ToString::to_string),
         }
     }
 
     /// Returns the steps against the wait. A file server is named, and steps for FUSE or NFS are left out if the wait is for
     /// another file system.
     pub(super) fn steps(&self, node: &str) -> Vec<Step> {
-        let owner = self.owner.as_deref().unwrap_or_default();
-        let is_fuse = owner.is_empty() || owner.contains("(fuse") || self.function.starts_with("fuse_");
-        let server = owner.split_once(":/").map(|(server, _)| server).filter(|_| !is_fuse);
+        let is_fuse =
+            self.owner.as_ref().is_none_or(WaitOwner::is_fuse) || self.function.starts_with("fuse_");
+        let server = self.owner.as_ref().and_then(WaitOwner::server).filter(|_| !is_fuse);
         let fits = |step: &ReasonStep| match step.needs {
             StepNeeds::Abort => is_fuse,
             StepNeeds::Nfs => ["nfs", "rpc_"].iter().any(|begin| self.function.starts_with(begin)),
@@ -127,7 +125,9 @@ impl KernelWait {
             StepNeeds::Umount => {
                 self.mount.as_ref().map(|mount| step.filled(|command| command.arg(&mount.target)))
             }
-            StepNeeds::Agent | StepNeeds::Holder => self.owner_pid.map(of_owner),
+            StepNeeds::Agent | StepNeeds::Holder => {
+                self.owner.as_ref().and_then(WaitOwner::process).map(|owner| of_owner(owner.process.pid))
+            }
             StepNeeds::Drain => Some(step.filled(|command| command.arg(node))),
         };
         exact.unwrap_or_else(|| step.general())
@@ -148,23 +148,19 @@ impl KernelWait {
     }
 
     /// Creates a simulated wait of the process `pid`; `None` if there is no such reason.
-    pub(super) fn simulated(pid: u32, reason: &str, owner: Option<String>) -> Option<Self> {
+    pub(super) fn simulated(pid: u32, reason: &str, owner: Option<WaitOwner>) -> Option<Self> {
         let reason = KernelWaitReason::of(reason)?;
         let function = reason.sample_function()?.to_owned();
         let stack = vec![function.clone()];
         let is_agent = reason.rule.id == "KR01";
-        let facts = owner
-            .iter()
-            .filter(|_| is_agent)
-            .map(|owner| FactKind::AgentDecides { agent: owner.into() })
-            .collect();
+        let agent = owner.iter().filter_map(WaitOwner::process).filter(|_| is_agent);
+        let facts = agent.map(|agent| FactKind::AgentDecides { agent: agent.clone() }).collect();
         Some(Self {
             reason,
             pid,
             tid: pid,
             function,
             stack,
-            owner_pid: owner.as_deref().and_then(pid_in),
             owner,
             facts,
             remedy: None,
@@ -178,11 +174,6 @@ impl KernelWait {
     pub fn is_proven(&self) -> bool {
         !self.stack.is_empty() && self.owner.is_some()
     }
-}
-
-/// Returns the process id in a label such as `falcon-sensor[4711]`.
-fn pid_in(label: &str) -> Option<u32> {
-    label.rsplit_once('[')?.1.strip_suffix(']')?.parse().ok()
 }
 
 /// The first look, and its time.
@@ -266,7 +257,7 @@ fn stalled_disks(
 
 rename! {
     KernelWait {
-        reason, pid, tid, function: Function, stack: Function, owner: Text, owner_pid, facts, remedy = None, mount,
+        reason, pid, tid, function: Function, stack: Function, owner, facts, remedy = None, mount,
         programs, lasted
     };
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::KernelWait;
 use super::reason::KernelWaitReason;
-use crate::diagnosis::facts::{FactKind, FilePath, Quoted, Resource};
+use crate::diagnosis::facts::{FactKind, FilePath, OwnerProcess, ProcessRef, Resource, WaitOwner};
 use crate::diagnosis::limits;
 use crate::host::kernel_text;
 use crate::host::proc::waits::{self, DiskCounters, TaskLook};
@@ -30,10 +30,8 @@ pub(super) struct OwnerSearch {
 /// What the search found about the owner of a wait.
 #[derive(Default)]
 struct FoundOwner {
-    /// The owner's name, if exactly one owner is possible.
-    name: Option<String>,
-    /// Its process id, if it is a process.
-    pid: Option<u32>,
+    /// The owner, if exactly one is possible.
+    owner: Option<WaitOwner>,
     /// The facts that point to the owner or, without a name, to the possible owners.
     facts: Vec<FactKind>,
     /// See [`KernelWait::remedy`].
@@ -68,7 +66,8 @@ impl OwnerSearch {
         let (reason, function, owner) = if let Some(freeze) = frozen {
             let facts = vec![FactKind::IsFrozen { cgroup: (&freeze.path).into(), seen_twice: false }];
             let remedy = Some(freeze.thaw());
-            let owner = FoundOwner { name: Some(freeze.path), facts, remedy, ..FoundOwner::default() };
+            let owner = Some(WaitOwner::Frozen { path: (&freeze.path).into() });
+            let owner = FoundOwner { owner, facts, remedy, ..FoundOwner::default() };
             (KernelWaitReason::of("KR08")?, task.wchan.as_str(), owner)
         } else {
             KernelWaitReason::all().iter().find_map(|row| {
@@ -82,8 +81,7 @@ impl OwnerSearch {
             tid: task.tid,
             function: function.to_owned(),
             stack: task.stack.iter().take(6).cloned().collect(),
-            owner: owner.name,
-            owner_pid: owner.pid,
+            owner: owner.owner,
             facts: owner.facts,
             remedy: owner.remedy,
             mount: owner.mount,
@@ -92,13 +90,13 @@ impl OwnerSearch {
         })
     }
 
-    /// Returns the name of a process, and whether it is stopped.
-    fn label(&self, pid: u32) -> String {
-        let stopped = |process: &Process| if process.is_stopped() { ", which is stopped" } else { "" };
-        self.sample.processes.get(&pid).map_or_else(
-            || format!("process {pid}"),
-            |process| format!("{}{}", process.label(), stopped(process)),
-        )
+    /// Describes a process that keeps a task waiting.
+    fn process(&self, pid: u32) -> OwnerProcess {
+        let process = self.sample.processes.get(&pid);
+        OwnerProcess {
+            process: process.map_or_else(|| ProcessRef { name: String::new(), pid }, Into::into),
+            is_stopped: process.is_some_and(Process::is_stopped),
+        }
     }
 
     /// Searches the owner of a wait with the reason `id`. Returns `None` if this reason requires a proof, and the search
@@ -108,8 +106,8 @@ impl OwnerSearch {
             "KR01" => Some(self.agent()),
             "KR02" => Some(self.network_cleaner()),
             "KR03" => {
-                let name = module_of(task).map(str::to_owned);
-                Some(FoundOwner { name, ..FoundOwner::default() })
+                let owner = module_of(task).map(|name| WaitOwner::Module { name: name.into() });
+                Some(FoundOwner { owner, ..FoundOwner::default() })
             }
             "KR04" => Some(self.server(process, function)),
             "KR05" => Some(self.frozen_file_system(task)),
@@ -131,10 +129,11 @@ impl OwnerSearch {
     /// there is only one.
     fn agent(&self) -> FoundOwner {
         let agents = waits::permission_agents(&self.paths.proc);
-        let decides = |pid: &u32| FactKind::AgentDecides { agent: Quoted(self.label(*pid)) };
+        let decides = |pid: &u32| FactKind::AgentDecides { agent: self.process(*pid) };
         let facts = agents.iter().map(decides).collect();
-        let pid = if let [only] = agents.as_slice() { Some(*only) } else { None };
-        FoundOwner { name: pid.map(|pid| self.label(pid)), pid, facts, ..FoundOwner::default() }
+        let only = if let [only] = agents.as_slice() { Some(self.process(*only)) } else { None };
+        let owner = only.map(|process| WaitOwner::Process { process });
+        FoundOwner { owner, facts, ..FoundOwner::default() }
     }
 
     /// Finds the kernel thread that removes network namespaces, if it is blocked.
@@ -181,11 +180,15 @@ impl OwnerSearch {
             return FoundOwner { facts: facts.collect(), ..FoundOwner::default() };
         };
         let mut facts = vec![FactKind::of_mount(mount)];
-        let source = format!("{} ({})", mount.source, mount.kind);
+        let of = |daemon| WaitOwner::Mounted {
+            source: (&mount.source).into(),
+            file_system: (&mount.kind).into(),
+            daemon,
+        };
         let connection = waits::fuse_connection(&mount.device).filter(|_| is_fuse);
         let Some(connection) = connection else {
             return FoundOwner {
-                name: Some(source),
+                owner: Some(of(None)),
                 facts,
                 mount: Some(mount.clone()),
                 ..FoundOwner::default()
@@ -195,10 +198,8 @@ impl OwnerSearch {
             facts.push(FactKind::FuseRequestsWait { requests: count, connection });
         }
         let servers = waits::fuse_servers(&self.paths.proc, connection);
-        let daemon = servers.first().map(|server| format!(" of {}", self.label(*server)));
         FoundOwner {
-            name: Some(source + &daemon.unwrap_or_default()),
-            pid: servers.first().copied(),
+            owner: Some(of(servers.first().map(|server| self.process(*server)))),
             facts,
             remedy: Some(self.abort(connection)),
             mount: Some(mount.clone()),
@@ -243,7 +244,7 @@ impl OwnerSearch {
             facts.push(FactKind::RuntimeAndKubeletWriteTo { paths });
         }
         FoundOwner {
-            name: by_file.map(|mount| mount.target.clone()),
+            owner: by_file.map(|mount| WaitOwner::Frozen { path: (&mount.target).into() }),
             facts,
             remedy: mount.map(|mount| Command::limited(10, "timeout {} fsfreeze -u {}").arg(&mount.target)),
             ..FoundOwner::default()
@@ -274,7 +275,8 @@ impl OwnerSearch {
                 FactKind::DiskStalls { disk: (&disk.name).into(), requests_in_flight: disk.in_flight };
             std::iter::once(stalls).chain(mounted)
         });
-        Some(FoundOwner { name: Some(disk.name.clone()), facts: facts.collect(), ..FoundOwner::default() })
+        let owner = Some(WaitOwner::Disk { name: (&disk.name).into() });
+        Some(FoundOwner { owner, facts: facts.collect(), ..FoundOwner::default() })
     }
 
     /// Finds the process that holds the file lock for which the task waits.
@@ -286,12 +288,11 @@ impl OwnerSearch {
         let Some(holder) = found.filter(|holder| holder.pid != task.pid) else {
             return FoundOwner::default();
         };
-        let name = self.label(holder.pid);
+        let process = self.process(holder.pid);
         let path = holder.path.as_ref().map(FilePath::from);
         FoundOwner {
-            facts: vec![FactKind::HasLocked { process: (&name).into(), path }],
-            name: Some(name),
-            pid: Some(holder.pid),
+            facts: vec![FactKind::HasLocked { process: process.clone(), path }],
+            owner: Some(WaitOwner::Process { process }),
             ..FoundOwner::default()
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::diagnosis::facts::WaitOwner;
 use crate::host::proc::waits::TaskLook;
 use crate::report::{Command, Rule, Step};
 
@@ -214,7 +215,7 @@ impl KernelWaitReason {
     }
 
     /// Describes what a task waits for: `waits for the security agent falcon-sensor[812]`.
-    pub fn describe(&self, owner: Option<&str>) -> String {
+    pub(crate) fn describe(&self, owner: Option<&WaitOwner>) -> String {
         match owner {
             Some(owner) => format!("waits for {} {owner}", self.owner),
             None => format!("waits for {}", self.unknown),

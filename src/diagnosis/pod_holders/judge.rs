@@ -15,7 +15,7 @@ use crate::clock::Wall;
 use crate::cri::{ContainerState, SandboxState};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::facts::FactKind;
+use crate::diagnosis::facts::{FactKind, WaitOwner};
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
@@ -253,11 +253,9 @@ impl<'a> HolderCase<'a> {
     /// Finds the volume of the pod whose file system a task waits for. The owner of the wait must be known: then the task's
     /// function fits only one file system.
     fn volume_of(&self, wait: &KernelWait) -> Option<&'a VolumeMount> {
-        let owner = wait.owner.as_deref()?;
-        self.look
-            .mounts
-            .iter()
-            .find(|volume| owner.starts_with(&format!("{} ({})", volume.mount.source, volume.mount.kind)))
+        let Some(WaitOwner::Mounted { source, file_system, .. }) = &wait.owner else { return None };
+        let is_source = |mount: &NodeMount| mount.source == source.0 && mount.kind == file_system.0;
+        self.look.mounts.iter().find(|volume| is_source(&volume.mount))
     }
 
     /// Whether another pod has mounted the same file system, so that a task may wait because of that pod.
@@ -366,7 +364,7 @@ impl<'a> HolderCase<'a> {
     /// volume of the pod.
     fn kernel_waits(&self) -> Vec<PodHolder> {
         let mut found: Vec<PodHolder> = Vec::new();
-        let mut seen: Vec<(&str, &Option<String>, HolderKind)> = Vec::new();
+        let mut seen: Vec<(&str, &Option<WaitOwner>, HolderKind)> = Vec::new();
         for wait in &self.look.waits {
             let mut mounts = self.look.umounts.iter().chain(&self.look.mounting);
             if mounts.any(|umount| umount.pid == wait.pid) {

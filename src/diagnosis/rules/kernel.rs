@@ -4,7 +4,7 @@ use super::{Case, finding, node};
 use crate::cri::Sandbox;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::parts_of;
-use crate::diagnosis::facts::FactKind;
+use crate::diagnosis::facts::{FactKind, WaitOwner};
 use crate::diagnosis::kernel_waits::{KernelWait, KernelWaitReason};
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
@@ -37,7 +37,7 @@ pub(super) fn reasons(case: &Case<'_>) -> Vec<HealthFinding> {
     // A wait that explains the hang represents the others with the same reason and owner.
     waits.sort_by_key(|(wait, process)| (!explains_hang(case, process), wait.reason.rule.id, wait.pid));
     let mut found: Vec<HealthFinding> = Vec::new();
-    let mut seen: Vec<(&str, &Option<String>)> = Vec::new();
+    let mut seen: Vec<(&str, &Option<WaitOwner>)> = Vec::new();
     for (wait, process) in &waits {
         let kind = (wait.reason.rule.id, &wait.owner);
         if !seen.contains(&kind) && found.len() < MAX_FINDINGS {

@@ -8,11 +8,13 @@ use super::{Case, finding};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::{self, ContainerParts};
-use crate::diagnosis::facts::{FactKind, FilePath, Quoted, Resource, Waits, Word};
+use crate::diagnosis::facts::{FactKind, FilePath, Resource, WaitOwner, Waits, Word};
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
-use crate::diagnosis::proc::{Blocked, Freeze, ProcSample, Process, Psi, Role, is_conmon, sub_command};
+use crate::diagnosis::proc::{
+    Blocked, Freeze, NodeMount, ProcSample, Process, Psi, Role, is_conmon, sub_command,
+};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
 use crate::report::{Command, Step};
 
@@ -152,12 +154,16 @@ pub(super) fn remote(case: &Case<'_>) -> Option<HealthFinding> {
         (Confidence::Possible, Severity::Warning)
     };
     let owners = host.waits.iter().filter(|wait| wait.reason.rule.id == "KR04");
-    let mut named = owners.filter_map(|wait| wait.owner.as_deref().map(|owner| (wait, owner)));
+    let mut named = owners.filter_map(|wait| wait.owner.as_ref().map(|owner| (wait, owner)));
     // The owner of this process's own wait is the server or the daemon; of several mounts, the first may be another one.
-    let owner = named.clone().find(|(wait, _)| wait.pid == process.pid).map(|(_, owner)| owner.into());
-    let of_mount = || mounts.first().map(|mount| Quoted(format!("{} ({})", mount.source, mount.kind)));
+    let owner = named.clone().find(|(wait, _)| wait.pid == process.pid).map(|(_, owner)| owner.clone());
+    let of_mount = |mount: &&NodeMount| WaitOwner::Mounted {
+        source: (&mount.source).into(),
+        file_system: (&mount.kind).into(),
+        daemon: None,
+    };
     let title = FactKind::ServerDoesNotAnswer {
-        server: owner.or_else(of_mount),
+        server: owner.or_else(|| mounts.first().map(of_mount)),
         pod: pod.clone(),
         process: (*process).into(),
     };
