@@ -35,7 +35,7 @@ mod recorder_pages;
 mod relist;
 mod relist_progress;
 mod remote_node;
-mod render;
+pub(crate) mod render;
 mod schema;
 mod select;
 mod sim;

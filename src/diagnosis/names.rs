@@ -99,6 +99,12 @@ impl IdNames {
         }
     }
 
+    /// Changes the names of all pods.
+    #[cfg(test)]
+    pub fn rename(&mut self, rename: &dyn Fn(&mut PodRef)) {
+        self.known.values_mut().filter_map(|identity| identity.pod.as_mut()).for_each(rename);
+    }
+
     /// Adds the names of ids that were found outside the CRI.
     pub fn learn_outside(&mut self, outside: &[OutsideId]) {
         for found in outside {

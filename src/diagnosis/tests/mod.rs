@@ -13,6 +13,7 @@ pub(crate) mod one_judge;
 mod pod_holders;
 mod pod_starts;
 mod pods;
+mod printed_commands;
 pub(crate) mod scripted;
 mod shims;
 mod silence;

@@ -2,6 +2,7 @@
 //! same report, that they give the same findings without names, and that a report with other words differs in nothing but its
 //! words. The other tests use it, so each node that they make is such a case.
 
+use super::printed_commands::assert_a_shell_reads_them;
 use crate::capture::Pseudonyms;
 use crate::clock::Wall;
 use crate::diagnosis::facts::tests::with_other_words;
@@ -50,6 +51,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     let report = judge_once(evidence);
     let other = with_other_words(|| judge_once(evidence));
     assert_eq!(without_words(other), without_words(report.clone()), "something reads the words of a fact");
+    assert_a_shell_reads_them(evidence, &report);
     report
 }
 

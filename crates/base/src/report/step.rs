@@ -199,7 +199,7 @@ fn quoted(word: &str) -> String {
         return shell_word(word);
     }
     let octal = |byte: u8| match byte {
-        b'\'' | b'\\' | b'%' | 0..=31 | 127.. => format!("\\{byte:03o}"),
+        b'\'' | b'"' | b'\\' | b'%' | 0..=31 | 127.. => format!("\\{byte:03o}"),
         plain => char::from(plain).to_string(),
     };
     format!("\"$(printf '{}')\"", word.bytes().map(octal).collect::<String>())

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub use self::npd::npd;
 pub use self::prometheus::prometheus;
-pub(super) use self::steps::lines as step_lines;
+pub(crate) use self::steps::lines as step_lines;
 use crate::cmd::render::capture::brief;
 use crate::cmd::render::page::{Color, Line, Page};
 use crate::cmd::render::words::{cut, elapsed, wrapped};

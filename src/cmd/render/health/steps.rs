@@ -7,7 +7,7 @@ use crate::cmd::render::words::{width, wrapped};
 use crate::report::Step;
 
 /// Formats a step in lines of at most this many columns.
-pub(in crate::cmd::render) fn lines(step: &Step, columns: usize) -> Vec<String> {
+pub(crate) fn lines(step: &Step, columns: usize) -> Vec<String> {
     parts(step, columns).into_iter().map(|(text, command)| text + &command).collect()
 }
 
