@@ -269,7 +269,7 @@ pub fn for_culprits(evidence: &Evidence, culprits: &[(Rpc, &str)]) -> Vec<Step> 
     steps.extend(look_for(evidence, &unknown));
     steps.extend(pods.iter().map(|(namespace, names)| {
         let delete = Command::new("kubectl -n {} delete pod {} --wait=false").arg(namespace).args(names);
-        Step::change("if it still hangs").with(delete)
+        Step::change("if nothing above helps").with(delete)
     }));
     // A conmon that ends does not end its container, and nothing records the exit of the container any more.
     if family == DaemonFamily::Crio {

@@ -554,10 +554,10 @@ facts! {
         "{}, and so do {}", if *lists_answer { "both lists answer" } else { "no list is silent" },
         plural(*answered, "other status call");
     HangTripsThreshold { gives_up: Took, hung_calls: usize, peak: Option<Took>, threshold: Took } =>
-        "the kubelet gives up each call after {gives_up}, and makes {} in a relist: {}, and {threshold} are allowed, so the node becomes NotReady",
+        "the kubelet gives up each call after {gives_up}; with {} a relist {}; {threshold} are allowed: the node becomes NotReady",
         plural(*hung_calls, "such call"), match peak {
-            Some(peak) => format!("it takes {peak}"),
-            None => "it does not end".to_owned(),
+            Some(peak) => format!("takes {peak}"),
+            None => "does not end".to_owned(),
         };
     HangStaysBelow { gives_up: Took, threshold: Took } =>
         "the kubelet gives up such a call after {gives_up}, before its threshold of {threshold}: the node stays Ready";

@@ -263,7 +263,8 @@ pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
     let node = case.evidence.node_or_placeholder();
     let for_node = |purpose: &str, template| Step::look(purpose).with(Command::new(template).arg(node));
     if is_unchecked {
-        finding.add_step(for_node("to check the kubelet's PLEG too", "plegctl health --node {}"));
+        finding
+            .add_step(for_node("after an alert, first look at the kubelet too", "plegctl health --node {}"));
     }
     let events = Command::new("plegctl watch --mode compare");
     finding.add_step(Step::look("to check for lost events (pod states late or wrong)").with(events));

@@ -420,7 +420,7 @@ fn what_to_keep(report: &HealthReport) -> &'static str {
     let mut steps = report.primary.iter().flat_map(|primary| &primary.steps);
     // The logs, which are always among it, outlive a restart.
     if report.keep.len() > 1 && steps.any(|step| step.changes_state && !step.only_signals) {
-        "keep before any restart"
+        "keep before any change"
     } else {
         "keep for later"
     }

@@ -65,7 +65,7 @@ async fn the_first_line_has_the_verdict_and_the_culprit() {
     let begins = "UNHEALTHY  ContainerStatus of default/web-1/app and default/web-2/app do not answer:\n  NotReady at the latest at ";
     assert!(text.starts_with(begins) && text.lines().nth(3).unwrap().contains(" UTC in "), "{text}");
     let why = "\nwhy: D01 certain (the symptom; its cause is not proven)\n";
-    let places: Vec<usize> = ["UNHEALTHY", why, "\nkeep before any restart\n", "\nthen do\n", "with -o wide"]
+    let places: Vec<usize> = ["UNHEALTHY", why, "\nkeep before any change\n", "\nthen do\n", "with -o wide"]
         .iter()
         .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} in\n{text}")))
         .collect();
@@ -95,7 +95,7 @@ async fn a_healthy_verdict_says_first_what_was_not_looked_at() {
     let all = text.replace("\n      ", " ");
     assert!(all.contains("the runtime's event stream\n"), "no run of health reads it: {text}");
     let steps = [
-        "  to check the kubelet's PLEG too: plegctl health --node ",
+        "  after an alert, first look at the kubelet too: plegctl health --node ",
         "  to check for lost events (pod states late or wrong):\n    plegctl watch --mode compare\n",
         "  if it was NotReady before:\n    journalctl --no-pager -u kubelet -S -6h | grep -e 'PLEG is not healthy'\n",
         "  if it comes and goes (waits, then says why): plegctl watch --until-slow 2s\n",
@@ -152,7 +152,7 @@ async fn the_time_from_which_pods_are_marked_for_deletion_is_given_once_it_has_c
 #[tokio::test(start_paused = true)]
 async fn what_to_keep_is_urgent_only_if_it_is_more_than_the_logs() {
     let mut report = report(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs)).await;
-    assert!(shown(&report, ScreenStyle::default()).contains("\nkeep before any restart\n"));
+    assert!(shown(&report, ScreenStyle::default()).contains("\nkeep before any change\n"));
     // The logs are kept in any case.
     report.keep.truncate(1);
     for wide in [false, true] {
