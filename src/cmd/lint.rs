@@ -175,7 +175,7 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     });
     let (mut compared, mut not_checked) = arguments.compare(context, &targets, &sources, &kubelet);
     let releases = [Some(kubelet.release), arguments.upgrade_to].into_iter().flatten();
-    not_checked.extend(releases.filter(|release| !release.is_known()).map(|release| NotChecked {
+    not_checked.extend(releases.filter(|release| !release.has_known_uids()).map(|release| NotChecked {
         what: format!("the UIDs that kubelet {release} gives these pods, and which pods it restarts"),
         why: UidUnknown::Release(release).to_string(),
     }));
@@ -352,7 +352,7 @@ fn read_stdin() -> Result<Vec<u8>, Error> {
 
 /// Creates a note if pods run from these files, but no known kubelet release gives them their UIDs.
 fn unknown_uids_note(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<NotChecked> {
-    if compared.uids_reproduced || compared.made.is_empty() || !kubelet.release.is_known() {
+    if compared.uids_reproduced || compared.made.is_empty() || !kubelet.release.has_known_uids() {
         return None;
     }
     Some(NotChecked {
@@ -361,14 +361,14 @@ fn unknown_uids_note(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<
             "no running pod has a UID that a kubelet {} to {} on node {} would give these files at this \
              path, or the files set metadata.uid (see --as, --node-name)",
             KubeletVersion::OLDEST,
-            KubeletVersion::NEWEST,
+            KubeletVersion::NEWEST_WITH_UIDS,
             kubelet.node_name
         ),
     })
 }
 
-/// Prints which rules are applied if the release is not known, and with `-v` which of its rules are inferred. Returns
-/// the release.
+/// Prints which rules are applied if the release is not known, and which of its rules are inferred: with `-v` if UIDs of
+/// the release are known. Returns the release.
 pub(super) fn note_release(release: KubeletVersion, context: &Context) -> KubeletVersion {
     let version = release.known();
     if !release.is_known() {
@@ -378,7 +378,11 @@ pub(super) fn note_release(release: KubeletVersion, context: &Context) -> Kubele
         ));
     }
     if let Some(inferred) = release.inferred() {
-        context.note(1, inferred);
+        if release.is_known() && !release.has_known_uids() {
+            context.remark(inferred);
+        } else {
+            context.note(1, inferred);
+        }
     }
     release
 }

@@ -33,12 +33,12 @@ use crate::cri::{self, Endpoint, Runtime};
 use crate::diagnosis::commands::last_kubelet_command;
 use crate::host::{self, shell_words};
 use crate::kubelet::{KubeletSettings, KubeletVersion, stopped_settings};
-use crate::manifests::Severity;
 use crate::manifests::preflight::{
     self, Builder, ConfigFile, LARGEST_CONFIG, PreflightReport, RuntimeAnswer, StartCheck, StartFinding,
     StartSettings, TargetKubelet,
 };
 use crate::manifests::upgrade::UpgradedFile;
+use crate::manifests::{Severity, UidUnknown};
 use crate::report::load::load;
 use crate::report::{NotChecked, document};
 
@@ -129,6 +129,11 @@ pub fn run(arguments: &PreflightArgs, config: Option<&Path>, context: &Context) 
             Ok((files, of_pods)) => {
                 pods = files;
                 findings.extend(of_pods);
+                let unknown = [from, to].into_iter().find(|release| !release.has_known_uids());
+                not_checked.extend(unknown.map(|release| NotChecked {
+                    what: "which static pods the upgrade restarts".to_owned(),
+                    why: UidUnknown::Release(release).to_string(),
+                }));
             }
             Err(why) => not_checked.push(NotChecked { what: "the static pods".to_owned(), why }),
         }

@@ -59,7 +59,7 @@ pub use events::{ConnectionCloser, EventConnection};
 pub use node::{
     CgroupDriver, Container, ContainerEvent, ContainerEventType, ContainerMetadata, ContainerState,
     ContainerStatus, Image, Labels, Mount, Network, RuntimeCondition, RuntimeStatus, Sandbox,
-    SandboxMetadata, SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label,
+    SandboxMetadata, SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label, program_of,
 };
 pub use observer::{CallEnd, CallObserver};
 pub use pods_api::{KubeletRpc, PODS_API_SOCKET, PodsApi, PodsApiError};

@@ -102,6 +102,11 @@ pub struct Version {
     pub runtime_api_version: String,
 }
 
+/// Returns the name of the program behind a runtime's name. Microsoft's builds of containerd have a name of their own.
+pub fn program_of(runtime_name: &str) -> &str {
+    if runtime_name == "moby-containerd" { "containerd" } else { runtime_name }
+}
+
 /// The answer to `Status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeStatus {

@@ -8,7 +8,7 @@ use super::evidence::container_parts::{self, ContainerParts};
 use super::proc::cgroup::container_id;
 use super::proc::{Blocked, Ownership, Process, Role, sub_command};
 use super::words::short;
-use crate::cri::Rpc;
+use crate::cri::{Rpc, program_of};
 use crate::report::{Command, Step};
 
 /// The runtime family, which decides whose commands are suggested.
@@ -29,7 +29,7 @@ impl Evidence {
         let by_name = self.runtime.version_answer().map(|version| version.runtime_name.as_str());
         let by_process = || self.daemon().map(|daemon| daemon.comm.as_str());
         let by_socket = || self.endpoint.ends_with("/crio.sock").then_some("crio");
-        match by_name.or_else(by_process).or_else(by_socket) {
+        match by_name.or_else(by_process).or_else(by_socket).map(program_of) {
             Some("containerd") => DaemonFamily::Containerd,
             Some("cri-o" | "crio") => DaemonFamily::Crio,
             _ => DaemonFamily::Other,

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_restarts_is_not_known_for_a_release_newer_than_the_tables() {
+    fn the_number_of_restarts_is_not_known_for_a_release_without_known_uids() {
         let report = judged(vec![reading("n1", "v1.37.1", "")], "1.38");
         assert_eq!((report.counts.restarts, report.nodes[0].restarts()), (0, None));
     }

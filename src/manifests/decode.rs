@@ -58,14 +58,14 @@ pub struct Decoded {
 
 /// Decodes a Pod. `json` means that the file is JSON, in which numbers keep their notation.
 pub fn decode(root: &ManifestNode, json: bool, version: KubeletVersion) -> Decoded {
-    let mut decoder = PodDecoder { minor: version.minor(), json, errors: Vec::new(), dropped: Vec::new() };
+    let mut decoder = PodDecoder { version, json, errors: Vec::new(), dropped: Vec::new() };
     let pod =
         decoder.object(schema::pod(), root, &FieldPath::Root).unwrap_or_else(|| empty_object(root.position));
     Decoded { pod, errors: decoder.errors, dropped: decoder.dropped }
 }
 
 struct PodDecoder {
-    minor: u8,
+    version: KubeletVersion,
     json: bool,
     errors: Vec<FieldError>,
     dropped: Vec<DroppedField>,
@@ -208,7 +208,7 @@ impl PodDecoder {
         // The kubelet trims white space around the quantity in the JSON text. Tabs and line breaks are escape sequences
         // in that text, so the kubelet does not trim them.
         let text = text.trim_matches(|letter: char| letter.is_whitespace() && !letter.is_ascii_control());
-        let (fault, reason, what, fix) = match Quantity::parse(text) {
+        let (fault, reason, what, fix) = match Quantity::parse_by(text, self.version) {
             Ok(amount) => {
                 return Some(ManifestNode {
                     position: node.position,
@@ -286,14 +286,14 @@ impl PodDecoder {
         let mut decoded = Map::default();
         // The kubelet also decodes values that later values replace, so their errors count, but not the values.
         for entry in map.replaced() {
-            let field = object.field(&entry.key, self.minor);
-            if let Some(field) = field.filter(|field| field.decoded_in(self.minor)) {
+            let field = object.field(&entry.key, self.version.minor());
+            if let Some(field) = field.filter(|field| field.decoded_in(self.version.minor())) {
                 self.value(&field.ty, &entry.value, &FieldPath::Field(path, &entry.key));
             }
         }
         for entry in map.entries() {
-            let known = object.field(&entry.key, self.minor);
-            let Some(field) = known.filter(|field| field.decoded_in(self.minor)) else {
+            let known = object.field(&entry.key, self.version.minor());
+            let Some(field) = known.filter(|field| field.decoded_in(self.version.minor())) else {
                 if self.dropped.len() >= MAX_REPORTED {
                     continue;
                 }
@@ -302,12 +302,12 @@ impl PodDecoder {
                         near: nearest::field(object, &entry.key),
                         home: nearest::home(&entry.key),
                     },
-                    |field| field.why_not_decoded(self.minor),
+                    |field| field.why_not_decoded(self.version.minor()),
                 );
                 self.note_dropped(path, entry, why);
                 continue;
             };
-            if let Some(gate) = field.closed_gate(self.minor) {
+            if let Some(gate) = field.closed_gate(self.version.minor()) {
                 self.note_dropped(path, entry, DropReason::GateClosed { gate });
             }
             if let Some(value) = self.value(&field.ty, &entry.value, &FieldPath::Field(path, &entry.key)) {

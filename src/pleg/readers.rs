@@ -1,7 +1,7 @@
 //! Determines from a runtime's name and version whether its event stream can have several readers, and which events are
 //! missing in it.
 
-use crate::cri::Version;
+use crate::cri::{Version, program_of};
 
 /// The effect of a second reader on the event stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum StreamReaders {
 /// Returns the effect of a second reader on the event stream of this runtime.
 pub fn readers_of(version: &Version) -> StreamReaders {
     let (name, text) = (version.runtime_name.as_str(), version.runtime_version.as_str());
-    match (name, release(text)) {
+    match (program_of(name), release(text)) {
         ("containerd", Some(release)) if release >= (2, 0) => StreamReaders::Several,
         ("containerd", Some((1, 7))) => StreamReaders::Compete(format!(
             "containerd {text} sends each event to only one reader, so a second reader steals events from the kubelet"
@@ -77,10 +77,14 @@ mod tests {
         let cases = [
             ("containerd", "2.1.9+unknown", "several"),
             ("containerd", "v2.0.0-rc.1", "several"),
+            ("containerd", "2.4.0", "several"),
             ("containerd", "1.7.24~ds1", "compete"),
+            ("moby-containerd", "1.7.32-1", "compete"),
+            ("moby-containerd", "2.3.5", "several"),
             ("containerd", "1.6.20~ds1", "none"),
             ("containerd", "", "compete"),
             ("cri-o", "1.36.3", "several"),
+            ("cri-o", "1.37.0", "several"),
             ("cri-o", "1.28.0", "several"),
             ("cri-o", "1.27.8", "compete"),
             ("docker", "27.0", "compete"),

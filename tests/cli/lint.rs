@@ -191,7 +191,7 @@ fn the_kubelets_version_decides_the_verdict() {
         assert_eq!(report(&output)["files"][0]["verdict"], verdict, "{output}");
     }
     let newer = lint(files.path(), &["--kubelet-version", "1.77"]);
-    assert!(newer.stderr.contains("1.37"), "{newer}");
+    assert!(newer.stderr.contains("1.38"), "{newer}");
 }
 
 #[test]

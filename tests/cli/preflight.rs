@@ -209,6 +209,21 @@ fn flags_are_checked_without_a_node() {
 }
 
 #[test]
+fn what_is_not_known_of_138_is_named() {
+    let text = format!(
+        "{GOOD}clientCertificateKeyAlgorithm: ECDSA-P384\nfeatureGates: {{PodSchedulingReadiness: true}}\n"
+    );
+    let of = |release: &str| report(&checked(&text, &["--kubelet-version", release, "-o", "json"]));
+    let found = of("1.38.0");
+    assert_eq!(ids(&found), ["KP014"], "{found}");
+    let not_checked = found["notChecked"].to_string();
+    assert!(not_checked.contains("gates and flags that only kubelet 1.38 has"), "{not_checked}");
+    assert!(not_checked.contains("a draft of its release notes"), "{not_checked}");
+    let before = of("1.37.1");
+    assert_eq!(ids(&before), ["KP024", "KP013"], "{before}");
+}
+
+#[test]
 fn a_nodes_own_settings_are_merged_as_the_kubelet_merges_them() {
     let node = node(
         "/usr/bin/kubelet --config=/etc/k.yaml --config-dir=/etc/k.d --max-pods=200",

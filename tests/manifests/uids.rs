@@ -237,7 +237,7 @@ fn a_blank_within_an_argument_does_not_change_the_uid() {
 fn the_uid_depends_on_path_node_and_release_and_a_fixed_uid_is_kept() {
     let text = seed().to_string();
     let of = |path: &str, node: &str, text: &str| {
-        let kubelet = Kubelet::new(KubeletVersion::NEWEST, node);
+        let kubelet = Kubelet::new(KubeletVersion::NEWEST_WITH_UIDS, node);
         inspect_bytes(Path::new(path), text.as_bytes(), &kubelet).uid.unwrap().unwrap()
     };
     let all = [

@@ -2,6 +2,7 @@
 
 use super::growth::Size;
 use super::{Case, finding};
+use crate::cri::program_of;
 use crate::diagnosis::evidence::Settings;
 use crate::diagnosis::facts::{FactKind, Release};
 use crate::diagnosis::proc::{Process, Role};
@@ -30,7 +31,7 @@ struct KnownBug {
 const EXEC_LEAK: &str = "exec probes that leave children behind leak goroutines";
 const SHIM_LEAK: &str = "shims stay after their pods are gone";
 
-const KNOWN: [KnownBug; 14] = [
+const KNOWN: [KnownBug; 16] = [
     containerd(
         [1, 4, 4],
         [1, 4, 5],
@@ -65,20 +66,39 @@ const KNOWN: [KnownBug; 14] = [
     },
     KnownBug {
         grows: &[Size::Descriptors, Size::Threads],
-        ..kubelet([1, 0, 0], "its shutdown manager leaks D-Bus connections", "kubernetes/kubernetes#137141")
+        ..kubelet(
+            [1, 0, 0],
+            37,
+            "its shutdown manager leaks D-Bus connections",
+            "kubernetes/kubernetes#137141",
+        )
     },
     KnownBug {
         is_fixed: false,
         ..kubelet(
             [1, 35, 0],
+            37,
             "it cancels exec probes during a graceful termination",
             "kubernetes/kubernetes#140882",
         )
     },
     KnownBug {
         grows: &[Size::Memory],
-        ..kubelet([1, 36, 0], "it leaks memory with each sync of a pod", "kubernetes/kubernetes#139850")
+        ..kubelet([1, 36, 0], 37, "it leaks memory with each sync of a pod", "kubernetes/kubernetes#139850")
     },
+    kubelet(
+        [1, 0, 0],
+        38,
+        "it may report a recreated container Ready after its restart",
+        "kubernetes/kubernetes#141487",
+    ),
+    // In-place resize is on by default from 1.33 on.
+    kubelet(
+        [1, 33, 0],
+        38,
+        "it may panic when a memory limit is lowered in place",
+        "kubernetes/kubernetes#141100",
+    ),
 ];
 
 const fn containerd(from: [u32; 3], fixed: [u32; 3], fault: &'static str, source: &'static str) -> KnownBug {
@@ -92,9 +112,9 @@ const fn exec_leak(from: [u32; 3], fixed: [u32; 3]) -> KnownBug {
     KnownBug { grows, ..containerd(from, fixed, EXEC_LEAK, "CVE-2026-53495") }
 }
 
-/// Returns a bug of kubelets before 1.37.
-const fn kubelet(from: [u32; 3], fault: &'static str, source: &'static str) -> KnownBug {
-    KnownBug { program: "kubelet", ..containerd(from, [1, 37, 0], fault, source) }
+/// Returns a bug of kubelets before release `1.fixed`.
+const fn kubelet(from: [u32; 3], fixed: u32, fault: &'static str, source: &'static str) -> KnownBug {
+    KnownBug { program: "kubelet", ..containerd(from, [1, fixed, 0], fault, source) }
 }
 
 /// Returns the numbers of a version, without the suffix that a package may add.
@@ -157,6 +177,7 @@ impl KnownBug {
 /// Returns the known bugs of a version.
 fn bugs_of(program: &str, version: &str) -> impl Iterator<Item = &'static KnownBug> {
     let ours = numbers(version);
+    let program = program_of(program).to_owned();
     let known = KNOWN.iter().filter(move |known| known.program == program);
     known.filter(move |known| ours.is_some_and(|ours| known.from <= ours && ours < known.until))
 }
@@ -204,17 +225,36 @@ mod tests {
         assert_eq!(faults("containerd", "2.3.1").len(), 2);
         assert_eq!(faults("containerd", "2.3.3"), [EXEC_LEAK]);
         assert_eq!(faults("cri-o", "1.33.8").len(), 1);
-        assert_eq!(faults("cri-o", "1.36.0"), [""; 0]);
+        for (program, version) in
+            [("cri-o", "1.36.0"), ("cri-o", "1.37.0"), ("containerd", "2.3.5"), ("containerd", "v2.4.0")]
+        {
+            assert_eq!(faults(program, version), [""; 0], "{program} {version}");
+        }
+    }
+
+    #[test]
+    fn a_build_of_containerd_with_the_name_of_its_vendor_has_containerds_faults() {
+        assert_eq!(faults("moby-containerd", "1.7.32-1"), [EXEC_LEAK]);
+        assert_eq!(faults("moby-containerd", "2.3.5"), [""; 0]);
     }
 
     #[test]
     fn faults_of_kubelets_reach_across_releases() {
-        assert_eq!(faults("kubelet", "v1.31.4").len(), 1);
-        assert_eq!(faults("kubelet", "v1.35.0+k3s1").len(), 2);
-        assert_eq!(faults("kubelet", "1.36").len(), 3);
-        assert_eq!(faults("kubelet", "v1.37.0"), [""; 0]);
+        assert_eq!(faults("kubelet", "v1.31.4").len(), 2);
+        assert_eq!(faults("kubelet", "v1.35.0+k3s1").len(), 4);
+        assert_eq!(faults("kubelet", "1.36").len(), 5);
+        let until_138 = [
+            "it may report a recreated container Ready after its restart",
+            "it may panic when a memory limit is lowered in place",
+        ];
+        assert_eq!(faults("kubelet", "v1.37.1"), until_138);
+        assert_eq!(
+            faults("kubelet", "v1.32.0"),
+            ["its shutdown manager leaks D-Bus connections", until_138[0]]
+        );
+        assert_eq!(faults("kubelet", "v1.38.0"), [""; 0]);
         assert_eq!(faults("dockerd", "1.36"), [""; 0]);
-        let unfixed = known_bugs("kubelet", "1.35").pop().unwrap();
+        let unfixed = known_bugs("kubelet", "1.35").swap_remove(1);
         assert!(unfixed.evidence.contains(&"no version with a fix is known".to_owned()), "{unfixed:?}");
     }
 

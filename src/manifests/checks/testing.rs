@@ -25,7 +25,7 @@ spec:
 pub const NONE: [u16; 0] = [];
 
 pub fn kubelet() -> Kubelet {
-    Kubelet::new(KubeletVersion::NEWEST, "node1")
+    Kubelet::new(KubeletVersion::NEWEST_WITH_UIDS, "node1")
 }
 
 /// Returns the report about a path with one file for each of these verdicts.

@@ -183,7 +183,7 @@ mod tests {
             write("web.yaml", manifest("web", "fixed", "app:1"));
             // This file and etcd.yaml below define a pod with the same name. In a scan, this file is the later one.
             write("web.yaml.bak", manifest("etcd", "other", "app:2"));
-            let kubelet = Kubelet::new(KubeletVersion::NEWEST, "n1");
+            let kubelet = Kubelet::new(KubeletVersion::NEWEST_WITH_UIDS, "n1");
             let mut source = FileSource::new(&directory, kubelet);
             let mut config = PodConfig::new([PodSource::File]);
             let mut updates = |scan: FileScan| -> Vec<(Op, usize)> {

@@ -4,9 +4,9 @@ use super::catalogue::StartCheck;
 use super::finding::StartFinding;
 use super::release::{TargetKubelet, confidence_in_change};
 use super::settings::Origin;
-use super::tables::{Flag, FlagKind, FlagState, Tables};
+use super::tables::{Change, Flag, FlagKind, FlagState, Tables};
 use crate::host::parse_boolean;
-use crate::kubelet::go_nanoseconds;
+use crate::kubelet::{KubeletVersion, go_nanoseconds};
 use crate::manifests::validate::names;
 use crate::report::{Confidence, Severity, most_similar};
 
@@ -179,7 +179,9 @@ fn never_known(name: &str, kubelet: TargetKubelet) -> StartFinding {
     let finding = StartFinding::new(
         StartCheck::UnknownFlag,
         format!(
-            "no kubelet from 1.28 to 1.37 has a flag --{name}, so kubelet {} does not start",
+            "no kubelet from {} to {} has a flag --{name}, so kubelet {} does not start",
+            KubeletVersion::OLDEST,
+            KubeletVersion::NEWEST,
             kubelet.release
         ),
     )
@@ -195,8 +197,8 @@ fn never_known(name: &str, kubelet: TargetKubelet) -> StartFinding {
 /// Returns the finding about a flag that this release does not know but other releases do.
 fn not_in_release(name: &str, flag: &Flag, kubelet: TargetKubelet) -> StartFinding {
     let release = kubelet.release;
-    let finding = match flag.history.removed().filter(|minor| release.at_least(*minor)) {
-        Some(minor) => {
+    let finding = match flag.history.removed().filter(|change| release.at_least(change.minor)) {
+        Some(Change { minor, known, .. }) => {
             let finding = StartFinding::new(
                 StartCheck::RemovedFlag,
                 format!("--{name} was removed in 1.{minor}, so kubelet {release} does not start"),
@@ -207,7 +209,7 @@ fn not_in_release(name: &str, flag: &Flag, kubelet: TargetKubelet) -> StartFindi
                 }
                 None => finding.with_fix("remove the flag"),
             }
-            .with_confidence(confidence_in_change(minor, false))
+            .with_confidence(confidence_in_change(*known))
         }
         None => StartFinding::new(
             StartCheck::UnknownFlag,
@@ -223,7 +225,7 @@ fn not_in_release(name: &str, flag: &Flag, kubelet: TargetKubelet) -> StartFindi
 
 fn deprecated_flag(name: &str, flag: &Flag) -> StartFinding {
     let message = match flag.history.removed() {
-        Some(minor) => {
+        Some(Change { minor, .. }) => {
             format!("--{name} is deprecated; kubelet 1.{minor} does not know it and does not start")
         }
         None => format!("--{name} is deprecated"),

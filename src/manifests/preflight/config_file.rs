@@ -376,7 +376,7 @@ impl ConfigDecoder<'_> {
             Value::Float(number) => float(*number),
             _ => node.type_name().to_owned(),
         };
-        if let Err(why) = Quantity::parse(&text) {
+        if let Err(why) = Quantity::parse_by(&text, self.kubelet.release) {
             let message = format!("`{shown}` is `{text}`, which is not a quantity");
             let finding = StartFinding::new(StartCheck::WrongType, message).on(shown);
             let (position, reason) = (node.position, why.to_string());

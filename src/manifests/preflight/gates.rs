@@ -4,7 +4,7 @@ use super::catalogue::StartCheck;
 use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet, confidence_in_change};
 use super::settings::Origin;
-use super::tables::{self, Gate, GateNeed, Stage, Tables};
+use super::tables::{Change, Gate, GateNeed, Known, Stage, Tables};
 use crate::kubelet::KubeletVersion;
 use crate::report::{Confidence, Severity, most_similar};
 
@@ -79,7 +79,11 @@ fn check_need(need: &GateNeed, gates: &[GateSetting], release: KubeletVersion) -
         .with_reason(reason(setting, &why, release))
         .with_fix(format!("switch {list} on, or {} off", need.gate))
         // The rules of a release that is not in the tables completely are those of the release before.
-        .with_confidence(confidence_in_change(release.minor(), false))
+        .with_confidence(if release > KubeletVersion::CONFIRMED {
+            Confidence::Likely
+        } else {
+            Confidence::Certain
+        })
     })
 }
 
@@ -88,6 +92,7 @@ fn check_one(setting: &GateSetting, kubelet: TargetKubelet) -> Option<StartFindi
         None => unlisted(setting, kubelet),
         Some(gate) => match gate.history.state(kubelet.release) {
             None => unknown(setting, gate, kubelet),
+            Some(_) if is_not_judged(gate, kubelet.release) => not_judged(setting, kubelet.release),
             Some(state) if state.locked && state.default != setting.on => locked(setting, gate, kubelet),
             Some(state) => ending(setting, gate, state.stage, kubelet.release)?,
         },
@@ -141,7 +146,12 @@ fn unlisted(setting: &GateSetting, kubelet: TargetKubelet) -> StartFinding {
     let known = Tables::get().gates_of(release);
     let finding = StartFinding::new(
         StartCheck::UnknownGate,
-        format!("no release from 1.28 to 1.37 has a gate {name}: {}", consequence(kubelet)),
+        format!(
+            "no release from {} to {} has a gate {name}: {}",
+            KubeletVersion::OLDEST,
+            KubeletVersion::NEWEST,
+            consequence(kubelet)
+        ),
     )
     .with_confidence(kubelet.confidence_in_unknown_names());
     let finding = match most_similar(name, known.collect::<Vec<_>>()) {
@@ -157,8 +167,9 @@ fn unknown(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartF
     let release = kubelet.release;
     let confidence_in_builder =
         if kubelet.builder == Builder::Upstream { Confidence::Certain } else { Confidence::Likely };
-    let finding = if let Some(minor) = gate.history.removed().filter(|minor| release.at_least(*minor)) {
-        let confidence_in_removal = confidence_in_change(minor, gate.newest_is_certain);
+    let removal = gate.history.removed().filter(|change| release.at_least(change.minor));
+    let finding = if let Some(Change { minor, known, .. }) = removal {
+        let confidence_in_removal = confidence_in_change(*known);
         let message = format!("the gate {name} was removed in 1.{minor}: {}", consequence(kubelet));
         StartFinding::new(StartCheck::RemovedGate, message)
             .with_fix("remove the gate before the kubelet is upgraded")
@@ -174,9 +185,27 @@ fn unknown(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartF
     unrecognized(finding, setting, kubelet)
 }
 
+/// Whether release notes say that Kubernetes has removed the gate, but not whether the kubelet still knows it.
+fn is_not_judged(gate: &Gate, release: KubeletVersion) -> bool {
+    gate.history.change(release).is_some_and(|change| change.known == Known::NotOfKubelet)
+}
+
+fn not_judged(setting: &GateSetting, release: KubeletVersion) -> StartFinding {
+    StartFinding::new(
+        StartCheck::GateNotKnownHere,
+        format!(
+            "Kubernetes {release} removes the gate {}; plegctl does not judge whether its kubelet still knows it",
+            setting.name
+        ),
+    )
+    .with_fix("remove the gate: it has been on and locked for several releases")
+    .with_confidence(Confidence::Possible)
+}
+
 fn locked(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartFinding {
     let (name, on, release) = (&setting.name, setting.on, kubelet.release);
-    let since = gate.locked_since(release).unwrap_or_default();
+    let change = gate.locked_since(release);
+    let (since, known) = change.map_or((0, Known::Certainly), |change| (change.minor, change.known));
     let why = format!("cannot set feature gate {name} to {on}, feature is locked to {}", !on);
     StartFinding::new(
         StartCheck::LockedGate,
@@ -184,7 +213,7 @@ fn locked(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartFi
     )
     .with_reason(reason(setting, &why, release))
     .with_fix("remove the gate")
-    .with_confidence(confidence_in_change(since, gate.newest_is_certain))
+    .with_confidence(confidence_in_change(known))
 }
 
 /// Returns the finding about a gate that the kubelet accepts now but that a later release removes.
@@ -193,8 +222,8 @@ fn ending(setting: &GateSetting, gate: &Gate, stage: Stage, release: KubeletVers
         return None;
     }
     let name = &setting.name;
-    let when = match gate.history.removed().filter(|minor| tables::RELEASES.contains(minor)) {
-        Some(minor) => format!("kubelet 1.{minor} does not know it and does not start"),
+    let when = match gate.history.removed() {
+        Some(Change { minor, .. }) => format!("kubelet 1.{minor} does not know it and does not start"),
         None => "a later release removes it".to_owned(),
     };
     let stage = if stage == Stage::Ga { "final" } else { "deprecated" };
@@ -261,6 +290,27 @@ mod tests {
             upstream("UserNamespacesPodSecurityStandards", true, "1.35").unwrap().0,
             StartCheck::RemovedGate
         );
+    }
+
+    #[test]
+    fn the_gates_of_138_are_judged_as_far_as_the_draft_of_its_notes_decides() {
+        for name in ["DynamicResourceAllocation", "KubeletTracing"] {
+            let (id, confidence, reason) = upstream(name, true, "1.38").unwrap();
+            assert_eq!((id, confidence), (StartCheck::RemovedGate, Confidence::Likely), "{name}");
+            assert!(reason.ends_with(&format!("unrecognized feature gate: {name}")), "{reason}");
+            assert_eq!(upstream(name, true, "1.37").unwrap().0, StartCheck::EndingGate);
+        }
+        for name in ["EnvFiles", "DRADeviceTaints", "DRADeviceTaintRules", "StrictIPCIDRValidation"] {
+            let (id, confidence, _) = upstream(name, false, "1.38").unwrap();
+            assert_eq!((id, confidence), (StartCheck::LockedGate, Confidence::Likely), "{name}");
+            assert_ne!(upstream(name, false, "1.37").map(|found| found.0), Some(StartCheck::LockedGate));
+        }
+        for name in ["PodSchedulingReadiness", "MatchLabelKeysInPodAffinity", "CRDValidationRatcheting"] {
+            let found = checked(name, true, true, TargetKubelet::upstream("1.38")).unwrap();
+            assert_eq!((found.id, found.confidence), (StartCheck::GateNotKnownHere, Confidence::Possible));
+            assert!(found.message.contains("does not judge"), "{}", found.message);
+            assert_eq!(upstream(name, true, "1.37").unwrap().0, StartCheck::EndingGate, "{name}");
+        }
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::host::shell_words;
 use crate::kubelet::KubeletVersion;
 use crate::report::Severity;
 
+/// The newest release of the tables.
+const NEWEST: u8 = KubeletVersion::NEWEST.minor();
+
 /// The name, the releases, the configuration and the flags.
 type Distribution = (&'static str, RangeInclusive<u8>, &'static str, &'static str);
 
@@ -217,18 +220,28 @@ const K3S: &str = "--address=0.0.0.0 --allowed-unsafe-sysctls=net.ipv4.ip_forwar
     --tls-private-key-file=/var/lib/rancher/k3s/agent/serving-kubelet.key";
 
 const DISTRIBUTIONS: [Distribution; 8] = [
-    ("kubeadm", 30..=37, KUBEADM, "--container-runtime-endpoint=unix:///var/run/containerd/containerd.sock"),
-    ("EKS", 28..=37, EKS, "--node-ip=10.0.0.4 --cloud-provider=external --hostname-override=n1"),
-    ("Bottlerocket", 28..=37, BOTTLEROCKET, "--cloud-provider=external"),
-    ("GKE", 28..=37, GKE, "--v=2 --cloud-provider=external --node-labels=cloud.google.com/gke-nodepool=p"),
+    (
+        "kubeadm",
+        30..=NEWEST,
+        KUBEADM,
+        "--container-runtime-endpoint=unix:///var/run/containerd/containerd.sock",
+    ),
+    ("EKS", 28..=NEWEST, EKS, "--node-ip=10.0.0.4 --cloud-provider=external --hostname-override=n1"),
+    ("Bottlerocket", 28..=NEWEST, BOTTLEROCKET, "--cloud-provider=external"),
+    (
+        "GKE",
+        28..=NEWEST,
+        GKE,
+        "--v=2 --cloud-provider=external --node-labels=cloud.google.com/gke-nodepool=p",
+    ),
     (
         "OpenShift",
-        28..=37,
+        28..=NEWEST,
         OPENSHIFT,
         "--node-labels=node-role.kubernetes.io/worker,node.openshift.io/os_id=rhcos --max-housekeeping-interval=1m",
     ),
-    ("Talos", 28..=37, TALOS, "--node-ip=10.5.0.2 --hostname-override=n1"),
-    ("AKS", 29..=37, "", AKS),
+    ("Talos", 28..=NEWEST, TALOS, "--node-ip=10.5.0.2 --hostname-override=n1"),
+    ("AKS", 29..=NEWEST, "", AKS),
     ("k3s", 29..=31, "", K3S),
 ];
 

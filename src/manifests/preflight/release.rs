@@ -1,6 +1,6 @@
 //! The kubelet whose start is predicted: its release, and whether it is `OpenShift`'s.
 
-use super::tables;
+use super::tables::Known;
 use crate::kubelet::KubeletVersion;
 use crate::report::Confidence;
 
@@ -36,11 +36,10 @@ impl TargetKubelet {
         self.builder != Builder::Upstream
     }
 
-    /// Whether the tables list every gate, flag and field of this release. The list of the newest release comes partly from
-    /// release notes, and the tables do not have releases after it.
+    /// Whether the tables list every gate, flag and field of this release. The lists of releases that are not confirmed come
+    /// partly from release notes, and the tables do not have releases after them.
     pub fn is_fully_known(self) -> bool {
-        let minor = self.release.minor();
-        tables::RELEASES.contains(&minor) && minor != tables::NEWEST
+        self.release.is_known() && self.release <= KubeletVersion::CONFIRMED
     }
 
     /// Returns how certain it is that the kubelet refuses a name that no release in the tables knows.
@@ -52,29 +51,31 @@ impl TargetKubelet {
     }
 }
 
-/// Returns how certain it is that the release `minor` made a change. `is_in_code` means that the change was read in the code
-/// and not only in release notes.
-pub fn confidence_in_change(minor: u8, is_in_code: bool) -> Confidence {
-    if minor >= tables::NEWEST && !is_in_code { Confidence::Likely } else { Confidence::Certain }
+/// Returns how certain it is that a release made a change, from what is known about it.
+pub const fn confidence_in_change(known: Known) -> Confidence {
+    match known {
+        Known::Certainly => Confidence::Certain,
+        Known::FromNotes => Confidence::Likely,
+        Known::NotOfKubelet => Confidence::Possible,
+    }
 }
 
 /// Returns a note if plegctl's tables do not have all feature gates and flags of this release.
 #[cfg(feature = "cli")]
 pub fn unlisted_gates_and_flags(release: KubeletVersion) -> Option<crate::report::NotChecked> {
-    let minor = release.minor();
-    let (oldest, newest) = (tables::RELEASES.start(), tables::NEWEST);
-    let why = match minor {
-        _ if minor < *oldest => {
-            format!("plegctl knows releases from 1.{oldest} on; the rules of that release were used")
-        }
-        _ if minor > newest => {
-            format!("plegctl knows releases up to 1.{newest}; the rules of that release were used")
-        }
-        _ if minor == newest => {
-            "plegctl's list for it comes partly from release notes and was not tested with such a kubelet"
-                .to_owned()
-        }
-        _ => return None,
+    let (oldest, newest) = (KubeletVersion::OLDEST, KubeletVersion::NEWEST);
+    let why = if release < oldest {
+        format!("plegctl knows releases from {oldest} on; the rules of that release were used")
+    } else if release > newest {
+        format!("plegctl knows releases up to {newest}; the rules of that release were used")
+    } else if !release.has_known_uids() {
+        "plegctl's list for it comes from a draft of its release notes, and no such kubelet was tested"
+            .to_owned()
+    } else if release > KubeletVersion::CONFIRMED {
+        "plegctl's list for it comes partly from release notes and was not tested with such a kubelet"
+            .to_owned()
+    } else {
+        return None;
     };
     Some(crate::report::NotChecked { what: format!("gates and flags that only kubelet {release} has"), why })
 }

@@ -53,7 +53,7 @@ const SMALLEST: &str =
     "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n";
 
 /// Whether an upgrade from one release to another changes the UID of every static pod, which restarts all of them.
-/// `None` if that depends on the pod, or if plegctl does not know one of the releases.
+/// `None` if that depends on the pod, or if plegctl does not know the UIDs of one of the releases.
 pub fn restarts_every_static_pod(from: KubeletVersion, to: KubeletVersion) -> Option<bool> {
     if from == to {
         return Some(false);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_concluded_about_a_release_that_is_not_known() {
+    fn nothing_is_concluded_about_a_release_whose_uids_are_not_known() {
         assert_eq!((every("1.37", "1.38"), every("1.27", "1.37")), (None, None));
         assert_eq!(every("1.38.0", "1.38.1"), Some(false));
     }

@@ -5,7 +5,8 @@
 //! * `[gates]`: a name and its changes. A change has the first minor release in which it holds, the stage (`a` alpha, `b`
 //!   beta, `g` GA, `d` deprecated), the default (`0` off, `1` on) and `!` if the gate is locked. So `29g1!` means: from 1.29
 //!   on GA, on and locked. `33-` means: unknown from 1.33 on. A change without a number holds from the first release of the
-//!   table on. A name with `?` has a change in 1.37 that was read in release notes and not in the code.
+//!   table on. A change with `?` at its end was read in release notes and not in the code. `38~` means: release notes say
+//!   that Kubernetes 1.38 removed the gate, but not whether the kubelet still knows it.
 //! * `[flags]`: a name, the type of its value, the configuration field that it sets (`.` for none), and its changes: `+`
 //!   known, `d` deprecated, `-` unknown.
 //! * `[needs]`: a gate, the releases (`35` from 1.35 on, `35-35` only 1.35), and the gates that must be on if it is on.
@@ -18,10 +19,7 @@ use std::sync::OnceLock;
 use crate::kubelet::KubeletVersion;
 
 /// The minor releases in the tables.
-pub const RELEASES: RangeInclusive<u8> = 28..=37;
-
-/// The newest release. Some of its gates and flags are known only from release notes.
-pub const NEWEST: u8 = *RELEASES.end();
+pub const RELEASES: RangeInclusive<u8> = KubeletVersion::OLDEST.minor()..=KubeletVersion::NEWEST.minor();
 
 /// The tables of gates, flags and fields.
 pub struct Tables {
@@ -36,8 +34,6 @@ pub struct Tables {
 /// The history of a feature gate.
 #[derive(Debug)]
 pub struct Gate {
-    /// Whether the state in the newest release was read in the code, and not only in release notes.
-    pub newest_is_certain: bool,
     /// The releases that changed the gate.
     pub history: History<GateState>,
 }
@@ -88,9 +84,30 @@ pub struct Flag {
     pub history: History<FlagState>,
 }
 
-/// The minor releases that changed a gate or a flag, each with the new state; `None` if the release removed it.
+/// The minor releases that changed a gate or a flag, oldest first.
 #[derive(Debug)]
-pub struct History<T>(Vec<(u8, Option<T>)>);
+pub struct History<T>(Vec<Change<T>>);
+
+/// A change of a gate or a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change<T> {
+    /// The first minor release with the new state.
+    pub minor: u8,
+    /// What is known about the new state.
+    pub known: Known,
+    state: Option<T>,
+}
+
+/// What is known about a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// The change was read in the code.
+    Certainly,
+    /// The change was read in release notes.
+    FromNotes,
+    /// Release notes say that Kubernetes has removed the gate, but not whether the kubelet still knows it.
+    NotOfKubelet,
+}
 
 /// The state of a flag in one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,9 +165,8 @@ impl Tables {
             match section {
                 _ if name.starts_with('[') => section = name,
                 "[gates]" => {
-                    let plain = name.trim_end_matches('?');
                     let history = History(words.map(|word| change(word, gate_state)).collect());
-                    tables.gates.insert(plain, Gate { newest_is_certain: plain == name, history });
+                    tables.gates.insert(name, Gate { history });
                 }
                 "[flags]" => {
                     let kind = flag_kind(words.next().unwrap_or_default());
@@ -223,34 +239,46 @@ impl Tables {
 impl<T: Copy> History<T> {
     /// Returns the state in a release; `None` if the release does not know the gate or flag.
     pub fn state(&self, release: KubeletVersion) -> Option<T> {
-        self.0.iter().rev().find(|(minor, _)| release.at_least(*minor)).and_then(|(_, state)| *state)
+        let judged = self.0.iter().filter(|change| change.known != Known::NotOfKubelet);
+        judged.rev().find(|change| release.at_least(change.minor)).and_then(|change| change.state)
+    }
+
+    /// Returns the change that decides about a release.
+    pub fn change(&self, release: KubeletVersion) -> Option<&Change<T>> {
+        self.0.iter().rev().find(|change| release.at_least(change.minor))
     }
 
     /// Returns the first minor release in the tables that knows the gate or flag.
     pub fn since(&self) -> u8 {
-        self.0.first().map_or(0, |(minor, _)| *minor)
+        self.0.first().map_or(0, |change| change.minor)
     }
 
-    /// Returns the minor release that removed the gate or flag.
-    pub fn removed(&self) -> Option<u8> {
-        self.0.last().filter(|(_, state)| state.is_none()).map(|(minor, _)| *minor)
+    /// Returns the change that removed the gate or flag.
+    pub fn removed(&self) -> Option<&Change<T>> {
+        self.0.last().filter(|change| change.state.is_none() && change.known != Known::NotOfKubelet)
     }
 }
 
 impl Gate {
-    /// Returns the first of the minor releases up to `release` in which the gate is locked without interruption.
-    pub fn locked_since(&self, release: KubeletVersion) -> Option<u8> {
-        let newest_first = self.history.0.iter().rev().skip_while(|(minor, _)| !release.at_least(*minor));
-        let locked = newest_first.take_while(|(_, state)| state.is_some_and(|state| state.locked));
-        locked.last().map(|(minor, _)| *minor)
+    /// Returns the change since which the gate is locked up to `release` without interruption.
+    pub fn locked_since(&self, release: KubeletVersion) -> Option<&Change<GateState>> {
+        let newest_first = self.history.0.iter().rev().skip_while(|change| !release.at_least(change.minor));
+        let locked = newest_first.take_while(|change| change.state.is_some_and(|state| state.locked));
+        locked.last()
     }
 }
 
 /// Parses a change such as `29g1!`: the minor release, and the state that follows.
-fn change<T>(word: &str, state: impl Fn(&str) -> Option<T>) -> (u8, Option<T>) {
+fn change<T>(word: &str, state: impl Fn(&str) -> Option<T>) -> Change<T> {
+    let known = match word.chars().last() {
+        Some('?') => Known::FromNotes,
+        Some('~') => Known::NotOfKubelet,
+        _ => Known::Certainly,
+    };
+    let word = word.trim_end_matches(['?', '~']);
     let end = word.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(word.len());
     let (minor, rest) = word.split_at(end);
-    (minor.parse().unwrap_or(*RELEASES.start()), state(rest))
+    Change { minor: minor.parse().unwrap_or(*RELEASES.start()), known, state: state(rest) }
 }
 
 fn gate_state(text: &str) -> Option<GateState> {
@@ -294,10 +322,10 @@ mod tests {
 
     #[test]
     fn each_release_has_the_expected_numbers_of_gates_flags_and_fields() {
-        let gates = [154, 162, 168, 167, 179, 191, 208, 218, 242, 244];
-        let flags = [153, 153, 154, 152, 152, 152, 150, 149, 149, 131];
+        let gates = [154, 162, 168, 167, 179, 191, 208, 218, 242, 244, 242];
+        let flags = [153, 153, 154, 152, 152, 152, 150, 149, 149, 131, 131];
         // The two fields of an element of logging.vmodule are not in the kubelet's own list of fields.
-        let fields = [144, 145, 151, 152, 155, 160, 160, 160, 162, 163].map(|count| count + 2);
+        let fields = [144, 145, 151, 152, 155, 160, 160, 160, 162, 163, 164].map(|count| count + 2);
         let tables = Tables::get();
         for (index, minor) in RELEASES.enumerate() {
             let of_release = release(minor);
@@ -314,8 +342,12 @@ mod tests {
         let state = |stage, locked| Some(GateState { stage, default: true, locked });
         assert_eq!(gate.history.state(release(28)), state(Stage::Beta, false));
         assert_eq!(gate.history.state(release(32)), state(Stage::Ga, true));
-        assert_eq!((gate.history.state(release(33)), gate.history.removed()), (None, Some(33)));
-        assert_eq!((gate.locked_since(release(31)), gate.locked_since(release(28))), (Some(29), None));
+        assert_eq!(
+            (gate.history.state(release(33)), gate.history.removed().map(|change| change.minor)),
+            (None, Some(33))
+        );
+        let locked = |minor| gate.locked_since(release(minor)).map(|change| (change.minor, change.known));
+        assert_eq!((locked(31), locked(28)), (Some((29, Known::Certainly)), None));
     }
 
     #[test]

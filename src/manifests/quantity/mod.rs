@@ -9,6 +9,7 @@ mod decimal;
 use std::cmp::Ordering;
 use std::fmt;
 
+use crate::kubelet::KubeletVersion;
 use crate::report::word_enum;
 
 pub use decimal::Decimal;
@@ -65,6 +66,10 @@ const MILLI: i32 = 3;
 
 /// From this power of ten on, the kubelet needs seconds to compute the digits, and for a slightly larger power hours.
 const ENDLESS_POWER: i32 = 5_000_000;
+
+/// The first minor release that refuses an exponent outside of 32 bits instead of truncating it, according to
+/// kubernetes/kubernetes#141203.
+const REFUSES_LARGE_EXPONENTS: u8 = 38;
 
 /// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -266,7 +271,15 @@ impl Quantity {
     pub const ZERO: Self =
         Self { amount: Amount::Small { value: 0, scale: 0 }, written: String::new(), format: Format::Absent };
 
-    /// Parses a quantity like the kubelet, which accepts unusual forms such as `1.` and `.5`.
+    /// Parses a quantity like a kubelet of this release.
+    pub fn parse_by(text: &str, release: KubeletVersion) -> Result<Self, NotAQuantity> {
+        if release.at_least(REFUSES_LARGE_EXPONENTS) && has_large_exponent(text) {
+            return Err(NotAQuantity::Suffix);
+        }
+        Self::parse(text)
+    }
+
+    /// Parses a quantity like kubelets up to 1.37, which accept unusual forms such as `1.` and `.5`.
     pub fn parse(text: &str) -> Result<Self, NotAQuantity> {
         if text.is_empty() {
             return Err(NotAQuantity::Shape);
@@ -496,6 +509,13 @@ impl fmt::Display for Quantity {
     }
 }
 
+/// Whether the text has an exponent that, or whose negative, does not fit in 32 bits.
+fn has_large_exponent(text: &str) -> bool {
+    let suffix = QuantityParts::of(text).map_or("", |parts| parts.suffix);
+    let exponent = suffix.strip_prefix(['e', 'E']).and_then(|power| power.parse::<i64>().ok());
+    exponent.is_some_and(|power| power.unsigned_abs() > i32::MAX.unsigned_abs().into())
+}
+
 /// Splits a text after its leading digits.
 fn split_digits(text: &str) -> (&str, &str) {
     let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
@@ -552,6 +572,19 @@ mod tests {
             assert_eq!(Quantity::parse(text), Err(NotAQuantity::Endless), "{text}");
         }
         assert!(Quantity::parse("1e1000").is_ok());
+    }
+
+    #[test]
+    fn an_exponent_beyond_32_bits_is_truncated_up_to_137_and_refused_by_138() {
+        let by = |text, release| Quantity::parse_by(text, KubeletVersion::parse(release).unwrap());
+        for text in ["1e4294967297", "1E4294967297", "1e-4294967297", "1e-2147483648"] {
+            assert_eq!(by(text, "1.38").unwrap_err(), NotAQuantity::Suffix, "{text}");
+            assert_ne!(by(text, "1.37").err(), Some(NotAQuantity::Suffix), "{text}");
+        }
+        assert_eq!(by("1e4294967297", "1.37").unwrap(), quantity("10"));
+        // The next steps of the kubelet's computation did not change.
+        assert_eq!(by("1e2147483647", "1.38").unwrap_err(), NotAQuantity::Endless);
+        assert_eq!(by("1e3", "1.38").unwrap(), quantity("1000"));
     }
 
     #[test]

@@ -27,8 +27,9 @@ pub enum UidUnknown {
     /// are in the file, and plegctl does not keep these bytes.
     #[error("the file has managedFields, whose JSON the kubelet hashes as it is written")]
     JsonManagedFields,
-    /// The release is not known. Each release prints a Pod in its own way, so that no other release has the same UIDs.
-    #[error("kubelet {0} is not known, and each release computes UIDs in its own way")]
+    /// The UIDs of the release are not known. Each release prints a Pod in its own way, so that no other release has the
+    /// same UIDs.
+    #[error("no UID that a kubelet {0} gave is known, and each release computes UIDs in its own way")]
     Release(KubeletVersion),
     /// The path that the kubelet hashes is not known.
     #[error(
@@ -68,7 +69,7 @@ fn fixed_or_hashed(
     if let Some(fixed) = fixed.filter(|uid| !uid.is_empty()) {
         return Ok(fixed.to_owned());
     }
-    if !kubelet.release.is_known() {
+    if !kubelet.release.has_known_uids() {
         return Err(UidUnknown::Release(kubelet.release));
     }
     // plegctl knows the kubelet's own release, so `version` (the release whose rules are applied) is the same release.

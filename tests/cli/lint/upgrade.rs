@@ -80,19 +80,37 @@ fn table_counts_restarts_and_uses_the_nearest_known_release() {
     assert!(!output.stdout.contains("restarted within"), "nothing is concluded: {output}");
 }
 
-/// No other release has the UIDs of a release that plegctl does not know.
+/// No other release has the UIDs of a release of which plegctl knows none.
 #[test]
-fn release_that_is_not_known_has_no_uids_and_restarts_nothing() {
-    for (from, to) in [("1.38", "1.36"), ("1.36", "1.38"), ("1.27", "1.36")] {
+fn release_without_known_uids_has_no_uids_and_restarts_nothing() {
+    for (from, to) in [("1.38", "1.36"), ("1.36", "1.38"), ("1.99", "1.36"), ("1.27", "1.36")] {
         let (_, report) = upgrade(&[("web.yaml", GOOD)], from, to);
         let unknown = if from == "1.36" { to } else { from };
         assert!(report["upgrade"]["files"][0]["restarts"].is_null(), "{report}");
         assert!(report["upgrade"]["advice"].is_null(), "{report}");
         assert!(ids(&report["files"][0]["findings"]).is_empty(), "{report}");
         let not_checked = report["notChecked"].to_string();
-        assert!(not_checked.contains(&format!("kubelet {unknown} is not known")), "{report}");
+        assert!(not_checked.contains(&format!("no UID that a kubelet {unknown} gave is known")), "{report}");
         assert_eq!(report["files"][0]["podUid"].is_null(), from != "1.36", "{report}");
     }
+}
+
+#[test]
+fn rules_of_138_are_applied_and_named_as_inferred() {
+    let files = directory(&[("web.yaml", GOOD)]);
+    let output = lint(files.path(), &["--no-cri", "--kubelet-version", "1.38"]);
+    assert!(output.stdout.contains("(rules of kubelet 1.38)"), "{output}");
+    for text in ["1.38.0 is planned for 2026-12-16", "the UIDs of its static pods are not known"] {
+        assert!(output.stderr.contains(text), "{output}");
+    }
+    assert!(!output.stderr.contains("nearest known release"), "{output}");
+    let exponent = GOOD.replace("app:1.0", "app:1.0\n    resources: {requests: {cpu: \"1e4294967297\"}}");
+    let files = directory(&[("web.yaml", &exponent)]);
+    let refused = |release: &str| {
+        let output = lint(files.path(), &["--no-cri", "--kubelet-version", release, "-o", "json"]);
+        output.stdout.contains("SP055")
+    };
+    assert_eq!((refused("1.37"), refused("1.38")), (false, true));
 }
 
 #[test]

@@ -9,22 +9,24 @@ use super::Era;
 pub struct Release {
     /// 30 for 1.30.
     pub minor: u8,
-    /// The date of release `1.MINOR.0`.
+    /// The date of release `1.MINOR.0`; the planned date if there is no such release yet.
     pub released: &'static str,
     /// How this release relists.
     pub era: Era,
     /// Which part of plegctl's knowledge about this release is confirmed and which is inferred; `None` if recordings
     /// of a kubelet of this release confirm everything.
     pub inferred: Option<&'static str>,
+    /// Whether the UIDs are known that a kubelet of this release gives static pods.
+    pub has_uids: bool,
 }
 
 const fn release(minor: u8, released: &'static str, era: Era) -> Release {
-    Release { minor, released, era, inferred: None }
+    Release { minor, released, era, inferred: None, has_uids: true }
 }
 
 /// The releases whose relist and manifest rules plegctl knows, oldest first. To add one, see
 /// `docs/adding-a-kubelet-release.md`.
-pub const RELEASES: [Release; 10] = [
+pub const RELEASES: [Release; 11] = [
     release(28, "2023-08-15", Era::TwoRounds),
     release(29, "2023-12-13", Era::TwoRounds),
     release(30, "2024-04-17", Era::TwoRounds),
@@ -41,6 +43,15 @@ pub const RELEASES: [Release; 10] = [
              published modules and release notes",
         ),
         ..release(37, "2026-08-26", Era::OnDemand)
+    },
+    Release {
+        inferred: Some(
+            "1.38.0 is planned for 2026-12-16, and no kubelet 1.38 was recorded: its relist is that of 1.37, its gates, \
+             fields and checks are inferred from a draft of its release notes, and the UIDs of its static pods are not \
+             known",
+        ),
+        has_uids: false,
+        ..release(38, "2026-12-16", Era::OnDemand)
     },
 ];
 
@@ -69,6 +80,17 @@ impl KubeletVersion {
         Some(newest) => Self { minor: newest.minor },
         None => Self { minor: 0 },
     };
+
+    /// The newest release of which the UIDs of static pods are known.
+    pub const NEWEST_WITH_UIDS: Self = Self::newest_with_uids(&RELEASES);
+
+    const fn newest_with_uids(releases: &[Release]) -> Self {
+        match releases {
+            [] => Self::NEWEST,
+            [.., last] if last.has_uids => Self { minor: last.minor },
+            [earlier @ .., _] => Self::newest_with_uids(earlier),
+        }
+    }
 
     /// The newest release whose rules are confirmed by recordings of a kubelet. plegctl assumes this release if the
     /// running kubelet's release is not known.
@@ -110,6 +132,11 @@ impl KubeletVersion {
     /// Whether plegctl knows this release.
     pub fn is_known(self) -> bool {
         self.known() == self
+    }
+
+    /// Whether plegctl knows which UIDs a kubelet of this release gives static pods.
+    pub fn has_known_uids(self) -> bool {
+        RELEASES.iter().any(|release| release.minor == self.minor && release.has_uids)
     }
 
     /// Returns which part of plegctl's knowledge about this release, or about the nearest known release, is inferred;
@@ -190,6 +217,7 @@ mod tests {
             ("1.35", Era::OneRound),
             ("1.36", Era::OnDemand),
             ("1.37", Era::OnDemand),
+            ("1.38", Era::OnDemand),
         ];
         for (text, era) in eras {
             assert_eq!((version(text).era(), version(text).note()), (era, None), "{text}");
@@ -209,7 +237,15 @@ mod tests {
         assert_eq!(version("1.36").inferred(), None);
         assert!(version("1.37").inferred().unwrap().contains("two UIDs"));
         assert_eq!(KubeletVersion::CONFIRMED.to_string(), "1.36");
-        assert_eq!([36, 37, 38].map(|minor| KubeletVersion { minor }.is_known()), [true, true, false]);
+        assert_eq!([37, 38, 39].map(|minor| KubeletVersion { minor }.is_known()), [true, true, false]);
+    }
+
+    #[test]
+    fn the_uids_of_a_release_are_known_only_if_a_kubelet_gave_some() {
+        let known = [27, 28, 37, 38, 39].map(|minor| KubeletVersion { minor }.has_known_uids());
+        assert_eq!(known, [false, true, true, false, false]);
+        assert_eq!(KubeletVersion::NEWEST_WITH_UIDS.to_string(), "1.37");
+        assert!(version("1.38").inferred().unwrap().contains("the UIDs of its static pods are not known"));
     }
 
     #[test]
@@ -218,6 +254,6 @@ mod tests {
         assert!(version("1.20").note().unwrap().contains("1.28"));
         assert_eq!(version("1.40").era(), Era::OnDemand);
         let newer = version("1.40").note().unwrap();
-        assert!(newer.contains("1.37") && newer.ends_with("a newer plegctl may know it"), "{newer}");
+        assert!(newer.contains("1.38") && newer.ends_with("a newer plegctl may know it"), "{newer}");
     }
 }
