@@ -377,6 +377,9 @@ fn unread_facts(own: &KubeletSettings, settings: &StartSettings) -> Vec<NotCheck
     if node.is_none_or(|node| node.inotify.is_none()) {
         skip("the inotify instances of root", "the descriptors of some processes cannot be read");
     }
+    for (path, why) in node.map_or(&[][..], |node| node.subordinate_ids.unread.as_slice()) {
+        skip(&format!("the subordinate ids in {path}"), &why.to_string());
+    }
     let resources = node.map(|node| &node.resources);
     if resources.is_none_or(|resources| resources.listeners.is_none()) {
         skip(

@@ -209,6 +209,26 @@ fn flags_are_checked_without_a_node() {
 }
 
 #[test]
+fn subordinate_ids_that_138_refuses_are_read_from_the_node() {
+    let range = r#"[{"hostId":4294901760,"containerId":0,"length":65536}]"#;
+    let mappings = format!(r#"{{"uidMappings":{range},"gidMappings":{range}}}"#);
+    let files = [
+        ("etc/k.yaml", GOOD),
+        ("etc/os-release", "ID=debian\n"),
+        ("bin/getent", ""),
+        ("etc/subuid", "kubelet:327680:4294836224\n"),
+        ("var/lib/kubelet/pods/1b5a6a4e-0a0b-4b5e-9d5c-0123456789ab/userns", &mappings),
+    ];
+    let node = node("/usr/bin/kubelet --config=/etc/k.yaml", "cgroup2", &files);
+    let found = |release: &str| {
+        let output = on_node(node.path(), &["--kubelet-version", release, "-o", "json"]);
+        let found = report(&output);
+        ids(&found).into_iter().filter(|id| *id == "KP079").count()
+    };
+    assert_eq!((found("1.37"), found("1.38")), (0, 2));
+}
+
+#[test]
 fn what_is_not_known_of_138_is_named() {
     let text = format!(
         "{GOOD}clientCertificateKeyAlgorithm: ECDSA-P384\nfeatureGates: {{PodSchedulingReadiness: true}}\n"

@@ -70,6 +70,7 @@ check_table! {
         DiskFull "KP076" Warning;
         FewProcessIds "KP077" Warning;
         FewDescriptors "KP078" Warning;
+        SubordinateIds "KP079" Error;
     }
     "Static pods" {
         StaticPodRefused "KP080" Error;

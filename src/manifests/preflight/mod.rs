@@ -28,6 +28,7 @@ mod runtime_checks;
 mod settings;
 #[cfg(feature = "cli")]
 mod static_pods;
+mod subordinate_ids;
 mod tables;
 mod validation;
 

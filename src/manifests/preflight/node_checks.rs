@@ -1,5 +1,5 @@
 //! Checks whether a kubelet can start on a node: kubeconfig, certificates, swap, kernel settings, inotify, CPUs and the root
-//! directory (KP031, KP033, KP054 and KP060 to KP074).
+//! directory (KP031, KP033, KP054, KP060 to KP074 and KP079).
 //!
 //! The checks are a pure function of [`NodeFacts`] and the settings. [`super::runtime_checks`] checks the runtime.
 
@@ -32,6 +32,7 @@ pub fn check(node: &NodeFacts, settings: &MergedSettings, kubelet: TargetKubelet
     check_kernel(node, settings, &mut findings);
     check_inotify(node, &mut findings);
     check_reserved_cpus(node, settings, &mut findings);
+    findings.extend(node.subordinate_ids.check(kubelet));
     if let Some(providers) = &node.credential_providers {
         findings.extend(providers.fault(kubelet));
     }

@@ -17,6 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::credential_providers::CredentialProviders;
 use super::node_resources::NodeResources;
+use super::subordinate_ids::SubordinateIds;
 use crate::cri::{self, CgroupDriver};
 use crate::host::proc::{ProcPaths, sample};
 use crate::host::{ContainerdConfig, HostRoot, InotifyUse, containerd_config_path, kernel_text};
@@ -215,6 +216,8 @@ pub struct NodeFacts {
     pub inotify: Option<InotifyUse>,
     /// The path of the kubelet's root directory, if it exists and is not a directory.
     pub root_is_no_directory: Option<String>,
+    /// The ids from which the kubelet gives pods their user namespaces.
+    pub subordinate_ids: SubordinateIds,
     /// What the kubelet shares with other programs.
     pub resources: NodeResources,
 }
@@ -265,6 +268,7 @@ impl NodeFacts {
             runtime: None,
             containerd,
             inotify: InotifyUse::count(proc, pid),
+            subordinate_ids: SubordinateIds::read(root, host),
             root_is_no_directory: fs::metadata(host.path(root))
                 .is_ok_and(|about| !about.is_dir())
                 .then(|| root.to_owned()),
