@@ -239,6 +239,14 @@ fn what_is_not_known_of_138_is_named() {
     let not_checked = found["notChecked"].to_string();
     assert!(not_checked.contains("gates and flags that only kubelet 1.38 has"), "{not_checked}");
     assert!(not_checked.contains("a draft of its release notes"), "{not_checked}");
+    let exponent = |release: &str| {
+        let text = format!(
+            "{GOOD}systemReserved: {{cpu: '1e-4294967297'}}\nevictionHard: {{memory.available: '1e4294967297'}}\n"
+        );
+        let found = report(&checked(&text, &["--kubelet-version", release, "-o", "json"]));
+        ids(&found).len()
+    };
+    assert_eq!((exponent("1.37"), exponent("1.38")), (0, 2));
     let before = of("1.37.1");
     assert_eq!(ids(&before), ["KP024", "KP013"], "{before}");
 }

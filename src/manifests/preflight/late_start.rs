@@ -6,7 +6,7 @@ use super::command_line::ParsedFlags;
 use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet};
 use super::settings::{MergedSettings, Origin, ValueWithOrigin, url_scheme};
-use crate::kubelet::{go_nanoseconds, is_address};
+use crate::kubelet::{KubeletVersion, go_nanoseconds, is_address};
 use crate::manifests::quantity::Quantity;
 use crate::manifests::reader::json_text;
 use crate::manifests::tree::ManifestNode;
@@ -98,9 +98,9 @@ pub fn check(settings: &MergedSettings, flags: &ParsedFlags, kubelet: TargetKube
         check_endpoint(settings, path, &mut findings);
     }
     for path in ["systemReserved", "kubeReserved"] {
-        check_reservation(settings, path, &mut findings);
+        check_reservation(settings, path, kubelet.release, &mut findings);
     }
-    check_eviction(settings, &mut findings);
+    check_eviction(settings, kubelet.release, &mut findings);
     check_cpu_policy(settings, &mut findings);
     // The flag, which overrides reservedMemory, is not read.
     if flags.last("reserved-memory").is_none() {
@@ -189,12 +189,17 @@ fn text(node: &ValueWithOrigin<ManifestNode>) -> &str {
 }
 
 /// Checks the resources and amounts of `systemReserved` or `kubeReserved`.
-fn check_reservation(settings: &MergedSettings, path: &str, findings: &mut Vec<StartFinding>) {
+fn check_reservation(
+    settings: &MergedSettings,
+    path: &str,
+    release: KubeletVersion,
+    findings: &mut Vec<StartFinding>,
+) {
     let flag = if path == "systemReserved" { "--system-reserved" } else { "--kube-reserved" };
     for (resource, amount) in settings.entries(path) {
         let shown = format!("{path}.{resource}");
         let why = if RESERVABLE.contains(&resource) {
-            match Quantity::parse(text(amount)) {
+            match Quantity::parse_by(text(amount), release) {
                 Err(why) => {
                     format!("failed to parse quantity {:?} for {resource:?} resource: {why}", text(amount))
                 }
@@ -216,18 +221,18 @@ fn check_reservation(settings: &MergedSettings, path: &str, findings: &mut Vec<S
 }
 
 /// Returns the error in a value that belongs to a name.
-type ErrorIn = fn(&str, &str) -> Option<String>;
+type ErrorIn = fn(&str, &str, KubeletVersion) -> Option<String>;
 
 /// Checks the settings of eviction. The kubelet parses `evictionHard` before it creates its parts, and the other settings
 /// while it creates them.
-fn check_eviction(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
+fn check_eviction(settings: &MergedSettings, release: KubeletVersion, findings: &mut Vec<StartFinding>) {
     let is_graceful =
         |signal: &str| settings.entries("evictionSoftGracePeriod").any(|(known, _)| known == signal);
     let parse: [(&str, ErrorIn); 4] = [
         ("evictionHard", threshold_error),
         ("evictionSoft", threshold_error),
-        ("evictionSoftGracePeriod", |_, value| go_nanoseconds(value).err()),
-        ("evictionMinimumReclaim", |_, value| amount_error(value)),
+        ("evictionSoftGracePeriod", |_, value, _| go_nanoseconds(value).err()),
+        ("evictionMinimumReclaim", |_, value, release| amount_error(value, release)),
     ];
     for (path, error) in parse {
         let creating = if path == "evictionHard" { "" } else { "failed to create kubelet: " };
@@ -238,7 +243,7 @@ fn check_eviction(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
                     format!("the kubelet does not know the eviction signal `{signal}`"),
                     format!("unsupported eviction signal {signal}"),
                 )
-            } else if let Some(why) = error(signal, value) {
+            } else if let Some(why) = error(signal, value, release) {
                 (format!("{path}: the kubelet does not accept `{value}` for {signal}"), why)
             } else if path == "evictionSoft" && !is_ignored(value) && !is_graceful(signal) {
                 (
@@ -260,8 +265,8 @@ fn is_ignored(threshold: &str) -> bool {
 }
 
 /// Returns the kubelet's error about the value of a threshold (`parseThresholdStatement`).
-fn threshold_error(signal: &str, value: &str) -> Option<String> {
-    if let Some(why) = amount_error(value) {
+fn threshold_error(signal: &str, value: &str, release: KubeletVersion) -> Option<String> {
+    if let Some(why) = amount_error(value, release) {
         return Some(why);
     }
     match value.strip_suffix('%') {
@@ -283,9 +288,9 @@ fn threshold_error(signal: &str, value: &str) -> Option<String> {
 }
 
 /// Returns the kubelet's error about a text that is neither a quantity nor a percentage.
-fn amount_error(value: &str) -> Option<String> {
+fn amount_error(value: &str, release: KubeletVersion) -> Option<String> {
     match value.strip_suffix('%') {
-        None => Quantity::parse(value).err().map(|why| why.to_string()),
+        None => Quantity::parse_by(value, release).err().map(|why| why.to_string()),
         Some(percent) => {
             let percent = percent.trim_end_matches('%');
             let is_number = percent.parse::<f32>().is_ok();
