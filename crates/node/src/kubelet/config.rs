@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{KubeletSettings, go_duration};
+use super::{KubeletSettings, go_duration, list_calls};
 use crate::host::parse_boolean;
 use plegctl_base::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename};
+
+/// The names of two sources in reports.
+const COMMAND_LINE: &str = "the kubelet's command line";
+const CONFIGURATION_FILE: &str = "the kubelet's configuration file";
 
 /// A value and its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +44,8 @@ pub struct Config {
     pub cgroup_driver: Option<String>,
     /// Whether `EventedPLEG` is enabled.
     pub evented: Option<bool>,
+    /// Whether `CRIListStreaming` is enabled.
+    pub streamed_lists: Option<Sourced<bool>>,
     /// The log verbosity.
     pub verbosity: Option<u8>,
 }
@@ -47,10 +53,6 @@ pub struct Config {
 impl Config {
     /// Reads the settings; a flag overrides a file.
     pub fn of(settings: &KubeletSettings) -> Self {
-        // If the flag is repeated, all of its gates apply, and the last value of a gate wins.
-        let gates = settings.all_values("feature-gates").into_iter().flat_map(|gates| gates.split(','));
-        let evented = gates.filter_map(|gate| gate.trim().strip_prefix("EventedPLEG=")).next_back();
-        let evented = evented.and_then(parse_boolean);
         Self {
             request_timeout: sourced(
                 settings,
@@ -75,7 +77,8 @@ impl Config {
                 .flag("cgroup-driver")
                 .or_else(|| settings.key("cgroupDriver"))
                 .map(str::to_owned),
-            evented: evented.or_else(|| settings.key("featureGates.EventedPLEG").and_then(parse_boolean)),
+            evented: gate(settings, "EventedPLEG").map(|gate| gate.value),
+            streamed_lists: gate(settings, list_calls::GATE),
             verbosity: sourced(settings, "v", "logging.verbosity", |value| value.parse().ok())
                 .map(|verbosity| verbosity.value),
         }
@@ -90,6 +93,7 @@ impl Config {
             endpoint: self.endpoint.or(below.endpoint),
             cgroup_driver: self.cgroup_driver.or(below.cgroup_driver),
             evented: self.evented.or(below.evented),
+            streamed_lists: self.streamed_lists.or(below.streamed_lists),
             verbosity: self.verbosity.or(below.verbosity),
         }
     }
@@ -97,7 +101,8 @@ impl Config {
     /// Returns the sources of all settings, so that a caller can replace them.
     pub(super) fn sources(&mut self) -> impl Iterator<Item = &mut String> {
         let timeout = self.request_timeout.as_mut().map(|timeout| &mut timeout.source);
-        timeout.into_iter().chain(self.endpoint.as_mut().map(|endpoint| &mut endpoint.source))
+        let gate = self.streamed_lists.as_mut().map(|gate| &mut gate.source);
+        timeout.into_iter().chain(gate).chain(self.endpoint.as_mut().map(|endpoint| &mut endpoint.source))
     }
 }
 
@@ -108,9 +113,20 @@ fn sourced<T>(
     key: &str,
     read: impl Fn(&str) -> Option<T>,
 ) -> Option<Sourced<T>> {
-    let of_flag = || Some(Sourced::new(read(settings.flag(flag)?)?, "the kubelet's command line"));
-    let of_files = || Some(Sourced::new(read(settings.key(key)?)?, "the kubelet's configuration file"));
+    let of_flag = || Some(Sourced::new(read(settings.flag(flag)?)?, COMMAND_LINE));
+    let of_files = || Some(Sourced::new(read(settings.key(key)?)?, CONFIGURATION_FILE));
     of_flag().or_else(of_files)
+}
+
+/// Returns whether a feature gate is enabled, if it is set. If the flag is repeated, all of its gates apply, and the last
+/// value of a gate wins.
+fn gate(settings: &KubeletSettings, name: &str) -> Option<Sourced<bool>> {
+    let gates = settings.all_values("feature-gates").into_iter().flat_map(|gates| gates.split(','));
+    let mut values = gates.filter_map(|gate| gate.trim().strip_prefix(name)?.strip_prefix('='));
+    let of_flag = values.next_back().and_then(parse_boolean).map(|value| Sourced::new(value, COMMAND_LINE));
+    let key = format!("featureGates.{name}");
+    let of_files = || Some(Sourced::new(settings.key(&key).and_then(parse_boolean)?, CONFIGURATION_FILE));
+    of_flag.or_else(of_files)
 }
 
 impl<T: Rename> Rename for Sourced<T> {
@@ -130,7 +146,7 @@ impl RenameAs for Sourced<String> {
 
 rename! {
     Config {
-        request_timeout, status_update_frequency, endpoint: Endpoint, cgroup_driver: Word, evented, verbosity
+        request_timeout, status_update_frequency, endpoint: Endpoint, cgroup_driver: Word, evented, streamed_lists, verbosity
     };
 }
 
@@ -165,6 +181,16 @@ mod tests {
             Sourced::new(Duration::from_secs(600), "the kubelet's command line")
         );
         assert_eq!(config.evented, Some(true));
+    }
+
+    #[test]
+    fn the_gate_of_streamed_lists_is_read_with_its_source_and_not_mistaken_for_a_longer_name() {
+        let file = "featureGates: {CRIListStreaming: false}\n";
+        let of_flag = config("kubelet --feature-gates=CRIListStreaming=true,CRIListStreamingX=false", file);
+        assert_eq!(of_flag.streamed_lists.unwrap(), Sourced::new(true, "the kubelet's command line"));
+        let of_file = config("kubelet", file).streamed_lists.unwrap();
+        assert_eq!(of_file, Sourced::new(false, "the kubelet's configuration file"));
+        assert_eq!(config("kubelet", "").streamed_lists, None);
     }
 
     #[test]

@@ -30,6 +30,9 @@ pub struct Metrics {
     pub runtime_errors: Option<f64>,
     /// The sum of all `kubelet_runtime_operations_total`.
     pub runtime_calls: Option<f64>,
+    /// `kubelet_cri_streaming_enabled{service="runtime"}`: whether the kubelet lists with streams. No series while the feature
+    /// gate is off, and before the first list.
+    pub streams_lists: Option<bool>,
     /// `git_version` of `kubernetes_build_info`
     pub version: Option<String>,
 }
@@ -81,10 +84,11 @@ impl Metrics {
 
     /// Keeps only the lines of a text that [`Self::parse`] uses.
     pub fn relevant(text: &str) -> String {
-        const NAMES: [&str; 4] = [
+        const NAMES: [&str; 5] = [
             "kubelet_pleg_",
             "kubelet_evented_pleg_",
             "kubelet_runtime_operations_",
+            "kubelet_cri_streaming_",
             "kubernetes_build_info",
         ];
         let is_used = |line: &&str| NAMES.iter().any(|name| line.starts_with(name));
@@ -121,6 +125,12 @@ impl Metrics {
                     return;
                 }
                 &mut self.exec_calls
+            }
+            "kubelet_cri_streaming_enabled" => {
+                if series.label("service") == Some("runtime") {
+                    self.streams_lists = Some(series.value > 0.0);
+                }
+                return;
             }
             "kubernetes_build_info" => {
                 self.version = series.label("git_version").map(str::to_owned);
@@ -184,7 +194,7 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
 rename! {
     Metrics {
         last_seen, discarded, relists, relist_seconds, evented_connections, evented_errors, exec_calls, exec_errors,
-        relist_buckets, runtime_errors, runtime_calls, version: Version
+        relist_buckets, runtime_errors, runtime_calls, streams_lists, version: Version
     };
 }
 
@@ -205,6 +215,18 @@ mod tests {
         assert_eq!(metrics.runtime_calls, Some(40.0));
         assert_eq!(metrics.version.as_deref(), Some("v1.36.2"));
         assert_eq!(metrics.discarded, None);
+    }
+
+    #[test]
+    fn the_gauge_of_streamed_lists_is_that_of_the_runtime_and_not_of_the_images() {
+        let of = |text: &str| Metrics::parse(&Metrics::relevant(text)).unwrap().streams_lists;
+        let images = "kubelet_cri_streaming_enabled{service=\"image\"} 1\n";
+        assert_eq!(of(images), None);
+        assert_eq!(
+            of(&format!("{images}kubelet_cri_streaming_enabled{{service=\"runtime\"}} 0\n")),
+            Some(false)
+        );
+        assert_eq!(of("kubelet_cri_streaming_enabled{service=\"runtime\"} 1\n"), Some(true));
     }
 
     #[test]
