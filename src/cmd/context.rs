@@ -20,7 +20,9 @@ use crate::clock::{Clock, ShiftedClock, SystemClock, Wall};
 use crate::cri::{self, CallObserver, Client, Endpoint, TraceId};
 use crate::host::proc::StatTable;
 use crate::host::{self, HostRoot};
-use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, Search, http};
+use crate::kubelet::{
+    self, Config, KubeletLists, KubeletProcess, KubeletVersion, ListSigns, Metrics, Search, http,
+};
 use crate::report::RuntimeRef;
 use crate::sim::{self, Simulator};
 use crate::threads::{self, StartedWork};
@@ -267,6 +269,14 @@ impl Context {
         let kubelet = self.kubelet().filter(|_| self.is_live())?.clone();
         let read = threads::blocking(move || kubelet.program_release());
         tokio::time::timeout(FILE_TIME_LIMIT, read).await.ok()?.ok()?
+    }
+
+    /// Returns how this node's kubelet lists, as far as its settings show it. `release` is its release.
+    pub fn kubelet_lists(&self, release: KubeletVersion) -> KubeletLists {
+        let kubelet = self.kubelet().filter(|_| self.is_live());
+        let gate = kubelet.and_then(|kubelet| Config::of(kubelet.settings()).streamed_lists);
+        let signs = ListSigns { release, gate: gate.as_ref(), gauge: None, logged_fallback: false };
+        KubeletLists::of(signs)
     }
 
     /// Returns the kubelet release that a command assumes, and its source: `named` is the value of `--kubelet-version`.

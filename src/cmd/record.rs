@@ -213,6 +213,7 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     let settings = RecordingSettings {
         timing: PlegTiming { period: arguments.period, threshold: arguments.threshold },
         era: kubelet_version.era(),
+        lists_are_unary: context.kubelet_lists(kubelet_version).are_unary(),
         rules: IncidentRules {
             slow: arguments.slow,
             threshold: arguments.threshold,

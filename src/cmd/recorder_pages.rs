@@ -17,11 +17,10 @@ use crate::capture::entry::Incident;
 use crate::capture::recording::{IncidentSnapshot, RecordingSnapshot, RecordingView};
 use crate::clock::Wall;
 use crate::cri::Outcome;
-use crate::diagnosis::calls::{RelistSettings, hung, long_relist, troubles};
+use crate::diagnosis::calls::{RelistSettings, hung, list_size, long_relist, troubles};
 use crate::diagnosis::report::{
     CulpritReport, EstimateReport, HealthFinding, NotChecked, Phase, ReportSource, SourceKind, Verdict,
 };
-use crate::diagnosis::rules::judge_size;
 use crate::diagnosis::{HealthReport, Relists, VerdictFacts, step_of_a_capture, verdict};
 use crate::pleg::relist_calls::SilentCall;
 use crate::report::duration::{elapsed, in_sentence};
@@ -392,10 +391,19 @@ fn runtime_of(snapshot: &RecordingSnapshot, endpoint: &str) -> RuntimeRef {
     }
 }
 
+/// Returns the settings by which the recorder's calls are judged.
+fn relist_settings(snapshot: &RecordingSnapshot) -> RelistSettings {
+    RelistSettings {
+        era: snapshot.era,
+        threshold: snapshot.threshold,
+        lists_are_unary: snapshot.lists_are_unary,
+        ..RelistSettings::default()
+    }
+}
+
 /// Returns what the recorder knows: its own calls, and the diagnosis of the open incident.
 fn facts(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> VerdictFacts {
-    let settings =
-        RelistSettings { era: snapshot.era, threshold: snapshot.threshold, ..RelistSettings::default() };
+    let settings = relist_settings(snapshot);
     let facts = VerdictFacts::of_calls(&snapshot.calls, &settings, snapshot.last_list, snapshot.now);
     // An incident without a diagnosis may be more than its calls show.
     let relists = match facts.relists {
@@ -450,8 +458,7 @@ fn summary(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>, verdict
         return "no relist has ended yet".to_owned();
     };
     // A list that grows opens no incident, because no call fails yet.
-    let size = snapshot.calls.largest_list().and_then(|(rpc, bytes)| judge_size(rpc, bytes, true));
-    if let Some((_, title)) = size {
+    if let Some((_, title)) = list_size(&snapshot.calls, &relist_settings(snapshot)) {
         return title.to_string();
     }
     if let Some((call, is_new)) = troubles(&snapshot.calls).first() {
@@ -554,6 +561,7 @@ mod tests {
             last_relist: Some((Duration::from_secs(4), relist())),
             now: mono(100),
             era: era(),
+            lists_are_unary: true,
             calls: seen(&[]),
             last_list: Some(mono(95)),
             threshold: Duration::from_secs(180),

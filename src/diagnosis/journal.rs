@@ -45,6 +45,8 @@ pub struct Journal {
     pub never_relisted: usize,
     /// The last message about a list that was refused because of its size.
     pub too_large: Option<String>,
+    /// The kubelet's last message that it falls back to unary lists.
+    pub list_fallback: Option<ListFallback>,
     /// The last message that a name "is reserved for" another container.
     pub name_reserved: Option<String>,
     /// The number of `ExecSync` calls that timed out.
@@ -84,6 +86,16 @@ pub struct Journal {
     /// The kubelet's last error about each pod, by `NAMESPACE/NAME` and by UID. No rule reads it, so it does not travel.
     #[serde(skip)]
     pub pod_errors: BTreeMap<String, String>,
+}
+
+/// A kubelet that lists with unary calls until it restarts, because the runtime does not implement a streaming call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListFallback {
+    /// The kubelet's process id.
+    pub pid: u32,
+    /// The call that the runtime refused. Each of the five streaming calls of the runtime service has this effect.
+    pub call: String,
 }
 
 /// The most names and UIDs whose errors are kept.
@@ -187,8 +199,23 @@ impl Journal {
         if let Some((_, message)) = logged_by(line, "kubelet") {
             self.add_pod_error(message);
         }
+        self.add_list_fallback(line);
         if let Some((_, message)) = logged_by(line, "containerd") {
             self.add_start_of_containerd(message);
+        }
+    }
+
+    /// Adds the kubelet's message that it falls back to unary lists: `StreamContainers not implemented, falling back to
+    /// ListContainers`. A new kubelet begins with streams again.
+    fn add_list_fallback(&mut self, line: &str) {
+        let Some((pid, message)) = logged_by(line, "kubelet") else { return };
+        if self.list_fallback.as_ref().is_some_and(|known| known.pid != pid) {
+            self.list_fallback = None;
+        }
+        if let Some((before, _)) = message.split_once(" not implemented, falling back to ")
+            && let Some(call) = before.rsplit([' ', '"']).next().filter(|call| call.starts_with("Stream"))
+        {
+            self.list_fallback = Some(ListFallback { pid, call: short(call) });
         }
     }
 
@@ -261,9 +288,10 @@ fn pleg_age(line: &str) -> Option<f64> {
 }
 
 rename! {
+    ListFallback { pid, call: Word };
     Journal {
         lines, pleg_ages, last_pleg_message, not_ready_since, last_not_ready, never_relisted, too_large: Text,
-        name_reserved: Text, exec_timeouts, span_seconds, blocked_tasks: Text, server_silent: Text, lockups: Text,
+        list_fallback, name_reserved: Text, exec_timeouts, span_seconds, blocked_tasks: Text, server_silent: Text, lockups: Text,
         gpu_error: Text, out_of_memory: Text, exhausted: Text, bus_timeouts, network_failures, recovering,
         runtime_starts, watchdog: Text, containerd_version: Version, cri_plugin_error: Text, config_unread: Text,
         kubelet_runs, pod_errors = BTreeMap::new()
@@ -319,6 +347,20 @@ mod tests {
         }
         assert_eq!(error(&[mounts, syncs], "u-1").as_deref(), Some(words), "the newer error of another kind");
         assert_eq!(error(&[&syncs.replacen('E', "I", 1)], "u-1"), None, "no error");
+    }
+
+    #[test]
+    fn a_fallback_to_unary_lists_counts_until_another_kubelet_logs() {
+        let line = "1.0 n kubelet[7]: I1126 14:00:00.1 7 x.go:1] \"StreamContainerStats not implemented, falling back to \
+            ListContainerStats\"";
+        let fallback = Some(ListFallback { pid: 7, call: "StreamContainerStats".to_owned() });
+        assert_eq!(Journal::of(line).list_fallback, fallback);
+        let later = |pid: u32| {
+            format!("{line}\n2.0 n kubelet[{pid}]: I1126 14:00:00.1 7 x.go:1] \"Started kubelet\"")
+        };
+        assert_eq!(Journal::of(&later(7)).list_fallback, fallback);
+        assert_eq!(Journal::of(&later(8)).list_fallback, None);
+        assert_eq!(Journal::of(&line.replace("kubelet[", "containerd[")).list_fallback, None);
     }
 
     #[test]

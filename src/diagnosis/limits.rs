@@ -5,6 +5,10 @@
 
 use std::time::Duration;
 
+/// The entries in each message of containerd's streamed lists (2.4).
+pub const CONTAINERD_BATCH: usize = 5000;
+/// The entries in each message of CRI-O's streamed lists (`streamChunkSize`).
+pub const CRIO_BATCH: usize = 3000;
 /// The size of a list, in percent of the kubelet's message limit, at which D03 warns.
 pub const LIST_SIZE_WARNING_PERCENT: u64 = 60;
 /// The size of a list, in percent of the kubelet's message limit, at which D03 is critical.

@@ -22,6 +22,7 @@ pub struct RecordingState {
     pub checked: Mono,
     /// How the simulated kubelet relists.
     era: Era,
+    lists_are_unary: bool,
     /// What the calls of the relists have shown.
     pub calls: RelistCalls,
     /// Whether PLEG was healthy at the last check after the first relist.
@@ -128,6 +129,8 @@ pub struct RecordingSnapshot {
     pub now: Mono,
     /// How the simulated kubelet relists.
     pub era: Era,
+    /// Whether it is certain that each list of the kubelet is one message, whose size has a limit.
+    pub lists_are_unary: bool,
     /// What the calls of the relists have shown.
     pub calls: RelistCalls,
     /// The start of the last relist whose list calls succeeded.
@@ -167,12 +170,18 @@ pub struct IncidentCulprit {
 }
 
 impl RecordingState {
-    /// Creates the state at the start of a recording.
-    pub fn new(detector: IncidentDetector, era: Era, (wall, mono): (Wall, Mono)) -> Self {
+    /// Creates the state at the start of a recording. The second argument says how the kubelet relists, and whether its lists
+    /// are certainly unary.
+    pub fn new(
+        detector: IncidentDetector,
+        (era, lists_are_unary): (Era, bool),
+        (wall, mono): (Wall, Mono),
+    ) -> Self {
         Self {
             detector,
             checked: mono,
             era,
+            lists_are_unary,
             calls: RelistCalls::new(mono),
             healthy: None,
             incidents: 0,
@@ -210,6 +219,7 @@ impl RecordingState {
             last_relist: self.last_relist.as_ref().map(|last| (mono.since(last.ended), last.clone())),
             now: mono,
             era: self.era,
+            lists_are_unary: self.lists_are_unary,
             calls: self.calls.clone(),
             // Comes from the shared state of the relists, which the caller has.
             last_list: None,

@@ -110,7 +110,12 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
             playback.play(Speed::Max);
         }
         let timeout = context.timeout.unwrap_or(timing::REQUEST_TIMEOUT);
-        let relists = RelistSettings { era: settings.era, timeout, threshold: arguments.threshold };
+        let relists = RelistSettings {
+            era: settings.era,
+            timeout,
+            threshold: arguments.threshold,
+            lists_are_unary: context.kubelet_lists(kubelet).are_unary(),
+        };
         let mut model = Model::new(clock.mono(), relists);
         model.node.clone_from(&node);
         model.runtime = runtime.join(" ");

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::clock::{Mono, Wall};
 use crate::cri::{self, Outcome};
-use crate::diagnosis::calls::{RelistSettings, hung, long_relist, troubles};
+use crate::diagnosis::calls::{RelistSettings, hung, list_size, long_relist, troubles};
 use crate::diagnosis::not_ready::after_last_relist;
 use crate::diagnosis::report::{Phase, RuleId, Verdict};
-use crate::diagnosis::rules::{judge_size, rules_about};
+use crate::diagnosis::rules::rules_about;
 use crate::diagnosis::silence::SilenceLimits;
 use crate::diagnosis::{VerdictFacts, Weight, verdict};
 use crate::kubelet::{Metrics, timing};
@@ -519,8 +519,7 @@ impl Model {
             let hint = "the node is NotReady until the kubelet relists again: plegctl health".to_owned();
             return (format!("the kubelet's last relist is {} old", elapsed(age)), hint);
         }
-        let size = self.seen.largest_list().and_then(|(rpc, bytes)| judge_size(rpc, bytes, true));
-        if let Some((_, title)) = size {
+        if let Some((_, title)) = list_size(&self.seen, &self.settings) {
             return plain(title.to_string());
         }
         if verdict == Verdict::Unhealthy {

@@ -660,6 +660,18 @@ facts! {
         "the kubelet refuses {rpc}: {size_bytes}{} is over its 16 MiB", if *is_whole { "" } else { " and more" };
     ListAlmostTooLarge { rpc: Rpc } => "{rpc} has almost reached the size limit of gRPC";
     ListGrowsLarge { rpc: Rpc } => "{rpc} grows towards the limit of gRPC";
+    KubeletListsBy { streams: Option<bool>, why: Quoted } =>
+        "{}: {why}",
+        match streams {
+            Some(true) => "the kubelet lists with streams, so its limit is for a message and not for a list",
+            Some(false) => "the kubelet lists with unary calls",
+            None => "how the kubelet lists is not known, and its limit is for the whole list only without streams",
+        };
+    BatchTooLarge { rpc: Rpc, size_bytes: Bytes } =>
+        "the kubelet probably refuses {rpc}: a message of about {size_bytes} is over its 16 MiB";
+    BatchGrowsLarge { rpc: Rpc } => "the messages of {rpc} grow towards the limit of gRPC";
+    BatchSize { rpc: Rpc, entries: usize, size_bytes: Bytes, percent: u64 } =>
+        "{rpc}: {entries} entries in a message have about {size_bytes}, by the average size of an entry: {percent} % of the kubelet's limit";
     ListReadInPart { rpc: Rpc, received_bytes: Bytes, after: Took, percent: u64 } =>
         "{rpc} was not read completely: {received_bytes} had arrived after {after}, {percent} % of the kubelet's limit";
     ListSize { rpc: Rpc, received_bytes: Bytes, items: usize, bytes_each: u64, percent: u64, excess_items: u64, excess_pods: u64 } =>

@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::verdict::{Relists, VerdictFacts, Weight};
 use crate::clock::Mono;
 use crate::cri::{Error, Outcome};
+use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::limits;
+use crate::diagnosis::report::Severity;
 use crate::diagnosis::rules::estimate::{hung_calls, peak_age, times};
 use crate::diagnosis::rules::judge_size;
 use crate::diagnosis::silence::SilenceLimits;
@@ -25,6 +27,8 @@ pub struct RelistSettings {
     pub timeout: Duration,
     /// The age at which PLEG is unhealthy.
     pub threshold: Duration,
+    /// Whether it is certain that each list of the kubelet is one message, whose size has a limit.
+    pub lists_are_unary: bool,
 }
 
 impl Default for RelistSettings {
@@ -33,6 +37,7 @@ impl Default for RelistSettings {
             era: KubeletVersion::CONFIRMED.era(),
             timeout: timing::REQUEST_TIMEOUT,
             threshold: timing::THRESHOLD,
+            lists_are_unary: true,
         }
     }
 }
@@ -61,6 +66,12 @@ pub fn long_relist(calls: &RelistCalls) -> Option<(Duration, bool)> {
     calls.full_relist().filter(|(took, _)| *took >= limits::RELIST_SLOW)
 }
 
+/// Judges the size of the largest list. Nothing follows from it if the kubelet may list with streams.
+pub fn list_size(calls: &RelistCalls, settings: &RelistSettings) -> Option<(Severity, FactKind)> {
+    let (rpc, bytes) = calls.largest_list().filter(|_| settings.lists_are_unary)?;
+    judge_size(rpc, bytes, true)
+}
+
 impl VerdictFacts {
     /// Returns what the calls of relists show. `last_list` is the start of the last relist whose list calls were answered.
     pub fn of_calls(
@@ -76,8 +87,12 @@ impl VerdictFacts {
         // A first relist visits every pod, as after a restart of the kubelet. Its length says nothing about this kubelet.
         let is_first = !calls.has_visited_all([]) && hung.clone().next().is_none();
         let is_refused = |bytes: u64| timing::refused_message(bytes).is_some();
-        let size = calls.largest_list();
-        let relists = if calls.failure().is_some() || size.is_some_and(|(_, bytes)| is_refused(bytes)) {
+        let is_over = calls.largest_list().is_some_and(|(_, bytes)| is_refused(bytes));
+        let error = calls.failure().and_then(|failure| failure.error.as_ref());
+        let is_too_large = matches!(error, Some(Error::TooLarge { .. }));
+        let relists = if (is_over || is_too_large) && !settings.lists_are_unary {
+            Relists::Unknown
+        } else if calls.failure().is_some() || is_over {
             Relists::Fail
         } else {
             let lists = hung.clone().filter(|call| call.pod.is_none()).map(|_| settings.timeout);
@@ -95,10 +110,8 @@ impl VerdictFacts {
         };
         let late = troubles(calls).into_iter().map(|(_, is_new)| is_new);
         let late: Vec<bool> = late.chain(long_relist(calls).map(|(_, is_new)| is_new)).collect();
-        let needs_person = hung.clone().next().is_some()
-            || late.contains(&true)
-            || size.is_some_and(|(rpc, bytes)| judge_size(rpc, bytes, true).is_some());
-        let error = calls.failure().and_then(|failure| failure.error.as_ref());
+        let needs_person =
+            hung.clone().next().is_some() || late.contains(&true) || list_size(calls, settings).is_some();
         Self {
             is_blind: error.is_some_and(Error::leaves_runtime_unknown),
             relists,

@@ -154,7 +154,9 @@ fn facts(case: &Case<'_>, findings: &[HealthFinding]) -> VerdictFacts {
 /// Returns what the estimate says about the kubelet's relists.
 fn relists(case: &Case<'_>) -> Relists {
     let evidence = case.evidence;
-    let may_be_higher = !evidence.runtime.lists_are_known() || !evidence.bad_input.is_empty();
+    let may_be_higher = !evidence.runtime.lists_are_known()
+        || !evidence.bad_input.is_empty()
+        || evidence.list_may_be_refused();
     case.estimate.peak_age.map_or(Relists::Fail, |peak_age| Relists::Succeed { peak_age, may_be_higher })
 }
 

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::size::is_too_large;
 use crate::clock::Wall;
 use crate::cri::{Rpc, label};
 use crate::diagnosis::evidence::{Evidence, Settings, StatusRecord};
@@ -84,7 +85,9 @@ struct Measured<'a> {
 impl<'a> Measured<'a> {
     fn of(evidence: &'a Evidence) -> Self {
         let runtime = &evidence.runtime;
-        let no_relist = runtime.list_errors().next().is_some() || evidence.over_kubelet_limit().is_some();
+        // If the kubelet may list with streams, the size of a list alone does not make a relist fail.
+        let no_relist = runtime.list_errors().any(|error| !is_too_large(error))
+            || evidence.has_list_over_limit() && evidence.kubelet_lists().are_unary();
         // A relist whose lists fail makes no status calls.
         let hung = if no_relist { BTreeSet::new() } else { hung_pods(evidence) };
         let changed = changed_pods(evidence, &hung);

@@ -7,13 +7,16 @@ use super::removal::{Removal, is_plain};
 use super::{Case, finding, row};
 use crate::cri::{Call, Error, Rpc};
 use crate::diagnosis::advice;
-use crate::diagnosis::evidence::{Population, Shards};
+use crate::diagnosis::evidence::{Evidence, ListEvidence, Population, Shards};
 use crate::diagnosis::facts::{self, Bytes, Counted, FactKind, Name, Quoted, Share};
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::short;
-use crate::kubelet::timing;
+use crate::kubelet::{KubeletLists, ListCallsSource, ListSigns, timing};
 use crate::report::{Command, Step};
+
+/// The name by which CRI-O calls itself.
+const CRIO: &str = "cri-o";
 
 /// The size of a list.
 struct ListSize {
@@ -35,9 +38,122 @@ fn list_size<T>(call: Option<&Call<Vec<T>>>) -> Option<ListSize> {
     Some(ListSize { rpc: call.rpc, bytes: call.response_bytes, items, took: call.duration })
 }
 
-/// Applies D03: the runtime refuses a list because of its size, or a list is close to or above the size that the kubelet
-/// accepts. plegctl's own limit is much higher, so plegctl can read a list that is too large for the kubelet.
+/// The largest message of the kubelet's streamed lists, estimated by the average size of an entry.
+struct Batch {
+    rpc: Rpc,
+    entries: usize,
+    bytes: u64,
+}
+
+impl Evidence {
+    /// Returns how the kubelet lists.
+    pub fn kubelet_lists(&self) -> KubeletLists {
+        let fallback = self.journal.as_ref().and_then(|journal| journal.list_fallback.as_ref());
+        KubeletLists::of(ListSigns {
+            release: self.settings.kubelet.value,
+            gate: self.kubelet.config.streamed_lists.as_ref(),
+            gauge: self.kubelet.latest().and_then(|reading| reading.metrics.streams_lists),
+            // A kubelet that was started later begins with streams again.
+            logged_fallback: fallback
+                .is_some_and(|known| self.kubelet.pid.is_none_or(|running| running == known.pid)),
+        })
+    }
+
+    /// Whether a list as a whole is larger than the kubelet accepts in one message.
+    pub(super) fn has_list_over_limit(&self) -> bool {
+        self.over_kubelet_limit().is_some() || self.runtime.errors_of_lists().any(is_too_large)
+    }
+
+    /// Whether the kubelet may refuse a list because of its size, and this is not certain.
+    pub(in crate::diagnosis) fn list_may_be_refused(&self) -> bool {
+        let lists = self.kubelet_lists();
+        if lists.are_streams() {
+            // The messages of a list whose size is not known may be too large.
+            let unknown = self.runtime.errors_of_lists().any(is_too_large) && self.batches().count() < 2;
+            unknown || self.batches().any(|batch| timing::refused_message(batch.bytes).is_some())
+        } else {
+            !lists.are_unary() && self.has_list_over_limit()
+        }
+    }
+
+    /// Returns the largest message of each list whose size is known, if the runtime streams it.
+    fn batches(&self) -> impl Iterator<Item = Batch> {
+        let runtime = &self.runtime;
+        let is_crio = runtime.version_answer().is_some_and(|version| version.runtime_name == CRIO);
+        let most = if is_crio { limits::CRIO_BATCH } else { limits::CONTAINERD_BATCH };
+        let of = move |rpc, (bytes, items): (u64, usize)| {
+            let entries = items.min(most);
+            let count = |items| u64::try_from(items).unwrap_or(u64::MAX);
+            let bytes = bytes.saturating_mul(count(entries)) / count(items.max(1));
+            Batch { rpc, entries, bytes }
+        };
+        let sandboxes = size_and_items(&runtime.sandboxes).map(|size| of(Rpc::StreamPodSandboxes, size));
+        let containers = size_and_items(&runtime.containers).map(|size| of(Rpc::StreamContainers, size));
+        sandboxes.into_iter().chain(containers)
+    }
+}
+
+/// Whether a list is refused because of its size.
+pub(super) fn is_too_large(error: &Error) -> bool {
+    matches!(error, Error::TooLarge { .. })
+}
+
+/// Returns the size of a whole list in bytes, and the number of its items.
+fn size_and_items<T>(list: &ListEvidence<T>) -> Option<(u64, usize)> {
+    let read = list_size(list.first.as_ref()).and_then(|size| Some((size.bytes, size.items?)));
+    let in_parts = || {
+        let whole = list.shards.as_ref().filter(|shards| !shards.is_incomplete())?;
+        Some((whole.bytes, whole.total))
+    };
+    read.or_else(in_parts)
+}
+
+/// Applies D03: a list is close to or above the size that the kubelet accepts. Its limit is for a message: for the whole list,
+/// unless the kubelet lists with streams.
 pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
+    let lists = case.evidence.kubelet_lists();
+    let why = || Quoted(lists.why());
+    if lists.are_streams() {
+        let mut found = batch_too_large(case)?;
+        found.add_fact(FactKind::KubeletListsBy { streams: Some(true), why: why() });
+        return Some(found);
+    }
+    let mut found = list_too_large(case)?;
+    if !lists.are_unary() {
+        // What is only close to a limit, which perhaps is no limit here, is no reason to act.
+        let is_over = case.evidence.has_list_over_limit();
+        found.confidence = if is_over { Confidence::Likely } else { Confidence::Possible };
+        found.add_fact(FactKind::KubeletListsBy { streams: None, why: why() });
+    } else if lists.source != ListCallsSource::Release {
+        found.add_fact(FactKind::KubeletListsBy { streams: Some(false), why: why() });
+    }
+    Some(found)
+}
+
+/// Applies D03 to the messages of a streamed list. Their number of entries is that of the runtime's code, so the finding is
+/// not certain.
+fn batch_too_large(case: &Case<'_>) -> Option<HealthFinding> {
+    let Batch { rpc, entries, bytes } = case.evidence.batches().max_by_key(|batch| batch.bytes)?;
+    let (limit, size_bytes) = (timing::RECEIVE_LIMIT, Bytes(bytes));
+    let is_over = timing::refused_message(bytes).is_some();
+    let (severity, title) = if is_over {
+        (Severity::Critical, FactKind::BatchTooLarge { rpc, size_bytes })
+    } else if limits::reaches(bytes, limit, limits::LIST_SIZE_WARNING_PERCENT) {
+        (Severity::Warning, FactKind::BatchGrowsLarge { rpc })
+    } else {
+        return None;
+    };
+    let excess = if is_over { Excess::Unknown } else { Excess::None };
+    let mut found = oversized(case, severity, title, excess);
+    found.confidence = Confidence::Likely;
+    found.rpc = Some(rpc.name().to_owned());
+    found.put_fact_first(FactKind::BatchSize { rpc, entries, size_bytes, percent: bytes * 100 / limit });
+    Some(found)
+}
+
+/// Applies D03 to whole lists: the runtime refuses a list because of its size, or a list is close to or above the size that
+/// the kubelet accepts. plegctl's own limit is much higher, so plegctl can read a list that is too large for the kubelet.
+fn list_too_large(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let refused = runtime.errors_of_lists().find_map(|error| match error {
         Error::TooLarge { rpc, message } => Some((*rpc, message.clone())),

@@ -5,6 +5,7 @@ mod crio;
 mod daemon;
 mod kernel;
 mod kubelet;
+mod list_calls;
 mod matrix;
 mod node;
 mod not_ready;
