@@ -21,7 +21,7 @@ use crate::cri::{self, CallObserver, Client, Endpoint, TraceId};
 use crate::host::proc::StatTable;
 use crate::host::{self, HostRoot};
 use crate::kubelet::{
-    self, Config, KubeletLists, KubeletProcess, KubeletVersion, ListSigns, Metrics, Search, http,
+    self, Config, KubeletLists, KubeletProcess, KubeletVersion, ListSigns, Metrics, Search, Sourced, http,
 };
 use crate::report::RuntimeRef;
 use crate::sim::{self, Simulator};
@@ -273,10 +273,24 @@ impl Context {
 
     /// Returns how this node's kubelet lists, as far as its settings show it. `release` is its release.
     pub fn kubelet_lists(&self, release: KubeletVersion) -> KubeletLists {
-        let kubelet = self.kubelet().filter(|_| self.is_live());
-        let gate = kubelet.and_then(|kubelet| Config::of(kubelet.settings()).streamed_lists);
+        let gate = self.streaming_gate();
         let signs = ListSigns { release, gate: gate.as_ref(), gauge: None, logged_fallback: false };
         KubeletLists::of(signs)
+    }
+
+    /// Returns the gate of streamed lists, if this node's kubelet sets it.
+    fn streaming_gate(&self) -> Option<Sourced<bool>> {
+        let kubelet = self.kubelet().filter(|_| self.is_live())?;
+        Config::of(kubelet.settings()).streamed_lists
+    }
+
+    /// Returns the kubelet's release for [`Self::kubelet_lists`], for a command that needs it for nothing else: it is looked for
+    /// only if the gate is set, or if the user wants to read the reason.
+    pub async fn release_of_lists(&self) -> KubeletVersion {
+        if self.verbose == 0 && self.streaming_gate().is_none() {
+            return KubeletVersion::CONFIRMED;
+        }
+        self.release_or_default(None).await.0
     }
 
     /// Returns the kubelet release that a command assumes, and its source: `named` is the value of `--kubelet-version`.

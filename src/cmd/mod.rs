@@ -20,6 +20,7 @@ mod incident_steps;
 mod incident_upload;
 mod kubelet_access;
 mod lint;
+mod list_calls;
 mod manifest_url;
 mod metrics_server;
 mod nodes;

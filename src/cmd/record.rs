@@ -28,6 +28,7 @@ use super::health::{SIMULATED_KUBELET, diagnose_with_facts};
 use super::incident_delivery::DeliveryCounts;
 use super::incident_upload::UploadTarget;
 use super::kubelet_access::{KubeletAccess, read_only_api};
+use super::list_calls::ListCallsArgs;
 use super::metrics_server::{MetricsPage, ServedPages};
 use super::queued_output::QueuedOutput;
 use super::recorder_exports::Exports;
@@ -126,6 +127,9 @@ pub struct RecordArgs {
     #[arg(long)]
     no_diagnose: bool,
 
+    #[command(flatten)]
+    list_calls: ListCallsArgs,
+
     /// Follow the algorithm of this kubelet release, such as 1.34 [default: this node's kubelet's, if its metrics report
     /// it, else the newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
@@ -210,6 +214,7 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     // Calls of a diagnosis are recorded too.
     context.set_observer(recorder.observer(false));
     let client = context.client(host.endpoint(), TIMEOUT)?.with_observer(recorder.observer(true));
+    let client = arguments.list_calls.apply(client, context, kubelet_version);
     let settings = RecordingSettings {
         timing: PlegTiming { period: arguments.period, threshold: arguments.threshold },
         era: kubelet_version.era(),

@@ -25,6 +25,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
+use super::list_calls::ListCallsArgs;
 use super::output::Output;
 use super::relist_progress::RelistProgressLine;
 use super::render::page::Page;
@@ -41,7 +42,6 @@ use crate::report::save::save;
 use crate::report::{RuntimeRef, plural};
 
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a separate flag on the command line")]
 pub struct RelistArgs {
     /// Whether to make the kubelet's status calls too; --inspect alone means all
     #[arg(long, value_name = "PODS", default_value = "none", num_args = 0..=1, default_missing_value = "all")]
@@ -59,9 +59,8 @@ pub struct RelistArgs {
     #[arg(long, conflicts_with = "concurrency")]
     serial: bool,
 
-    /// List through the runtime's streaming RPCs (CRI 1.36) instead of the kubelet's default ones
-    #[arg(long)]
-    stream_lists: bool,
+    #[command(flatten)]
+    list_calls: ListCallsArgs,
 
     /// Also write the complete report as JSON to this file
     #[arg(long, value_name = "FILE")]
@@ -156,7 +155,9 @@ async fn relist_once(
     endpoint: &Endpoint,
 ) -> Result<RelistReport, Error> {
     let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
-    let client = if arguments.stream_lists { client.with_streamed_lists() } else { client };
+    // Without the gate, the release changes nothing but the note.
+    let release = context.release_of_lists().await;
+    let client = arguments.list_calls.apply(client, context, release);
     let progress = RelistProgressLine::begin(context);
     let report = tokio::select! {
         report = make_calls(context, endpoint, &client, arguments.inspection(), &progress) => report,

@@ -8,6 +8,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -69,6 +70,15 @@ type Connect = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<UnixStream, Er
 /// A channel that is created on first use, because creating it requires a running event loop.
 type LazyChannel = LazyLock<Channel, Box<dyn FnOnce() -> Channel + Send>>;
 
+/// The calls with which a client lists.
+#[derive(Clone)]
+enum ListMode {
+    Unary,
+    Stream,
+    /// The streaming calls, until the runtime has not implemented one.
+    StreamUntilRefused(Arc<AtomicBool>),
+}
+
 /// One connection to one runtime.
 #[derive(Clone)]
 pub struct Client {
@@ -78,7 +88,7 @@ pub struct Client {
     endpoint: Arc<str>,
     first_bytes: FirstBytes,
     deadline: Duration,
-    streamed_lists: bool,
+    list_mode: ListMode,
     observer: Option<Arc<dyn CallObserver>>,
     outcome_override: Option<Arc<dyn OutcomeOverride>>,
     /// The trace to which each call belongs.
@@ -168,7 +178,7 @@ impl Client {
             endpoint: endpoint.into(),
             first_bytes,
             deadline,
-            streamed_lists: false,
+            list_mode: ListMode::Unary,
             observer: None,
             outcome_override: None,
             trace: None,
@@ -178,8 +188,36 @@ impl Client {
     /// Lists with `StreamPodSandboxes` and `StreamContainers` instead of the unary list calls.
     #[must_use]
     pub fn with_streamed_lists(mut self) -> Self {
-        self.streamed_lists = true;
+        self.list_mode = ListMode::Stream;
         self
+    }
+
+    /// Lists as a kubelet with the feature gate `CRIListStreaming`: with the streaming calls, and after the first one that the
+    /// runtime does not implement, with the unary calls.
+    #[must_use]
+    pub fn with_lists_of_gate(mut self) -> Self {
+        self.list_mode = ListMode::StreamUntilRefused(Arc::new(AtomicBool::new(false)));
+        self
+    }
+
+    /// Whether the next list call is a streaming one.
+    fn streams_lists(&self) -> bool {
+        match &self.list_mode {
+            ListMode::Unary => false,
+            ListMode::Stream => true,
+            ListMode::StreamUntilRefused(is_refused) => !is_refused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether the unary call follows this answer of a streaming call.
+    fn falls_back<T>(&self, answer: &Call<T>) -> bool {
+        match (&self.list_mode, &answer.result) {
+            (ListMode::StreamUntilRefused(is_refused), Err(Error::Unimplemented { .. })) => {
+                is_refused.store(true, Ordering::Relaxed);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Uses another deadline for each call.
@@ -510,7 +548,7 @@ impl Runtime for Client {
     }
 
     fn list_rpcs(&self) -> [Rpc; 2] {
-        if self.streamed_lists {
+        if self.streams_lists() {
             [Rpc::StreamPodSandboxes, Rpc::StreamContainers]
         } else {
             [Rpc::ListPodSandbox, Rpc::ListContainers]
@@ -519,11 +557,14 @@ impl Runtime for Client {
 
     async fn list_sandboxes(&self, filter: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
         let filter = Some(sandbox_filter(filter));
-        if self.streamed_lists {
-            let request = wire::StreamPodSandboxesRequest { filter };
-            return self
+        if self.streams_lists() {
+            let request = wire::StreamPodSandboxesRequest { filter: filter.clone() };
+            let answer = self
                 .batched::<_, wire::StreamPodSandboxesResponse, _>(Rpc::StreamPodSandboxes, request)
                 .await;
+            if !self.falls_back(&answer) {
+                return answer;
+            }
         }
         let request = wire::ListPodSandboxRequest { filter };
         self.list::<_, wire::ListPodSandboxResponse, _>(Rpc::ListPodSandbox, request).await
@@ -531,11 +572,13 @@ impl Runtime for Client {
 
     async fn list_containers(&self, filter: &Filter<ContainerState>) -> Call<Vec<Container>> {
         let filter = Some(container_filter(filter));
-        if self.streamed_lists {
-            let request = wire::StreamContainersRequest { filter };
-            return self
-                .batched::<_, wire::StreamContainersResponse, _>(Rpc::StreamContainers, request)
-                .await;
+        if self.streams_lists() {
+            let request = wire::StreamContainersRequest { filter: filter.clone() };
+            let answer =
+                self.batched::<_, wire::StreamContainersResponse, _>(Rpc::StreamContainers, request).await;
+            if !self.falls_back(&answer) {
+                return answer;
+            }
         }
         let request = wire::ListContainersRequest { filter };
         self.list::<_, wire::ListContainersResponse, _>(Rpc::ListContainers, request).await

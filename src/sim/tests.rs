@@ -277,6 +277,17 @@ async fn streamed_lists_are_unimplemented_in_old_runtimes() {
     assert!(matches!(refused, Error::Unimplemented { .. }), "{refused}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn as_in_the_kubelet_one_refused_stream_switches_both_lists_to_unary_calls_for_good() {
+    let client = start_scenario("quiet").with_lists_of_gate();
+    assert_eq!(client.list_rpcs(), [Rpc::StreamPodSandboxes, Rpc::StreamContainers]);
+    let containers = client.list_containers(&Filter::default()).await;
+    assert_eq!(containers.rpc, Rpc::ListContainers);
+    assert!(!containers.result.unwrap().is_empty());
+    assert_eq!(client.clone().list_rpcs(), [Rpc::ListPodSandbox, Rpc::ListContainers]);
+    assert_eq!(client.list_sandboxes(&Filter::default()).await.rpc, Rpc::ListPodSandbox);
+}
+
 /// Returns the events that a client receives in `time`.
 async fn events_within(stream: &mut EventStream, time: Duration) -> Vec<ContainerEvent> {
     let mut events = Vec::new();

@@ -317,6 +317,26 @@ fn streamed_lists_are_used_only_with_the_option() {
     };
     assert_eq!(rpcs(&plain), ["ListPodSandbox", "ListContainers"]);
     assert_eq!(rpcs(&streamed), ["StreamPodSandboxes", "StreamContainers"]);
+    let by_name = json(&plegctl(&["relist", "-r", &endpoint, "--list-calls", "stream", "-o", "json"]));
+    assert_eq!(rpcs(&by_name), rpcs(&streamed));
+    let both = plegctl(&["relist", "-r", &endpoint, "--list-calls", "unary", "--stream-lists"]);
+    assert_eq!(both.code, Some(2), "{both}");
+}
+
+#[test]
+fn the_list_calls_are_explained_with_v() {
+    let fake = FakeRuntime::start_as(RuntimeKind::Containerd24, node());
+    let notes =
+        |choice: &str| plegctl(&["relist", "-v", "-r", &fake.endpoint(), "--list-calls", choice]).stderr;
+    assert!(
+        notes("stream").contains("the list calls are StreamPodSandboxes and StreamContainers: --list-calls")
+    );
+    assert!(notes("unary").contains("the list calls are ListPodSandbox and ListContainers: --list-calls"));
+    let usual = notes("auto");
+    assert!(
+        usual.contains("the list calls are ListPodSandbox and ListContainers: CRIListStreaming is off"),
+        "{usual}"
+    );
 }
 
 #[test]

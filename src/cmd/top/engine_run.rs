@@ -87,6 +87,7 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
         Some(version) => version,
         None => context.kubelet_release().await.unwrap_or(KubeletVersion::CONFIRMED),
     };
+    client = arguments.list_calls.apply(client, context, kubelet);
     let runtime = runtime_ref(endpoint, version);
     let runtime = [runtime.name, runtime.version, Some(runtime.endpoint)];
     let runtime: Vec<String> = runtime.into_iter().flatten().collect();
@@ -136,7 +137,7 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
         let Some(playback) = context.playback() else { break };
         let Some(start) = playback.capture().relist_before(seek_to.minus(WINDOW)) else { break };
         let next = context.at_moment(endpoint, start)?;
-        client = next.client(endpoint, timing::REQUEST_TIMEOUT)?;
+        client = arguments.list_calls.apply(next.client(endpoint, timing::REQUEST_TIMEOUT)?, &next, kubelet);
         wanted = Some(seek_to);
         ui.frozen = None;
         if let Some(replay) = &mut ui.view.replay {

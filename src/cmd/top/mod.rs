@@ -32,6 +32,7 @@ use std::time::Duration;
 use clap::{Args, Command, FromArgMatches};
 
 use super::context::{Context, block_on};
+use super::list_calls::ListCallsArgs;
 use super::watch::{self, WatchArgs};
 use super::{Error, Exit, positive_duration};
 use crate::cmd::streams;
@@ -63,6 +64,9 @@ pub struct TopArgs {
     #[arg(long, value_name = "FILE.tar.gz")]
     bundle: Option<PathBuf>,
 
+    #[command(flatten)]
+    list_calls: ListCallsArgs,
+
     /// Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
@@ -77,6 +81,7 @@ impl TopArgs {
         words.extend(self.count.iter().flat_map(|count| ["--count".to_owned(), count.to_string()]));
         words.extend(self.lasting.iter().flat_map(|lasting| ["--for".to_owned(), duration(*lasting)]));
         words.extend(self.no_inspect.then(|| "--no-inspect".to_owned()));
+        words.extend(["--list-calls".to_owned(), self.list_calls.value().to_owned()]);
         let version = self.kubelet_version.iter();
         words.extend(version.flat_map(|version| ["--kubelet-version".to_owned(), version.to_string()]));
         let command = WatchArgs::augment_args(Command::new("watch"));

@@ -30,6 +30,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::context::{Context, block_on};
+use super::list_calls::ListCallsArgs;
 use super::remote_node::RemoteNodeArgs;
 use super::select::Selection;
 use super::{Error, Exit, at_least_one, metrics_server, positive_duration};
@@ -110,6 +111,9 @@ pub struct WatchArgs {
     #[arg(long, value_name = "ADDR", value_parser = metrics_server::address)]
     metrics_listen: Option<SocketAddr>,
 
+    #[command(flatten)]
+    list_calls: ListCallsArgs,
+
     /// Follow the algorithm of this kubelet release, such as 1.34 [default: this node's kubelet's, if its metrics report
     /// it, else the newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
@@ -172,6 +176,7 @@ impl WatchArgs {
             (self.stream.steal_events, "--steal-events"),
             (self.metrics_listen.is_some(), "--metrics-listen"),
             (self.kubelet_version.is_some(), "--kubelet-version"),
+            (self.list_calls.value() != "auto", "--list-calls"),
         ];
         flags.into_iter().find(|(given, _)| *given).map(|(_, flag)| flag)
     }

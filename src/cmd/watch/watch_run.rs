@@ -108,12 +108,11 @@ impl<'a> WatchRun<'a> {
             playback.play(arguments.speed);
         }
         let (kubelet, kubelet_source) = context.release_or_default(arguments.kubelet_version).await;
+        let client = arguments.list_calls.apply(client, context, kubelet);
         if let Some(note) = kubelet.note() {
             context.remark(&note);
         }
-        if let Some(inferred) = kubelet.inferred() {
-            context.note(1, inferred);
-        }
+        kubelet.inferred().into_iter().for_each(|inferred| context.note(1, inferred));
         if !arguments.inspects() {
             context.remark("no status calls (--no-inspect): plegctl will not see one that hangs");
         }
