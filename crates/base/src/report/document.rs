@@ -38,7 +38,7 @@ fn values_memory_bound(text: &[u8]) -> usize {
     text.iter().filter(begins).count().saturating_mul(MIN_VALUE_MEMORY)
 }
 
-/// Whether reading a JSON text needs at most [`MAX_MEMORY`]. Stops counting at the limit.
+/// Whether reading a JSON text needs at most `MAX_MEMORY`. Stops counting at the limit.
 pub fn fits_in_memory(text: &[u8]) -> bool {
     let mut memory_bound = text.len();
     let fits = |piece: &[u8]| {

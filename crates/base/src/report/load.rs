@@ -16,7 +16,7 @@ pub const LARGEST_REPORT: usize = 64 * 1024 * 1024;
 pub const LARGEST_SETTING: usize = 16 * 1024 * 1024;
 
 /// Reads all of `path`. Fails if the file is longer than `size_limit` bytes, or if a FIFO or a device delivers no
-/// data within the time limit of [`total_wait`].
+/// data within the time limit of `total_wait`.
 pub fn load(path: &Path, size_limit: usize) -> io::Result<Vec<u8>> {
     read(open_with_timeout(path)?, size_limit)
 }
