@@ -9,9 +9,10 @@ use super::start::invalid_certificates;
 use super::{InvalidCertificate, KubeletEvidence, KubeletInputs};
 use crate::diagnosis::evidence::{Evidence, Settings};
 use crate::diagnosis::{Inputs, offload};
-use crate::host::HostRoot;
+use crate::host::{HostRoot, KernelDir};
 use crate::kubelet::{
-    Config, KubeletSettings, KubeletVersion, Sourced, doubt, kubelet_of, stopped_settings, timing,
+    Config, KubeletSettings, KubeletVersion, Sourced, doubt, kubelet_of, release_of_process,
+    stopped_settings, timing,
 };
 
 /// What the node's files and process table show of the kubelet.
@@ -87,21 +88,43 @@ fn has_entry(dir: &Path, name: &str) -> bool {
     std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(|entry| entry.file_name() == name))
 }
 
+/// Reads the kubelet's release from its program, if nothing else shows it, and whether a large list is a problem depends on it.
+/// Other runs do not wait for this.
+pub(in crate::diagnosis) async fn release_if_it_matters<R>(
+    inputs: &Inputs<R>,
+    evidence: &Evidence,
+) -> Option<KubeletVersion> {
+    let is_known = inputs.kubelet.version.is_some() || release_in_metrics(&evidence.kubelet).is_some();
+    if is_known || inputs.is_recorded() || !evidence.has_large_list() {
+        return None;
+    }
+    let process = inputs.proc.as_ref()?.join(kubelet_of(evidence.node()?.latest())?.pid.to_string());
+    let read = move || release_of_process(&KernelDir::open(&process).ok()?);
+    offload::value(offload::FILES_TIME_LIMIT, read).await.flatten()
+}
+
+fn release_in_metrics(kubelet: &KubeletEvidence) -> Option<KubeletVersion> {
+    KubeletVersion::parse(kubelet.first.as_ref()?.metrics.version.as_deref()?).ok()
+}
+
 /// Chooses each setting for the estimate: from the user's flag, otherwise from the kubelet, otherwise the default.
-pub(in crate::diagnosis) fn settings(flags: &KubeletInputs, kubelet: &KubeletEvidence) -> Settings {
+/// `by_program` is the release in the kubelet's program, if it was read.
+pub(in crate::diagnosis) fn settings(
+    flags: &KubeletInputs,
+    kubelet: &KubeletEvidence,
+    by_program: Option<KubeletVersion>,
+) -> Settings {
     let defaults = Settings::default();
     let request_timeout = flags
         .request_timeout
         .map(|value| Sourced::new(value, "--runtime-request-timeout"))
         .or_else(|| kubelet.config.request_timeout.clone())
         .unwrap_or(defaults.request_timeout);
-    let reading = kubelet.first.as_ref();
-    let by_metrics =
-        reading.and_then(|reading| KubeletVersion::parse(reading.metrics.version.as_deref()?).ok());
     let release = flags
         .version
         .map(|minor| Sourced::new(minor, "--kubelet-version"))
-        .or_else(|| by_metrics.map(|minor| Sourced::new(minor, "the kubelet's metrics")))
+        .or_else(|| release_in_metrics(kubelet).map(|minor| Sourced::new(minor, "the kubelet's metrics")))
+        .or_else(|| by_program.map(|minor| Sourced::new(minor, "the kubelet's program")))
         .unwrap_or(defaults.kubelet);
     let evented = kubelet.evented() == Some(true) && !release.value.evented_is_a_hint();
     let (by_mode, period) = if evented {

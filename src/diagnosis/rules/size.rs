@@ -64,6 +64,13 @@ impl Evidence {
         self.over_kubelet_limit().is_some() || self.runtime.errors_of_lists().any(is_too_large)
     }
 
+    /// Whether a list is so large that it matters whether the kubelet receives it in one message.
+    pub(in crate::diagnosis) fn has_large_list(&self) -> bool {
+        let lists = [size_and_items(&self.runtime.sandboxes), size_and_items(&self.runtime.containers)];
+        let is_large = |(bytes, _): (u64, usize)| bytes > timing::RECEIVE_LIMIT / 2;
+        self.has_list_over_limit() || lists.into_iter().flatten().any(is_large)
+    }
+
     /// Whether the kubelet may refuse a list because of its size, and this is not certain.
     pub(in crate::diagnosis) fn list_may_be_refused(&self) -> bool {
         let lists = self.kubelet_lists();

@@ -1,8 +1,14 @@
 //! Whether the size of a list is a problem depends on how the kubelet lists. Each row of the matrix is a node with a list of one
 //! size and with what plegctl knows about its kubelet.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
+use flate2::read::GzDecoder;
+
+use super::node::FakeNode;
 use super::scripted::{Behaviour, Scripted, container, id, inputs};
 use super::travels::judge;
 use crate::clock::{Mono, Wall};
@@ -19,6 +25,32 @@ use crate::pleg::CallRecord;
 use crate::pleg::relist_calls::RelistCalls;
 
 const MIB: u64 = 1 << 20;
+
+/// Returns D03 for a node with a list of 17.6 MiB, whose kubelet's program is of this release.
+async fn of_node_with_kubelet(release: &str) -> HealthFinding {
+    let node = FakeNode::new(&format!("release-{release}")).with_pods(65);
+    // A program of Go with the note about the release 1.35.
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/go-program.gz");
+    let mut program = Vec::new();
+    GzDecoder::new(File::open(recorded).unwrap()).read_to_end(&mut program).unwrap();
+    let place = program.windows(5).position(|text| text == b"v1.35").unwrap();
+    program[place..place + 5].copy_from_slice(release.as_bytes());
+    std::fs::write(node.proc().join("100/exe"), program).unwrap();
+    let mut script = Scripted::with_pods(65);
+    script.refuses_over = Some(16 << 20);
+    for sandbox in script.sandboxes.iter_mut().skip(5) {
+        sandbox.annotations = [("example.com/large", "x".repeat(300_000))].into_iter().collect();
+    }
+    let report = judge(&node.gathered(script).await);
+    report.findings.into_iter().find(|finding| finding.id == RuleId::D03).unwrap()
+}
+
+#[tokio::test]
+async fn the_release_in_the_kubelets_program_decides_whether_a_large_list_is_certainly_refused() {
+    assert_eq!(of_node_with_kubelet("v1.35").await.confidence, Confidence::Certain);
+    let found = of_node_with_kubelet("v1.38").await;
+    assert_eq!(found.confidence, Confidence::Likely, "{found:#?}");
+}
 
 /// A size of the list of containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

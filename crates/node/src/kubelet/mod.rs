@@ -45,7 +45,7 @@ pub use era::Era;
 pub use kubeadm::stopped_settings;
 pub use list_calls::{KubeletLists, ListCalls, ListCallsSource, ListSigns};
 pub use metrics::Metrics;
-pub use process::{KubeletProcess, Search, doubt, kubelet_of, kubelet_pid, node_name};
+pub use process::{KubeletProcess, Search, doubt, kubelet_of, kubelet_pid, node_name, release_of_process};
 pub use release::{BadVersion, KubeletVersion, RELEASES, Release};
 pub use settings::drop_ins;
 pub use settings::{KubeletSettings, Setting};

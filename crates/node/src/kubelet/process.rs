@@ -40,6 +40,12 @@ impl fmt::Debug for KubeletProcess {
     }
 }
 
+/// Reads the release of a kubelet from its program; `dir` is the directory of its process. A read can wait for a disk forever,
+/// so call this in a thread that can be abandoned.
+pub fn release_of_process(dir: &KernelDir) -> Option<KubeletVersion> {
+    release_of_program(&dir.file("exe").ok()?)
+}
+
 impl KubeletProcess {
     /// Reads the files of the kubelet's process. A read can wait for a disk forever, so call this in a thread that
     /// can be abandoned.
@@ -54,7 +60,7 @@ impl KubeletProcess {
     /// Reads the release of the kubelet from its program. A read can wait for a disk forever, so call this in a thread
     /// that can be abandoned.
     pub fn program_release(&self) -> Option<KubeletVersion> {
-        release_of_program(&self.dir.file("exe").ok()?)
+        release_of_process(&self.dir)
     }
 
     /// Returns the certificate that the kubelet serves, as PEM; `None` if its file cannot be read.
