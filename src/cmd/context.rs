@@ -544,10 +544,12 @@ pub fn block_on_to_the_end<T>(work: impl Future<Output = T>) -> Result<T, Error>
 
 /// Creates the event loop of this thread.
 fn new_event_loop() -> Result<Runtime, Error> {
-    // tokio panics if it cannot open all descriptors of an event loop, so the same number is opened and closed here
-    // first.
-    let descriptors =
-        || -> io::Result<_> { Ok((UnixStream::pair()?, UnixStream::pair()?, UnixDatagram::unbound()?)) };
+    // tokio panics if it cannot open all five descriptors of an event loop, so these are opened and closed here first, and
+    // three more for the files that other threads read meanwhile.
+    let descriptors = || -> io::Result<_> {
+        let pairs = (UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?);
+        Ok((pairs, UnixDatagram::unbound()?, UnixDatagram::unbound()?))
+    };
     drop(descriptors().map_err(Error::Start)?);
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
     let entered = runtime.enter();
