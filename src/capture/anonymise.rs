@@ -621,6 +621,7 @@ mod tests {
                 "isReplacedAtStart": false}],
             "healthz": {"failing": {"status": 500, "text": "acme"}},
             "requests": [["kubelet /healthz", "ok", duration]], "notAccepted": "acme",
+            "programVersion": "v1.34.2-acme",
             "stuckPods": [{"pod": pod, "owner": "u2", "since": "2026-11-27T00:00:00Z", "isEnding": true}],
             "first": {"at": "2026-11-27T00:00:00Z", "metrics": {"version": "v1.34.2-acme"}},
         });

@@ -38,11 +38,11 @@ const WORDS: &[&str] = &[
     // The sub-commands of OCI runtimes.
     "checkpoint", "create", "delete", "events", "exec", "kill", "pause", "ps", "restore", "resume", "run",
     "start", "update", "init",
-    // Why a recorder lost entries or ended.
     // The states of systemd, and its drivers of cgroups.
     "initializing", "starting", "maintenance", "stopping", "systemd", "cgroupfs",
     // Requests to a kubelet.
     "kubelet /healthz", "kubelet /configz", "kubelet metrics", "kubelet Pods API",
+    // Why a recorder lost entries or ended.
     QUEUE_FULL, LARGE_DOCUMENT, LARGE_EVENT, ENDED_BY_COUNT, "SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM",
 ];
 
@@ -143,7 +143,7 @@ const METRICS: &[&str] = &[
     "kubelet_pleg_relist_interval_seconds_count", "kubelet_evented_pleg_connection_success_count",
     "kubelet_evented_pleg_connection_error_count", "kubelet_evented_pleg_connection_latency_seconds_bucket",
     "kubelet_evented_pleg_connection_latency_seconds_sum", "kubelet_evented_pleg_connection_latency_seconds_count",
-    "kubelet_runtime_operations_total", "kubelet_runtime_operations_errors_total", "kubernetes_build_info",
+    "kubelet_cri_streaming_enabled", "kubelet_runtime_operations_total", "kubelet_runtime_operations_errors_total", "kubernetes_build_info",
 ];
 
 /// The runtime operations that a kubelet counts in its metrics.
@@ -296,6 +296,7 @@ fn known_metric(line: &str) -> Option<String> {
             "le" => value.parse::<f64>().is_ok().then_some(value)?,
             "major" | "minor" => is_digits(value.trim_end_matches('+')).then_some(value)?,
             "git_version" => version_numbers(value),
+            "service" => ["runtime", "image"].contains(&value).then_some(value)?,
             "operation_type" => OPERATIONS.contains(&value).then_some(value)?,
             _ => return None,
         };
@@ -329,8 +330,10 @@ mod tests {
     fn metrics_keep_only_known_labels() {
         let text = "kubelet_pleg_last_seen_seconds 1.7e9\nkubelet_pleg_secret 1\n# HELP kubelet_pleg_last_seen_seconds anna\n\
                     kubelet_runtime_operations_total{operation_type=\"exec_sync\",node=\"anna\"} 4\n\
+                    kubelet_cri_streaming_enabled{service=\"runtime\"} 1\n\
                     kubernetes_build_info{git_version=\"v1.34.2-anna\",platform=\"anna\"} 1\nkubelet_pleg_discard_events anna\n";
         let kept = "kubelet_pleg_last_seen_seconds 1.7e9\nkubelet_runtime_operations_total{operation_type=\"exec_sync\"} 4\n\
+                    kubelet_cri_streaming_enabled{service=\"runtime\"} 1\n\
                     kubernetes_build_info{git_version=\"v1.34.2\"} 1\n";
         assert_eq!(known_metrics(text), kept);
     }

@@ -242,8 +242,10 @@ async fn read_node<R: Runtime + 'static>(
 
 /// Chooses the kubelet's settings, and judges the runtime's goroutine dump.
 async fn judge_dump<R>(run: HealthRun<'_, R>, evidence: &mut Evidence, pending: &mut PendingCalls) {
-    let by_program = files::release_if_it_matters(run.inputs, evidence).await;
-    evidence.settings = files::settings(&run.inputs.kubelet, &evidence.kubelet, by_program);
+    if let Some(version) = files::program_version_if_it_matters(run.inputs, evidence).await {
+        evidence.kubelet.program_version = Some(version);
+    }
+    evidence.settings = files::settings(&run.inputs.kubelet, &evidence.kubelet);
     pending.store_outcomes(run.budget, &mut evidence.runtime).await;
     let dump = stacks::judge_dump(run, evidence).await;
     evidence.stacks = dump.report;

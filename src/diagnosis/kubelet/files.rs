@@ -88,19 +88,19 @@ fn has_entry(dir: &Path, name: &str) -> bool {
     std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(|entry| entry.file_name() == name))
 }
 
-/// Reads the kubelet's release from its program, if nothing else shows it, and whether a large list is a problem depends on it.
+/// Reads the kubelet's version from its program, if nothing else shows it, and whether a large list is a problem depends on it.
 /// Other runs do not wait for this.
-pub(in crate::diagnosis) async fn release_if_it_matters<R>(
+pub(in crate::diagnosis) async fn program_version_if_it_matters<R>(
     inputs: &Inputs<R>,
     evidence: &Evidence,
-) -> Option<KubeletVersion> {
+) -> Option<String> {
     let is_known = inputs.kubelet.version.is_some() || release_in_metrics(&evidence.kubelet).is_some();
     if is_known || inputs.is_recorded() || !evidence.has_large_list() {
         return None;
     }
     let process = inputs.proc.as_ref()?.join(kubelet_of(evidence.node()?.latest())?.pid.to_string());
     let read = move || release_of_process(&KernelDir::open(&process).ok()?);
-    offload::value(offload::FILES_TIME_LIMIT, read).await.flatten()
+    offload::value(offload::FILES_TIME_LIMIT, read).await.flatten().map(|release| release.to_string())
 }
 
 fn release_in_metrics(kubelet: &KubeletEvidence) -> Option<KubeletVersion> {
@@ -108,18 +108,15 @@ fn release_in_metrics(kubelet: &KubeletEvidence) -> Option<KubeletVersion> {
 }
 
 /// Chooses each setting for the estimate: from the user's flag, otherwise from the kubelet, otherwise the default.
-/// `by_program` is the release in the kubelet's program, if it was read.
-pub(in crate::diagnosis) fn settings(
-    flags: &KubeletInputs,
-    kubelet: &KubeletEvidence,
-    by_program: Option<KubeletVersion>,
-) -> Settings {
+pub(in crate::diagnosis) fn settings(flags: &KubeletInputs, kubelet: &KubeletEvidence) -> Settings {
     let defaults = Settings::default();
     let request_timeout = flags
         .request_timeout
         .map(|value| Sourced::new(value, "--runtime-request-timeout"))
         .or_else(|| kubelet.config.request_timeout.clone())
         .unwrap_or(defaults.request_timeout);
+    let by_program =
+        kubelet.program_version.as_deref().and_then(|version| KubeletVersion::parse(version).ok());
     let release = flags
         .version
         .map(|minor| Sourced::new(minor, "--kubelet-version"))

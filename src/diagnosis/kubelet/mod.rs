@@ -131,6 +131,8 @@ pub struct KubeletEvidence {
     pub installed: bool,
     /// The settings from the command line, the configuration file and `/configz`.
     pub config: Config,
+    /// The version in the kubelet's program, if it was read.
+    pub program_version: Option<String>,
     /// The first error that preflight finds in the settings of a kubelet that does not run.
     pub start_error: Option<StartFinding>,
     /// The certificates that the kubelet's settings name and that are not valid now.
@@ -189,7 +191,7 @@ rename! {
     InvalidCertificate { path: NodePath, usage, is_expired, at, is_replaced_at_start };
     MetricsReading { at, metrics };
     KubeletEvidence {
-        pid, age, installed, config, start_error, certificates, healthz, requests: Word, stuck_pods, metrics_silent,
+        pid, age, installed, config, program_version: Version, start_error, certificates, healthz, requests: Word, stuck_pods, metrics_silent,
         not_accepted: Text, first, second
     };
 }

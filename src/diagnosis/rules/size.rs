@@ -6,7 +6,7 @@ use super::owners::{OwnedPods, largest, owners};
 use super::removal::{Removal, is_plain};
 use super::{Case, finding, row};
 use crate::cri::{Call, Error, Rpc};
-use crate::diagnosis::advice;
+use crate::diagnosis::advice::{self, DaemonFamily};
 use crate::diagnosis::evidence::{Evidence, ListEvidence, Population, Shards};
 use crate::diagnosis::facts::{self, Bytes, Counted, FactKind, Name, Quoted, Share};
 use crate::diagnosis::limits;
@@ -14,9 +14,6 @@ use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::short;
 use crate::kubelet::{KubeletLists, ListCallsSource, ListSigns, timing};
 use crate::report::{Command, Step};
-
-/// The name by which CRI-O calls itself.
-const CRIO: &str = "cri-o";
 
 /// The size of a list.
 struct ListSize {
@@ -67,7 +64,9 @@ impl Evidence {
     /// Whether a list is so large that it matters whether the kubelet receives it in one message.
     pub(in crate::diagnosis) fn has_large_list(&self) -> bool {
         let lists = [size_and_items(&self.runtime.sandboxes), size_and_items(&self.runtime.containers)];
-        let is_large = |(bytes, _): (u64, usize)| bytes > timing::RECEIVE_LIMIT / 2;
+        let is_large = |(bytes, _): (u64, usize)| {
+            limits::reaches(bytes, timing::RECEIVE_LIMIT, limits::LIST_SIZE_WARNING_PERCENT)
+        };
         self.has_list_over_limit() || lists.into_iter().flatten().any(is_large)
     }
 
@@ -86,8 +85,10 @@ impl Evidence {
     /// Returns the largest message of each list whose size is known, if the runtime streams it.
     fn batches(&self) -> impl Iterator<Item = Batch> {
         let runtime = &self.runtime;
-        let is_crio = runtime.version_answer().is_some_and(|version| version.runtime_name == CRIO);
-        let most = if is_crio { limits::CRIO_BATCH } else { limits::CONTAINERD_BATCH };
+        let most = match self.family() {
+            DaemonFamily::Crio => limits::CRIO_BATCH,
+            DaemonFamily::Containerd | DaemonFamily::Other => limits::CONTAINERD_BATCH,
+        };
         let of = move |rpc, (bytes, items): (u64, usize)| {
             let entries = items.min(most);
             let count = |items| u64::try_from(items).unwrap_or(u64::MAX);

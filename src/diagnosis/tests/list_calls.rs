@@ -17,9 +17,10 @@ use crate::diagnosis::calls::RelistSettings;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gather;
 use crate::diagnosis::journal::Journal;
-use crate::diagnosis::kubelet::MetricsReading;
+use crate::diagnosis::kubelet::files::settings;
+use crate::diagnosis::kubelet::{KubeletEvidence, KubeletInputs, MetricsReading};
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, RuleId, Severity, Verdict};
-use crate::diagnosis::{VerdictFacts, judge as judge_once, verdict};
+use crate::diagnosis::{NodeFacts, VerdictFacts, judge as judge_once, verdict};
 use crate::kubelet::{KubeletVersion, Metrics, Sourced};
 use crate::pleg::CallRecord;
 use crate::pleg::relist_calls::RelistCalls;
@@ -41,7 +42,13 @@ async fn of_node_with_kubelet(release: &str) -> HealthFinding {
     for sandbox in script.sandboxes.iter_mut().skip(5) {
         sandbox.annotations = [("example.com/large", "x".repeat(300_000))].into_iter().collect();
     }
-    let report = judge(&node.gathered(script).await);
+    let evidence = node.gathered(script).await;
+    // A replay reads no program.
+    let facts = serde_json::to_vec(&NodeFacts::from(evidence.clone())).unwrap();
+    let mut replayed = Evidence { kubelet: KubeletEvidence::default(), ..evidence.clone() };
+    serde_json::from_slice::<NodeFacts>(&facts).unwrap().put_in(&mut replayed);
+    assert_eq!(settings(&KubeletInputs::default(), &replayed.kubelet), evidence.settings);
+    let report = judge(&evidence);
     report.findings.into_iter().find(|finding| finding.id == RuleId::D03).unwrap()
 }
 
