@@ -53,7 +53,6 @@ pub(crate) mod replay;
 #[cfg(feature = "cli")]
 pub(crate) mod report;
 mod segment;
-mod stacks;
 mod store;
 mod timeline;
 
@@ -88,7 +87,6 @@ pub use replay::{AnyClientService, Playback, PlaybackStep, ReplayServer, Speed, 
 #[cfg(feature = "cli")]
 pub(crate) use segment::check as check_header;
 #[cfg(feature = "cli")]
-pub(crate) use stacks::RecordedStacks;
 pub use store::{Extent, Limits, MIN_CAPTURE_SIZE, Store};
 
 /// Creates the error for a call that the capture does not contain, or whose answer it does not contain.

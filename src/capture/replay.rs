@@ -23,7 +23,6 @@ use super::node::{KubeletMetricsSample, NodeSample, ProcessSample};
 use super::not_recorded;
 use super::play::StreamReplay;
 use super::read::{CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd};
-use super::stacks::RecordedStacks;
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::rename::{ListedOwner, owners};
 use crate::cri::server::{
@@ -462,7 +461,7 @@ impl Playback {
 
     /// Returns the last goroutine dump's findings about the calls that were pending then and still are.
     pub fn stacks(&self) -> Option<StackReport> {
-        let (kept, document) = self.last_document::<RecordedStacks>(kind::STACKS)?;
+        let (kept, document) = self.last_document::<StackReport>(kind::STACKS)?;
         let age = self.now().since(document.at);
         let open = self.unanswered().into_iter().filter(|call| call.waited >= age);
         kept.about_calls(&open.map(|call| call.rpc.name()).collect())

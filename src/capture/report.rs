@@ -79,8 +79,19 @@ pub struct CaptureReport {
     pub kubelet: Vec<KubeletPoint>,
     /// The waits in the runtime's goroutines, for each recorded dump.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(with = "Vec<super::stacks::TimedStackReport>"))]
+    #[cfg_attr(test, schemars(with = "Vec<TimedStackReport>"))]
     pub stacks: Vec<Value>,
+}
+
+/// A recorded stack report with the time of the dump, for the JSON Schema of a capture's report.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct TimedStackReport {
+    /// When the dump was read.
+    time: Wall,
+    #[schemars(flatten)]
+    report: crate::stacks::report::StackReport,
 }
 
 /// A moment at which the wall clock was set.

@@ -28,7 +28,6 @@ use super::remote_node::{RemoteNode, RemoteNodeArgs, TokenArgs};
 use super::render::page::Page;
 use super::render::stacks as text;
 use super::{Error, Exit};
-use crate::capture::RecordedStacks;
 use crate::clock::Wall;
 use crate::cri::Endpoint;
 use crate::host;
@@ -426,10 +425,10 @@ async fn recorded_dump(
         node.no_answer(&format!("the dump in the bundle of {pod} cannot be read: {why}"))
     };
     let Recorded { time } = serde_json::from_slice(&document).map_err(unreadable)?;
-    let stacks: RecordedStacks = serde_json::from_slice(&document).map_err(unreadable)?;
+    let stacks: StackReport = serde_json::from_slice(&document).map_err(unreadable)?;
     let source = format!("the recorder {pod} of {} judged this dump at {time}", node.name);
     let past = PastDump::by_age(context.clock.wall().duration_since(time));
-    Ok(Some(stacks.into_report(source, past)))
+    Ok(Some(stacks.from_source(source, past)))
 }
 
 #[cfg(test)]

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Error, Rpc};
 use crate::report::word_enum;
 
 /// One finished call: its answer or error, its duration and the size of the answer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Call<T> {
     /// The RPC.
     pub rpc: Rpc,

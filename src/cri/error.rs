@@ -3,13 +3,16 @@
 use std::io;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Outcome, Rpc};
 use crate::report::bytes::bytes;
 use crate::report::word_enum;
 
 /// The reason why a call has no usable answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Error {
     /// The socket's path does not exist.
     #[error("cannot reach the runtime at `{endpoint}`: no such socket")]
@@ -127,14 +130,17 @@ pub enum Error {
     /// The other side is a part of plegctl (a replayed capture, for example) that does not know the answer. This error shows
     /// nothing about a runtime.
     #[error("{rpc} {problem}: {why}")]
+    #[serde(skip)]
     Unanswerable {
         /// The RPC.
         rpc: Rpc,
         /// The problem, as the end of a sentence about the call.
+        #[serde(skip)]
         problem: &'static str,
         /// Why there is no answer.
         why: String,
         /// The advice for the user.
+        #[serde(skip)]
         hint: &'static str,
     },
     /// The runtime answered with an error.
@@ -299,7 +305,7 @@ fn unit_of(endpoint: &str) -> &'static str {
 word_enum! {
     /// What is at the path of the socket.
     #[non_exhaustive]
-    pub enum FileKind: words {
+    pub json enum FileKind: words {
         /// A regular file.
         File = "a regular file",
         /// A directory.

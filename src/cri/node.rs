@@ -3,8 +3,12 @@
 //! The types keep the values as the runtime sent them: missing metadata stays missing, and a zero time stays zero, because
 //! the `pleg` module decides what the kubelet does with an invalid answer.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Label and annotation keys that the kubelet sets.
 pub mod label {
@@ -16,6 +20,8 @@ pub mod label {
     pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
     /// Container name, on containers.
     pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+    /// All of these.
+    pub const ALL: [&str; 4] = [POD_UID, POD_NAMESPACE, POD_NAME, CONTAINER_NAME];
 }
 
 /// A `map<string, string>` of a message, in the order in which it arrived. It needs two allocations, however many pairs it
@@ -26,6 +32,8 @@ pub struct Labels {
     text: Box<str>,
     /// The end of each key and value in `text`.
     ends: Box<[u32]>,
+    /// The number of bytes of the pairs that were left out when this was written to a document.
+    left_out: u32,
 }
 
 impl Labels {
@@ -45,9 +53,9 @@ impl Labels {
         self.ends.is_empty()
     }
 
-    /// Returns the number of bytes of all keys and values.
+    /// Returns the number of bytes of all keys and values, also of those that a document left out.
     pub const fn text_bytes(&self) -> usize {
-        self.text.len()
+        self.text.len().saturating_add(self.left_out as usize)
     }
 
     /// Returns the indices of the pairs.
@@ -85,12 +93,41 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
                 ends.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
             }
         }
-        Self { text: text.into(), ends: ends.into() }
+        Self { text: text.into(), ends: ends.into(), left_out: 0 }
+    }
+}
+
+/// The form of [`Labels`] in a document: only the kubelet's own labels, because users put anything into theirs.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenLabels<'a> {
+    #[serde(borrow)]
+    kubelet: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    left_out_bytes: u32,
+}
+
+impl Serialize for Labels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let kubelet: BTreeMap<_, _> = label::ALL
+            .into_iter()
+            .filter_map(|key| Some((Cow::Borrowed(key), Cow::Borrowed(self.get(key)?))))
+            .collect();
+        let written: usize = kubelet.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let left_out_bytes = u32::try_from(self.text_bytes().saturating_sub(written)).unwrap_or(u32::MAX);
+        WrittenLabels { kubelet, left_out_bytes }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let WrittenLabels { kubelet, left_out_bytes } = WrittenLabels::deserialize(deserializer)?;
+        Ok(Self { left_out: left_out_bytes, ..kubelet.into_iter().collect() })
     }
 }
 
 /// The answer to `Version`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Version {
     /// The version of the kubelet runtime API, always `0.1.0`.
     pub version: String,
@@ -108,7 +145,8 @@ pub fn program_of(runtime_name: &str) -> &str {
 }
 
 /// The answer to `Status`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct RuntimeStatus {
     /// The conditions `RuntimeReady` and `NetworkReady`, and further conditions of the runtime.
     pub conditions: Vec<RuntimeCondition>,
@@ -122,7 +160,8 @@ impl RuntimeStatus {
 }
 
 /// One condition of the runtime.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct RuntimeCondition {
     /// The condition's type, for example `RuntimeReady`.
     pub kind: String,
@@ -144,7 +183,8 @@ pub enum CgroupDriver {
 }
 
 /// The state of a pod sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum SandboxState {
     /// `SANDBOX_READY`
     Ready,
@@ -156,7 +196,8 @@ pub enum SandboxState {
 }
 
 /// The state of a container.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum ContainerState {
     /// `CONTAINER_CREATED`
     Created,
@@ -170,7 +211,8 @@ pub enum ContainerState {
 }
 
 /// The pod of a sandbox, and the number of the attempt.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct SandboxMetadata {
     /// The pod's name.
     pub name: String,
@@ -183,7 +225,8 @@ pub struct SandboxMetadata {
 }
 
 /// A pod sandbox in the answer to `ListPodSandbox`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Sandbox {
     /// The full id.
     pub id: String,
@@ -200,7 +243,8 @@ pub struct Sandbox {
 }
 
 /// The name of a container, and the number of the attempt.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ContainerMetadata {
     /// The container's name in the pod spec.
     pub name: String,
@@ -218,7 +262,8 @@ pub struct Image {
 }
 
 /// A container in the answer to `ListContainers`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Container {
     /// The full id.
     pub id: String,
@@ -227,6 +272,7 @@ pub struct Container {
     /// The name and the attempt; `None` in an invalid answer.
     pub metadata: Option<ContainerMetadata>,
     /// The image; `None` in an invalid answer.
+    #[serde(skip)]
     pub image: Option<Image>,
     /// The reference of the image in use.
     pub image_ref: String,

@@ -63,6 +63,7 @@ mod processes;
 mod recorded_processes;
 pub mod report;
 pub(crate) mod rules;
+mod run_facts;
 pub(crate) mod runtime_start;
 pub mod shim_sizes;
 pub(crate) mod silence;
@@ -94,6 +95,7 @@ pub use probes::{CallEnd, CallersAbandonedCall, CallersPendingCall};
 pub use recorded_processes::RecordedProcesses;
 pub use report::HealthReport;
 pub(crate) use rules::known_wait;
+pub use run_facts::RunFacts;
 pub use simulated_processes::{HungUmount, SimulatedPod, SimulatedProcesses};
 
 use crate::clock::{Clock, Mono};

@@ -99,6 +99,11 @@ impl NodeFacts {
         facts.filter(|facts| facts.host.is_some())
     }
 
+    /// Returns when the diagnosis began.
+    pub(super) const fn taken_at(&self) -> Wall {
+        self.taken_at
+    }
+
     /// Returns whether the diagnosis read the kubelet's metrics.
     pub fn has_metrics(&self) -> bool {
         self.kubelet.first.is_some()

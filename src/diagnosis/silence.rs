@@ -6,11 +6,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::limits;
 use super::report::Confidence;
 
 /// The lengths of silence after which a call counts as hung, for one run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct SilenceLimits {
     /// The silence that makes a hang likely.
     pub likely: Duration,

@@ -250,10 +250,47 @@ fn a_saved_report_is_shown_again_with_its_exit_status() {
             && again.stdout.contains("\nwhy: D29 certain "),
         "{again}"
     );
+    assert_eq!(again.stderr, "", "the same program judges the same facts the same way: {again}");
     fs::write(&saved, "{}").unwrap();
     let broken = plegctl(&["health", "--from", &saved]);
     assert_eq!(broken.code, Some(2), "{broken}");
     assert!(broken.stderr.contains("not a HealthReport") && broken.stderr.contains("hint: "), "{broken}");
+}
+
+/// A file has what the run measured, so another release may come to another verdict; it says what the file said.
+#[test]
+fn a_saved_report_is_judged_again_and_a_difference_is_said() {
+    let fake = FakeRuntime::start(pods(3));
+    fake.on(Rpc::ContainerStatus).id("c1").hang();
+    let saved = fake.folder().join("health.json").display().to_string();
+    plegctl(&["health", "-r", &fake.endpoint(), "--save", &saved]);
+    let document: Value = serde_json::from_str(&fs::read_to_string(&saved).unwrap()).unwrap();
+    let show = |change: &dyn Fn(&mut Value)| {
+        let mut changed = document.clone();
+        change(&mut changed);
+        fs::write(&saved, changed.to_string()).unwrap();
+        let output = plegctl(&["health", "--from", &saved, "-o", "json"]);
+        (report(&output), output)
+    };
+    let (first, _) = show(&|_| ());
+    assert_eq!(first["primary"]["id"], "D01");
+    let (other, output) = show(&|document| {
+        document["summary"] = "an older release knew less".into();
+        document["findings"] = Value::Array(Vec::new());
+        document["measured"]["plegctl"] = "0.0.9".into();
+    });
+    assert_eq!(other, first, "{output}");
+    let said = "judged again from what plegctl 0.0.9 measured; it said: degraded: an older release knew less";
+    assert!(output.stderr.contains(said), "{output}");
+    let (words, output) = show(&|document| document["findings"][0]["evidence"][0] = "other words".into());
+    assert_eq!(words, first, "{output}");
+    assert!(output.stderr.contains("its report has other words"), "{output}");
+    let (kept, output) = show(&|document| {
+        document["measured"]["runtime"]["sandboxes"] = "of a later release".into();
+        document["summary"] = "as it was saved".into();
+    });
+    assert_eq!(kept["summary"], "as it was saved", "{output}");
+    assert!(output.stderr.contains("its facts cannot be read"), "{output}");
 }
 
 #[test]

@@ -46,6 +46,7 @@ pub mod judge;
 pub mod live;
 pub mod own;
 pub mod read;
+mod recorded;
 pub mod report;
 pub mod signatures;
 pub mod sources;

@@ -284,9 +284,9 @@ pub struct Wait {
 }
 
 /// Goroutines with equal stacks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct StackGroup {
     /// The number of goroutines.
     pub count: u64,

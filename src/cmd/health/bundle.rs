@@ -11,12 +11,14 @@ use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 
+use super::saved::SavedReport;
 use crate::clock::{Clock, Wall};
 use crate::cmd::Error;
 use crate::cri::{
     self, Call, CgroupDriver, Container, ContainerState, ContainerStatus, EventStream, Filter, Rpc, Runtime,
     RuntimeStatus, Sandbox, SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
 };
+use crate::diagnosis::RunFacts;
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::report::HealthReport;
@@ -90,7 +92,10 @@ pub(super) async fn write(
     clock: &dyn Clock,
 ) -> Result<(), Error> {
     let mut missing: Vec<MissingFile> = Vec::new();
-    let mut input_files = vec![InputFile::whole(REPORT, "the report of `plegctl health`", pretty(report)?)];
+    let measured = RunFacts::from(Evidence { input_files: Vec::new(), ..evidence.clone() });
+    let saved = pretty(&SavedReport::new(report, Some(&measured)))?;
+    let about = "the report of `plegctl health` and what it measured; show it with `plegctl health --from`";
+    let mut input_files = vec![InputFile::whole(REPORT, about, saved)];
     let request = RelistRequest {
         node: Some(evidence.node.clone()).filter(|node| !node.is_empty()),
         runtime: report.runtime.clone(),

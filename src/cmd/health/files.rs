@@ -6,9 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::saved::SavedReport;
 use super::{Error, HealthArgs, ReportWithEvidence, bundle};
 use crate::clock::Clock;
 use crate::cmd::context::{Context, block_on};
+use crate::diagnosis::RunFacts;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::health_state::HealthState;
 use crate::diagnosis::report::HealthReport;
@@ -42,7 +44,8 @@ pub(super) fn write(
     let report = Arc::new(report);
     let saved = arguments.save.clone().map_or(Ok(()), |path| {
         let (report, file) = (Arc::clone(&report), path.clone());
-        in_time(&path, time_limit, move || Ok(save(&*report, &file)?))
+        let measured = evidence.as_deref().map(|evidence| RunFacts::from(evidence.clone()));
+        in_time(&path, time_limit, move || Ok(save(&SavedReport::new(&report, measured.as_ref()), &file)?))
     });
     let bundled =
         arguments.bundle.clone().zip(evidence).map_or(Ok(()), |(path, evidence)| {

@@ -191,10 +191,13 @@ enum FailOnVerdict {
 pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
     let mut state = None;
     let end = match &arguments.from {
-        Some(path) => RunEnd::Ended(
-            Box::new(ReportWithEvidence { report: saved::read_report(path)?, evidence: None }),
-            None,
-        ),
+        Some(path) => {
+            let (report, note) = saved::read_report(path)?;
+            if let Some(note) = note {
+                context.remark(&note);
+            }
+            RunEnd::Ended(Box::new(ReportWithEvidence { report, evidence: None }), None)
+        }
         None if remote::is_wanted(arguments, context) => block_on(diagnose_remotely(arguments, context))??,
         None => match local_endpoint(context) {
             Ok(endpoint) => {
@@ -253,10 +256,10 @@ fn local_endpoint(context: &Context) -> Result<Endpoint, Error> {
     context.endpoint()
 }
 
-/// A health report and, for a bundle, the evidence for it.
+/// A health report and, for a bundle or a file, the evidence for it.
 struct ReportWithEvidence {
     report: HealthReport,
-    /// The evidence; `None` if no bundle is requested.
+    /// The evidence; `None` if neither a bundle nor a file is requested, or if this run measured nothing.
     evidence: Option<Box<Evidence>>,
 }
 
@@ -371,7 +374,7 @@ async fn gather_and_judge(
         playback.remarks().into_iter().for_each(|(what, why)| evidence.skip(&what, why));
     }
     let report = HealthReport { trace_id, ..judge(&evidence) };
-    let evidence = if arguments.bundle.is_some() {
+    let evidence = if arguments.bundle.is_some() || arguments.save.is_some() {
         Some(Box::new(evidence))
     } else {
         // Freeing a hundred thousand entries takes a part of the budget; the process ends soon anyway.

@@ -1,10 +1,12 @@
-//! `health --from FILE`: reads a saved report from a file, standard input or a bundle. A `HealthReport` is returned
-//! as it is. A `RelistReport` is converted to evidence and judged.
+//! [`SavedReport`]: a report as `health --save` and `--bundle` write it, with what the run measured. `health --from FILE` reads it
+//! from a file, standard input or a bundle, and judges what was measured again, because a newer plegctl may know more. A
+//! `HealthReport` without it is returned as it is. A `RelistReport` is converted to evidence and judged.
 
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::bundle;
 use crate::cmd::Error;
@@ -13,15 +15,33 @@ use crate::cri::{
     SandboxState, Version, label,
 };
 use crate::diagnosis::evidence::{Evidence, ListEvidence, StatusFacts, StatusRecord, StatusTarget};
-use crate::diagnosis::judge;
 use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::report::HealthReport;
+use crate::diagnosis::{RunFacts, judge};
 use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
 use crate::pleg::{CallRecord, KubeletState};
 use crate::report::load::{self, LARGEST_REPORT, load};
 
-/// Reads the report at `path`; `-` is standard input.
-pub(super) fn read_report(path: &Path) -> Result<HealthReport, Error> {
+/// A report in a file, with what its run measured.
+#[derive(Serialize)]
+pub struct SavedReport<'a> {
+    #[serde(flatten)]
+    report: &'a HealthReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<Box<RawValue>>,
+}
+
+impl<'a> SavedReport<'a> {
+    /// Adds to a report what its run measured, on one line.
+    pub fn new(report: &'a HealthReport, measured: Option<&RunFacts>) -> Self {
+        let measured = measured.and_then(RunFacts::text);
+        Self { report, measured: measured.and_then(|text| RawValue::from_string(text).ok()) }
+    }
+}
+
+/// Reads the report at `path`; `-` is standard input. Returns also a note, if the report was judged again with another result, or
+/// could not be judged again.
+pub(super) fn read_report(path: &Path) -> Result<(HealthReport, Option<String>), Error> {
     let (name, bytes) = if path == Path::new("-") {
         ("stdin".to_owned(), load::stdin(LARGEST_REPORT))
     } else {
@@ -36,7 +56,7 @@ pub(super) fn read_report(path: &Path) -> Result<HealthReport, Error> {
     report.map_err(|why| Error::NoHealthReport { name, why })
 }
 
-fn parse_report(bytes: &[u8]) -> Result<HealthReport, String> {
+fn parse_report(bytes: &[u8]) -> Result<(HealthReport, Option<String>), String> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct ReportHeading {
@@ -51,13 +71,51 @@ fn parse_report(bytes: &[u8]) -> Result<HealthReport, String> {
         });
     }
     match kind.as_str() {
-        HealthReport::KIND => serde_json::from_slice(bytes).map_err(|why| why.to_string()),
+        HealthReport::KIND => {
+            #[derive(Deserialize)]
+            struct Measured<'a> {
+                #[serde(borrow)]
+                measured: Option<&'a RawValue>,
+            }
+            let saved: HealthReport = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
+            let Measured { measured } = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
+            Ok(match measured {
+                Some(measured) => judge_again(saved, measured.get().as_bytes()),
+                None => (saved, None),
+            })
+        }
         "RelistReport" => {
             let relist = RelistReport::read(bytes).map_err(|why| why.to_string())?;
-            Ok(judge(&evidence_of(&relist)))
+            Ok((judge(&evidence_of(&relist)), None))
         }
         kind => Err(format!("it is {kind}")),
     }
+}
+
+/// Judges what the run of a saved report measured. Returns also a note if the result differs from the saved report; if the facts
+/// cannot be read, returns the saved report and the reason.
+fn judge_again(saved: HealthReport, measured: &[u8]) -> (HealthReport, Option<String>) {
+    let facts = match RunFacts::read(measured) {
+        Ok(facts) => facts,
+        Err(why) => {
+            return (saved, Some(format!("this report is as it was saved: its facts cannot be read: {why}")));
+        }
+    };
+    let of_facts = format!("judged again from what plegctl {} measured", facts.plegctl());
+    let report = HealthReport {
+        source: saved.source.clone(),
+        trace_id: saved.trace_id.clone(),
+        stacks: None,
+        ..judge(&facts.into())
+    };
+    let note = if report == saved {
+        None
+    } else if (report.verdict, &report.summary) == (saved.verdict, &saved.summary) {
+        Some(format!("{of_facts}; its report has other words"))
+    } else {
+        Some(format!("{of_facts}; it said: {}: {}", saved.verdict, saved.summary))
+    };
+    (report, note)
 }
 
 /// Converts a relist into the evidence that `health` judges.

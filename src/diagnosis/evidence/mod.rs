@@ -157,7 +157,8 @@ impl Evidence {
 }
 
 /// The settings of the node's kubelet that matter to PLEG.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Settings {
     /// The time-out of one runtime call.
     pub request_timeout: Sourced<Duration>,

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Wall;
 use crate::cri::{
     Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, Version,
@@ -12,7 +14,8 @@ use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::silence::SilenceLimits;
 
 /// The outcomes of all calls to the runtime.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct RuntimeEvidence {
     /// The lengths of silence after which a call counts as hung.
     pub silence: SilenceLimits,
@@ -240,7 +243,8 @@ impl Population {
 }
 
 /// The answers to one of the two list calls.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ListEvidence<T> {
     /// The first answer.
     pub first: Option<Call<Vec<T>>>,
@@ -300,7 +304,8 @@ impl<T> ListEvidence<T> {
 }
 
 /// A list that was fetched in parts, because it is too large as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Shards {
     /// The number of parts that were answered.
     pub answered: usize,
@@ -326,7 +331,8 @@ impl Shards {
 }
 
 /// The sandbox or container that a status call is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct StatusTarget {
     /// Sandbox or container.
     pub kind: ItemKind,
@@ -342,7 +348,8 @@ impl StatusTarget {
 }
 
 /// One status call and its outcome.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct StatusRecord {
     /// The sandbox or container.
     pub target: StatusTarget,
@@ -381,7 +388,8 @@ impl StatusRecord {
 }
 
 /// The facts in a status answer that the rules need.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct StatusFacts {
     /// Whether the answer contains a status.
     pub present: bool,

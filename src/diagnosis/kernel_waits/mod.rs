@@ -4,6 +4,7 @@
 
 mod owner;
 mod reason;
+mod remedy;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,6 +25,7 @@ use crate::report::{Command, Step};
 use owner::OwnerSearch;
 pub use reason::KernelWaitReason;
 use reason::{ReasonStep, StepNeeds};
+use remedy::Remedy;
 
 /// The time limit for the search of owners, which reads the descriptors of all processes.
 const OWNER_TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -46,10 +48,9 @@ pub(crate) struct KernelWait {
     pub owner: Option<WaitOwner>,
     /// The facts that point to the owner.
     pub facts: Vec<FactKind>,
-    /// The command that ends the wait, if plegctl knows it with its path. It does not travel: a replay prints no command that
-    /// changes the state.
-    #[serde(skip)]
-    pub remedy: Option<Command>,
+    /// What ends the wait, if plegctl knows it with its path.
+    #[serde(default)]
+    pub remedy: Option<Remedy>,
     /// The mount of the file server or daemon that does not answer, if there is only one.
     pub mount: Option<NodeMount>,
     /// The number of programs on the node that have a task in uninterruptible sleep for the same reason.
@@ -121,7 +122,9 @@ impl KernelWait {
             StepNeeds::Nfs => server
                 .map(|server| server.trim_matches(['[', ']']))
                 .map(|server| step.filled(|command| command.arg(server))),
-            StepNeeds::Abort | StepNeeds::Thaw => self.remedy.clone().map(|remedy| step.with(remedy)),
+            StepNeeds::Abort | StepNeeds::Thaw => {
+                self.remedy.as_ref().map(|remedy| step.with(remedy.command()))
+            }
             StepNeeds::Umount => {
                 self.mount.as_ref().map(|mount| step.filled(|command| command.arg(&mount.target)))
             }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use super::KernelWait;
 use super::reason::KernelWaitReason;
+use super::remedy::Remedy;
 use crate::diagnosis::facts::{FactKind, FilePath, OwnerProcess, ProcessRef, Resource, WaitOwner};
 use crate::diagnosis::limits;
 use crate::host::kernel_text;
 use crate::host::proc::waits::{self, DiskCounters, TaskLook};
 use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process, Psi};
-use crate::report::Command;
 
 /// Programs that freeze file systems for backups and snapshots.
 const FREEZERS: [&str; 6] = ["fsfreeze", "xfs_freeze", "qemu-ga", "vmtoolsd", "lvcreate", "dmsetup"];
@@ -35,7 +35,7 @@ struct FoundOwner {
     /// The facts that point to the owner or, without a name, to the possible owners.
     facts: Vec<FactKind>,
     /// See [`KernelWait::remedy`].
-    remedy: Option<Command>,
+    remedy: Option<Remedy>,
     /// See [`KernelWait::mount`].
     mount: Option<NodeMount>,
 }
@@ -65,8 +65,8 @@ impl OwnerSearch {
         let frozen = waits::frozen_around(&self.paths.cgroup, &process.cgroup);
         let (reason, function, owner) = if let Some(freeze) = frozen {
             let facts = vec![FactKind::IsFrozen { cgroup: (&freeze.path).into(), seen_twice: false }];
-            let remedy = Some(freeze.thaw());
             let owner = Some(WaitOwner::Frozen { path: (&freeze.path).into() });
+            let remedy = Some(Remedy::Thaw(freeze));
             let owner = FoundOwner { owner, facts, remedy, ..FoundOwner::default() };
             (KernelWaitReason::of("KR08")?, task.wchan.as_str(), owner)
         } else {
@@ -206,16 +206,10 @@ impl OwnerSearch {
         }
     }
 
-    /// Returns the command that aborts a FUSE connection. The kernel shows the connections in a file system of their own, which
-    /// not every node has mounted.
-    fn abort(&self, connection: u64) -> Command {
+    /// Returns the remedy of a FUSE connection.
+    fn abort(&self, connection: u64) -> Remedy {
         let is_mounted = !self.connections.is_dir() || self.connections.join(connection.to_string()).is_dir();
-        let abort = if is_mounted {
-            "echo 1 > /sys/fs/fuse/connections/{}/abort"
-        } else {
-            "mount -t fusectl fusectl /sys/fs/fuse/connections && echo 1 > /sys/fs/fuse/connections/{}/abort"
-        };
-        Command::new(abort).arg(connection)
+        Remedy::Abort { connection, is_mounted }
     }
 
     /// Finds the file system to which the task writes. Without the descriptor of a file, only the commands have the file
@@ -246,7 +240,7 @@ impl OwnerSearch {
         FoundOwner {
             owner: by_file.map(|mount| WaitOwner::Frozen { path: (&mount.target).into() }),
             facts,
-            remedy: mount.map(|mount| Command::limited(10, "timeout {} fsfreeze -u {}").arg(&mount.target)),
+            remedy: mount.map(|mount| Remedy::Unfreeze { target: mount.target.clone() }),
             ..FoundOwner::default()
         }
     }

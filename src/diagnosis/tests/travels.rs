@@ -12,7 +12,7 @@ use crate::diagnosis::report::{
     Verdict,
 };
 use crate::diagnosis::runtime_start::RuntimeStart;
-use crate::diagnosis::{Evidence, NodeFacts, judge as judge_once};
+use crate::diagnosis::{Evidence, NodeFacts, RunFacts, judge as judge_once};
 
 /// Judges the evidence.
 #[track_caller]
@@ -49,10 +49,20 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     there.not_checked.extend(of_calls);
     assert_eq!(judgement(judge_once(&there)), judgement(judged_here), "{}", String::from_utf8_lossy(&text));
     let report = judge_once(evidence);
+    if let Some(read) = saved_and_read(evidence) {
+        let stacks = report.stacks.clone();
+        assert_eq!(HealthReport { stacks, ..judge_once(&read) }, report, "the facts of a run");
+    }
     let other = with_other_words(|| judge_once(evidence));
     assert_eq!(without_words(other), without_words(report.clone()), "something reads the words of a fact");
     assert_a_shell_reads_them(evidence, &report);
     report
+}
+
+/// Returns the evidence as a file with it has it; `None` if it is too large for a file.
+fn saved_and_read(evidence: &Evidence) -> Option<Evidence> {
+    let text = RunFacts::from(evidence.clone()).text()?;
+    Some(RunFacts::read(text.as_bytes()).unwrap().into())
 }
 
 /// Returns the verdict, and the rule and the confidence of each finding.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::Era;
 
 /// One minor release.
@@ -64,7 +66,8 @@ pub struct BadVersion {
 }
 
 /// The minor release of a kubelet, which decides how it relists, which fields exist and which rules apply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct KubeletVersion {
     minor: u8,
 }

@@ -1,0 +1,114 @@
+//! [`RunFacts`]: everything that one run measured, as a document. `health --save` and `--bundle` write it beside the report, so that
+//! a newer plegctl judges the same facts again.
+//!
+//! It has the runtime's answers beside the facts of the node ([`NodeFacts`]). Of the labels, only those of the kubelet travel, and
+//! no annotations.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence::{Evidence, RuntimeEvidence, Settings, StatusRecord};
+use super::names::OutsideId;
+use super::node_facts::NodeFacts;
+use super::report::{JudgedMoment, NotChecked};
+use crate::report::{fits_in_memory, json};
+use crate::stacks::report::StackReport;
+
+/// Everything that one run measured.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunFacts {
+    /// The version of plegctl that measured.
+    plegctl: String,
+    node: NodeFacts,
+    runtime: RuntimeEvidence,
+    settings: Settings,
+    took: Duration,
+    moment: Option<JudgedMoment>,
+    recorded_diagnosis: Option<String>,
+    node_name: String,
+    endpoint: String,
+    other_sockets: Vec<String>,
+    /// The names of what the calls are about, which may be in no list.
+    names: Vec<OutsideId>,
+    stacks: Option<StackReport>,
+    no_thread: bool,
+    interrupted: bool,
+    bad_input: Vec<String>,
+    /// What was not checked, with what concerns the calls.
+    not_checked: Vec<NotChecked>,
+}
+
+impl RunFacts {
+    /// Returns the facts as JSON; `None` if they are too large to be read again.
+    pub fn text(&self) -> Option<String> {
+        json::text(self).filter(|text| fits_in_memory(text.as_bytes()))
+    }
+
+    /// Reads the facts of a run.
+    pub fn read(text: &[u8]) -> Result<Self, String> {
+        if !fits_in_memory(text) {
+            return Err("they are too large".to_owned());
+        }
+        serde_json::from_slice(text).map_err(|why| why.to_string())
+    }
+
+    /// Returns the version of plegctl that measured.
+    pub fn plegctl(&self) -> &str {
+        &self.plegctl
+    }
+}
+
+impl From<Evidence> for RunFacts {
+    fn from(mut evidence: Evidence) -> Self {
+        // The facts of the node read the calls too.
+        let runtime = evidence.runtime.clone();
+        let calls = runtime.status_calls.iter().chain(&runtime.shims);
+        let names = calls.map(|StatusRecord { target, .. }| evidence.names.outside(&target.id)).collect();
+        Self {
+            plegctl: env!("CARGO_PKG_VERSION").to_owned(),
+            runtime,
+            settings: evidence.settings.clone(),
+            took: evidence.took,
+            moment: evidence.moment,
+            recorded_diagnosis: evidence.recorded_diagnosis.take(),
+            node_name: std::mem::take(&mut evidence.node),
+            endpoint: std::mem::take(&mut evidence.endpoint),
+            other_sockets: std::mem::take(&mut evidence.other_sockets),
+            names,
+            stacks: evidence.stacks.take(),
+            no_thread: evidence.no_thread,
+            interrupted: evidence.interrupted,
+            bad_input: std::mem::take(&mut evidence.bad_input),
+            not_checked: evidence.not_checked.clone(),
+            node: NodeFacts::from(evidence),
+        }
+    }
+}
+
+impl From<RunFacts> for Evidence {
+    fn from(facts: RunFacts) -> Self {
+        let mut evidence = Self {
+            taken_at: facts.node.taken_at(),
+            runtime: facts.runtime,
+            settings: facts.settings,
+            took: facts.took,
+            moment: facts.moment,
+            recorded_diagnosis: facts.recorded_diagnosis,
+            node: facts.node_name,
+            endpoint: facts.endpoint,
+            other_sockets: facts.other_sockets,
+            stacks: facts.stacks,
+            no_thread: facts.no_thread,
+            interrupted: facts.interrupted,
+            bad_input: facts.bad_input,
+            ..Self::default()
+        };
+        facts.node.put_in(&mut evidence);
+        evidence.not_checked = facts.not_checked;
+        evidence.learn_listed_names();
+        evidence.names.learn_outside(&facts.names);
+        evidence
+    }
+}
