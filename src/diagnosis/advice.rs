@@ -227,8 +227,8 @@ pub fn until_slow() -> Step {
 
 /// Returns the step that continues a stopped process.
 pub fn continue_process(pid: u32) -> Step {
-    let debugger = format!("a debugger has it (TracerPid in /proc/{pid}/status is not 0)");
-    Step::change(format!("continue process {pid}, unless {debugger}"))
+    let no_debugger = format!("if TracerPid in /proc/{pid}/status is 0, so that no debugger has it");
+    Step::change(format!("continue process {pid}, {no_debugger}"))
         .with(Command::new("kill -CONT {}").pid(pid))
 }
 
@@ -269,7 +269,7 @@ pub fn for_culprits(evidence: &Evidence, culprits: &[(Rpc, &str)]) -> Vec<Step> 
     steps.extend(look_for(evidence, &unknown));
     steps.extend(pods.iter().map(|(namespace, names)| {
         let delete = Command::new("kubectl -n {} delete pod {} --wait=false").arg(namespace).args(names);
-        Step::change("if nothing above helps").with(delete)
+        Step::change("if none of this shows a cause, replace the pod").with(delete)
     }));
     // A conmon that ends does not end its container, and nothing records the exit of the container any more.
     if family == DaemonFamily::Crio {
@@ -305,16 +305,18 @@ fn look_for(evidence: &Evidence, unknown: &[&str]) -> Vec<Step> {
     let list = "ps -eo pid,stat,wchan:20,etime,comm,cgroup:512,args | grep -E {} | cut -c-61";
     let (these, monitor) =
         if unknown.len() == 1 { ("this container and its", "") } else { ("these containers and their", "s") };
-    vec![
+    let mut steps = vec![
         Step::look(format!("the processes of {these} {}{monitor}", family.monitor()))
             .with(Command::new(list).arg(ids.join("|"))),
-        Step::look("STAT D: no signal helps; WCHAN nfs_*, rpc_*: file server; xfs_*, blk_*: disk"),
+        Step::look("STAT D: repair what WCHAN names: nfs_*, rpc_*: server; xfs_*, blk_*: disk"),
         Step::change(match family {
             // CRI-O takes a `state` that was ended for an exit of its container.
             DaemonFamily::Crio => "STAT T: kill -CONT PID",
             _ => "STAT T: kill -CONT PID; a runc that is minutes old: kill PID",
         }),
-    ]
+    ];
+    steps.extend(evidence.read_stacks("other STAT or no process: what the runtime waits for (saved above)"));
+    steps
 }
 
 /// Returns the command that shows what blocks the call, by the first known part of the container; `None` if no part is known.
@@ -342,5 +344,6 @@ pub fn task_stack(process: &Process, task: &Blocked) -> Step {
 
 /// Returns the step that shows the goroutines of a shim.
 pub fn shim_stacks(pid: u32) -> Step {
-    Step::signal("this shim's stacks, into containerd's log").with(Command::new("kill -USR1 {}").pid(pid))
+    Step::signal(format!("the stacks of the shim {pid}, into containerd's log"))
+        .with(Command::new("kill -USR1 {}").pid(pid))
 }

@@ -274,7 +274,7 @@ facts! {
         None => process.to_string(),
     };
     DidNotRun { process: ProcessRef, task: u32, function: Function, age: Took } =>
-        "{process}, task {task}: in {function}, seen twice, and it did not run in between; started {age:#} ago";
+        "{process}, task {task}: in {function}, seen twice, and it did not run in between; the process is {age:#} old";
     HasWaited { at_least: Took } => "it has waited for {at_least:#}, at least";
     PodsOfMount { pods: Vec<PodRef> } => "pods with a volume on it, which may neither start nor end: {}",
         list(&pods.iter().map(pod_or_uid).collect::<Vec<_>>());
@@ -418,7 +418,7 @@ facts! {
 
     // node.rs: D08, D09, D10, D11
     TaskIsUninterruptible { process: ProcessRef, task: u32, function: Option<Function>, age: Took } =>
-        "{process}, task {task}: waits uninterruptibly in {}; started {age:#} ago",
+        "{process}, task {task}: waits uninterruptibly in {}; the process is {age:#} old",
         function.as_ref().map_or("an unknown kernel function (not root?)", |function| function.0.as_str());
     StorageKeepsWaiting => "storage keeps the node waiting";
     IoPressureIsNotMeasured => "this kernel does not measure I/O pressure";

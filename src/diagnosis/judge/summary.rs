@@ -4,6 +4,7 @@
 use super::not_ready::NotReady;
 use crate::cri::{Error, Rpc};
 use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::proc::Role;
 use crate::diagnosis::report::{Confidence, HealthFinding, NotChecked, Phase, Verdict};
 use crate::diagnosis::rules::{Case, row};
 use crate::diagnosis::words::seconds;
@@ -45,16 +46,21 @@ pub(super) fn sentence(
     }
 }
 
-/// Whether PLEG is all that the finding affects, and PLEG stays healthy.
+/// Whether the finding affects only PLEG or one pod, and PLEG stays healthy.
 fn stays_ready(case: &Case<'_>, primary: &HealthFinding) -> bool {
-    let is_about_relists = row(primary.id).traits.is_about_relists;
+    // A wait of the daemon or of the kubelet itself may become a wait of everything.
+    let processes = case.evidence.node().map(|host| &host.latest().processes);
+    let waiting = primary.kernel_reason.as_ref().map(|reason| reason.pid).or(primary.pid);
+    let process = waiting.and_then(|pid| processes?.get(&pid));
+    let is_central = process.is_some_and(|process| matches!(process.role, Role::Daemon | Role::Kubelet));
+    let is_limited = row(primary.id).traits.is_about_relists || primary.pod.is_some() && !is_central;
     // Without a network the node is NotReady in any case.
     let status = case.evidence.runtime.status.as_ref().and_then(|call| call.result.as_ref().ok());
     let network = status.and_then(|status| status.condition("NetworkReady"));
     let has_network = network.is_some_and(|condition| condition.holds);
     case.estimate_is_known()
         && !case.estimate.would_trip
-        && (case.estimate.hung_calls > 0 || is_about_relists && has_network && case.estimate.lists.is_some())
+        && (case.estimate.hung_calls > 0 || is_limited && has_network && case.estimate.lists.is_some())
 }
 
 /// The calls on which the verdict depends most.

@@ -65,11 +65,13 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     found.steps.extend(chain.and_then(|chain| chain.next.first().cloned()).map(Step::look));
     if culprit.is_some() {
         // The list probably waits for a start, an exit or a resource update of this container that does not finish.
-        let purpose = "which call on this container the list waits for (in the stacks saved above)";
+        let purpose = "what the list waits for (in the stacks saved above)";
         let look = || case.evidence.read_stacks(purpose).or_else(|| case.evidence.show_holder());
-        found.steps.extend(chain.is_none().then(look).flatten());
         let culprits = case.culprits.iter().map(|culprit| (culprit.rpc, culprit.id.as_str()));
-        found.steps.extend(advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>()));
+        let of_culprits = advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>());
+        let is_among = |look: &Step| of_culprits.iter().any(|step| step.command == look.command);
+        found.steps.extend(chain.is_none().then(look).flatten().filter(|look| !is_among(look)));
+        found.steps.extend(of_culprits);
     } else {
         let blamed = if id_search_is_complete(case, &hung) {
             "no single container is to blame"

@@ -259,22 +259,21 @@ pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
     );
     let threshold = case.evidence.settings.threshold.value.into();
     finding.add_fact(FactKind::UnhealthyAfter { threshold });
-    finding.steps.extend(most_restarted(case.evidence));
     let node = case.evidence.node_or_placeholder();
     let for_node = |purpose: &str, template| Step::look(purpose).with(Command::new(template).arg(node));
     if is_unchecked {
         finding
             .add_step(for_node("after an alert, first look at the kubelet too", "plegctl health --node {}"));
     }
-    let events = Command::new("plegctl watch --mode compare");
-    finding.add_step(Step::look("to check for lost events (pod states late or wrong)").with(events));
     finding.add_step(for_node("if the node is NotReady", "kubectl describe node {}"));
     if case.evidence.has_systemd() {
         let messages = "journalctl --no-pager -u kubelet -S -6h | grep -e 'PLEG is not healthy'";
         finding.add_step(Step::look("if it was NotReady before").with(Command::new(messages)));
     }
+    finding.steps.extend(most_restarted(case.evidence));
     let if_not = [
         ("if it comes and goes (waits, then says why)", "plegctl watch --until-slow 2s"),
+        ("if pod states are late or wrong: lost events (until Ctrl-C)", "plegctl watch --mode compare"),
         ("if pods do not start or end (one pod: plegctl pods --why NS/POD)", "plegctl pods"),
         ("if a static pod is missing, outdated or not removed", "plegctl static-pods lint"),
     ];

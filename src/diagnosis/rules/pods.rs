@@ -91,7 +91,7 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
     }
     let stacks = Command::new("plegctl stacks kubelet.txt");
     found.add_step(Step::look("who waits for whom in the kubelet (saved above)").with(stacks));
-    let purpose = "if the same pods still wait after some minutes, restart the kubelet";
+    let purpose = "if the same pods still wait 5 minutes later, restart the kubelet";
     found.add_step(super::kubelet::restart_kubelet(case.evidence, purpose));
     let compare = Command::new("plegctl pods -o wide");
     found.add_step(Step::look("what the API server, kubelet and runtime say of each pod").with(compare));

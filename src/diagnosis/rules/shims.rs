@@ -65,22 +65,24 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         found.add_step(if is_conmon(&process.comm) {
             let list = Command::limited(20, "crictl --timeout {}s ps -a | grep {}").flagged("-e", &ids);
-            Step::look("make sure that CRI-O knows none of these (no output)").with(list)
+            Step::look("CRI-O must know none of these: this must print nothing").with(list)
         } else {
             let list =
                 Command::limited(20, "ctr --timeout {}s -n k8s.io tasks ls | grep {}").flagged("-e", &ids);
-            Step::look("make sure that containerd knows none of these (no output)").with(list)
+            Step::look("containerd must know none of these: this must print nothing").with(list)
         });
         let kill = pids.iter().fold(Command::new("kill"), |kill, pid| kill.pid(*pid));
         let text = format!(
-            "then end these {} of {}, below which nothing runs, and run health again",
+            "then end {} of the {}, the next time further ones, and run health again",
             pids.len(),
             shims.len()
         );
         found.add_step(Step::change(text).with(kill));
     }
     let explain = Command::new("plegctl explain D27");
-    found.add_step(Step::look("which releases of containerd leave shims behind").with(explain));
+    found.add_step(
+        Step::look("the releases of containerd that are known to leave shims behind").with(explain),
+    );
     found.pod = pod_of(case, sample, first, process);
     found.ids = shims.iter().take(limits::MAX_LISTED_IDS).map(|(shim, _)| shim.id.clone()).collect();
     Some(found)

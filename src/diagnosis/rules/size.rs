@@ -352,7 +352,7 @@ fn against_dead_pods(case: &Case<'_>) -> Vec<Step> {
         let delete = Command::new(
             "kubectl -n {} delete pods --field-selector status.phase=Succeeded,spec.nodeName={} --wait=false",
         );
-        Step::change(format!("delete the Succeeded pods of {namespace} on this node, with their logs"))
+        Step::change(format!("delete all Succeeded pods of {namespace} on this node, with their logs"))
             .with(delete.arg(namespace).arg(node))
     }));
     steps

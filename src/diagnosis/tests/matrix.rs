@@ -756,7 +756,10 @@ async fn a_pod_that_runs_twice_under_two_uids_needs_a_person_as_soon_as_it_canno
     assert_row(&report(with_twin(5)).await, Verdict::Healthy, Phase::None, RuleId::D00);
     let report = report(with_twin(90)).await;
     assert_row(&report, Verdict::Degraded, Phase::None, RuleId::D19);
-    assert_eq!(report.summary, "default/web-2 has sandboxes of two versions, with two UIDs");
+    assert_eq!(
+        report.summary,
+        "default/web-2 has sandboxes of two versions, with two UIDs; this alone does not make the node NotReady"
+    );
     let primary = report.primary.unwrap();
     assert_eq!(primary.confidence, Confidence::Certain);
     assert!(primary.evidence[0].contains("UID another-uid"), "{:?}", primary.evidence);

@@ -445,7 +445,8 @@ fn kubelet_is_known(report: &HealthReport) -> bool {
 /// Says whether the confidence of a finding is about a symptom or about a cause.
 fn of_what(finding: &HealthFinding) -> &'static str {
     match (row(finding.id).screen.confidence_is_of, finding.confidence) {
-        (ConfidenceIsOf::Nothing, _) => "",
+        (ConfidenceIsOf::Nothing, Confidence::Likely) => " to be a problem",
+        (ConfidenceIsOf::Nothing, Confidence::Certain | Confidence::Possible) => "",
         (ConfidenceIsOf::Symptom, _) | (ConfidenceIsOf::Estimate, Confidence::Certain) => {
             " (the symptom; its cause is not proven)"
         }
