@@ -1,5 +1,5 @@
 //! Checks that a new kubelet release was added everywhere: the table `RELEASES` in `crates/node/src/kubelet/release.rs`, the rules in
-//! `src/manifests`, the recordings in `tests/recordings` and the documents. `docs/adding-a-kubelet-release.md` lists what to
+//! `crates`, the recordings in `tests/recordings` and the documents. `docs/adding-a-kubelet-release.md` lists what to
 //! change for a new release.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,7 +107,9 @@ fn rule_files() -> Vec<PathBuf> {
         }
     }
     let mut found = Vec::new();
-    below(&root().join("src/manifests"), &mut found);
+    for name in ["crates/api-values/src", "crates/static-pods/src", "src/manifests/preflight"] {
+        below(&root().join(name), &mut found);
+    }
     found
 }
 

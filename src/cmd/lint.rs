@@ -36,6 +36,7 @@ use crate::manifests::checks::runtime::{self, RuntimeComparison};
 use crate::manifests::checks::{self, CheckContext};
 use crate::manifests::lint::LintReport;
 use crate::manifests::podconfig::{ApiPods, WantedPod, inspect_url, mirror_findings};
+use crate::manifests::running::list_static_pods;
 use crate::manifests::{
     self, Check, Kubelet, KubeletVersion, LintFinding, PathKind, SIZE_LIMIT, Severity, SourceReport,
     UidUnknown, upgrade,
@@ -485,7 +486,7 @@ impl LintArgs {
         let endpoint = context.endpoint()?;
         let running = block_on(async {
             let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
-            runtime::list_static_pods(&client).await.map_err(Error::from)
+            list_static_pods(&client).await.map_err(Error::from)
         })??;
         let input = runtime::CompareInput {
             kubelet,

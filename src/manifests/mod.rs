@@ -1,12 +1,5 @@
-//! Predicts what a kubelet does with the manifests of its static pods.
-//!
-//! [`inspect`] reads a manifest path and returns the kubelet's verdict on each entry, as in the given kubelet release. For
-//! each file, `reader` parses the bytes into a tree with positions, `decode` converts the tree into a Pod with the
-//! kubelet's lenient rules, `defaults` adds the default values, and `validate` checks the Pod (`pipeline`). If several
-//! files define the same pod, `source` decides which file wins. The rules of the API server are not applied.
-//!
-//! On top of the verdicts, [`checks`] find problems that the kubelet does not report, `podconfig` follows the pods from
-//! all sources of the kubelet, and `preflight` checks the kubelet's own settings.
+//! What a kubelet does with manifests: the crate `plegctl-static-pods`, the runtime's pods as it takes them (`running`),
+//! and whether a kubelet starts (`preflight`).
 //!
 //! ```no_run
 //! use plegctl::manifests::{Kubelet, KubeletVersion, inspect};
@@ -18,104 +11,7 @@
 //! }
 //! ```
 
-use std::path::{Component, Path, PathBuf};
-
-mod catalogue;
-pub mod checks;
-mod decode;
-mod defaults;
-mod edit;
-mod field_path;
-mod finding;
-pub(crate) mod glob;
-mod image_name;
-#[cfg(feature = "cli")]
-pub(crate) mod lint;
-mod nearest;
-mod pipeline;
-mod pod_field;
-pub(crate) mod pod_instances;
-mod pod_resources;
-pub(crate) mod pod_versions;
-#[cfg(feature = "cli")]
-pub(crate) mod podconfig;
 pub(crate) mod preflight;
-mod quantity;
-mod reader;
-mod references;
-mod report;
-mod schema;
-mod source;
-mod sysctl;
-mod timestamp;
-mod tree;
-mod uid;
-#[cfg(feature = "cli")]
-pub(crate) mod upgrade;
-mod validate;
+pub(crate) mod running;
 
-pub use crate::kubelet::KubeletVersion;
-pub use catalogue::Check;
-pub use finding::{LintFinding, Severity};
-pub use pipeline::SIZE_LIMIT;
-pub use pod_field::PodField;
-pub use quantity::Quantity;
-pub use report::{
-    DecodedPod, DropReason, DroppedField, DuplicateKey, FileReport, FileVerdict, LaterDocument,
-    ManifestEntryKind, ManifestEntryMeta, Merge, ParsedManifest, PathKind, PodIdentity, ReaderNotes,
-    SourceReport,
-};
-pub use source::{each_file, inspect, inspect_bytes, inspect_file};
-pub use tree::{ManifestNode, Map, MapEntry, Position, Value};
-pub use uid::UidUnknown;
-
-/// The kubelet whose rules are applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kubelet {
-    /// The release whose rules are applied: the kubelet's own, or the nearest known one.
-    pub version: KubeletVersion,
-    /// The kubelet's own release. If plegctl does not know it, no UID is computed.
-    pub release: KubeletVersion,
-    /// The name of the node; the kubelet appends it to pod names.
-    pub node_name: String,
-    /// The directory from which this kubelet reads the files, if plegctl inspects a copy or sees the directory under
-    /// another path. The kubelet's path is part of a pod's UID.
-    pub manifest_dir: Option<PathBuf>,
-}
-
-impl Kubelet {
-    /// Creates a kubelet that reads the files from the inspected paths.
-    pub fn new(release: KubeletVersion, node_name: impl Into<String>) -> Self {
-        Self { version: release.known(), release, node_name: node_name.into(), manifest_dir: None }
-    }
-
-    /// Returns the same kubelet with another release.
-    #[must_use]
-    pub fn with_release(&self, release: KubeletVersion) -> Self {
-        Self { version: release.known(), release, ..self.clone() }
-    }
-
-    /// Returns the path under which this kubelet reads a file; `None` if it is not known.
-    fn path_of(&self, file: &Path) -> Option<PathBuf> {
-        match (&self.manifest_dir, file.file_name()) {
-            (Some(directory), Some(name)) => Some(cleaned(&directory.join(name))),
-            _ if file.is_absolute() => Some(cleaned(file)),
-            _ => None,
-        }
-    }
-}
-
-/// Removes `.`, `..` and repeated slashes, as Go's `filepath.Join` does. Symbolic links are not followed.
-fn cleaned(path: &Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                clean.pop();
-            }
-            other => clean.push(other),
-        }
-    }
-    clean
-}
+pub use plegctl_static_pods::*;

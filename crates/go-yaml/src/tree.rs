@@ -1,7 +1,7 @@
 //! Parses YAML into a tree in which every node has its position. Configuration files, kubeconfigs and scenarios are read
 //! with it.
 //!
-//! It does not resolve aliases, merge keys or types. Manifests need these, so `manifests::reader` makes its own tree from
+//! It does not resolve aliases, merge keys or types. Manifests need these, so `plegctl-api-values` makes its own tree from
 //! the events of the same parser.
 
 use super::{EventKind, Position, YamlEvent, YamlFault, YamlParser, decode};

@@ -46,6 +46,7 @@ use crate::manifests::podconfig::{
     ComparisonInputs, PodRow, PodSource, PodVerdict, RuntimePod, SourceState, VerdictInput, WantedPod,
     add_comparison, contradictions, pod_rows, suspects,
 };
+use crate::manifests::running::running_pods;
 use crate::manifests::{Kubelet, PodIdentity};
 use crate::report::document;
 use kubelet_view::KubeletView;
@@ -242,7 +243,7 @@ async fn runtime_pods(context: &Context) -> Result<(Client, BTreeMap<String, Run
 async fn listed(runtime: &impl Runtime) -> Result<BTreeMap<String, RuntimePod>, Error> {
     let sandboxes = runtime.list_sandboxes(&Filter::default()).await.result?;
     let containers = runtime.list_containers(&Filter::default()).await.result?;
-    Ok(RuntimePod::group(sandboxes, containers))
+    Ok(RuntimePod::group(running_pods(&sandboxes, &containers)))
 }
 
 impl PodsArgs {

@@ -27,6 +27,7 @@ use crate::diagnosis::pod_holders::report::{PodHold, PodWhy};
 use crate::diagnosis::pod_holders::{self, Deletion, PodFacts, PodStatus, SpecVolume};
 use crate::diagnosis::{gather, judge};
 use crate::manifests::podconfig::{PodSource, WantedPod};
+use crate::manifests::running::source;
 use crate::manifests::{Kubelet, PodIdentity};
 use crate::report::{PodRef, document, most_similar};
 use crate::sim;
@@ -217,7 +218,7 @@ fn running(identity: &PodIdentity, evidence: &Evidence) -> Vec<(PodRef, bool, Op
         let (uid, namespace) = (metadata.uid.clone(), metadata.namespace.clone());
         let pod = PodRef { uid, namespace, name: metadata.name.clone() };
         let is_ready = sandbox.state == SandboxState::Ready;
-        is_named(&pod, identity).then(|| (pod, is_ready, PodSource::of_sandbox(sandbox)))
+        is_named(&pod, identity).then(|| (pod, is_ready, source(sandbox)))
     };
     sandboxes.iter().filter_map(pod).collect()
 }

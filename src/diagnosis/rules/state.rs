@@ -16,8 +16,9 @@ use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids, sub_command};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
 use crate::diagnosis::words::short;
 use crate::host::CNI_DIRECTORY;
-use crate::manifests::pod_instances::{PodInstance, PodSource, instances};
 use crate::manifests::pod_versions::PodVersions;
+use crate::manifests::running::running_pods;
+use crate::manifests::{PodSource, RunningPod};
 use crate::report::{Command, Step};
 
 /// The most findings of D42.
@@ -217,17 +218,16 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
 /// Adds what the versions of a pod are, which of them is wanted, and what to do then.
 fn add_versions(found: &mut HealthFinding, evidence: &Evidence, oddity: &Oddity<'_>) {
     let sandboxes = evidence.runtime.sandboxes.items().into_iter().flatten();
-    let mut sandboxes: Vec<Sandbox> =
-        sandboxes.filter(|sandbox| oddity.ids().any(|id| id == sandbox.id)).cloned().collect();
+    let mut sandboxes: Vec<&Sandbox> =
+        sandboxes.filter(|sandbox| oddity.ids().any(|id| id == sandbox.id)).collect();
     sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at));
     let containers = evidence.runtime.containers.items().into_iter().flatten();
     let own = containers.filter(|container| oddity.ids().any(|id| id == container.sandbox_id));
-    let instances: Vec<PodInstance> = instances(sandboxes, own.cloned().collect()).collect();
-    let versions =
-        PodVersions { instances: instances.iter().collect(), wanted: None, now: evidence.taken_at };
+    let pods: Vec<RunningPod> = running_pods(sandboxes, own).collect();
+    let versions = PodVersions { instances: pods.iter().collect(), wanted: None, now: evidence.taken_at };
     found.add_facts(versions.describe().into_iter().map(Fact::line));
     found.phase = Phase::None;
-    let is_static = instances.iter().any(|one| one.source == Some(PodSource::File));
+    let is_static = pods.iter().any(|pod| pod.source == Some(PodSource::File));
     found.steps.extend(if is_static {
         Some(
             Step::look("which of the two matches its manifest file, and what to do")

@@ -7,8 +7,8 @@ use super::settings::Origin;
 use super::tables::{Change, Flag, FlagKind, FlagState, Tables};
 use crate::host::parse_boolean;
 use crate::kubelet::{KubeletVersion, go_nanoseconds};
-use crate::manifests::validate::names;
 use crate::report::{Confidence, Severity, most_similar};
+use plegctl_api_values::names;
 
 /// A flag of `OpenShift`'s kubelet that no other kubelet has.
 const OPENSHIFT_FLAG: &str = "max-housekeeping-interval";

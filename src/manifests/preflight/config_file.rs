@@ -9,11 +9,10 @@ use super::release::TargetKubelet;
 use super::settings::{Origin, is_free_mapping};
 use super::tables::Tables;
 use crate::kubelet::go_nanoseconds;
-use crate::manifests::quantity::Quantity;
-use crate::manifests::reader::{SyntaxFault, float, json_text, read};
-use crate::manifests::report::ReaderNotes;
-use crate::manifests::tree::{ManifestNode, Map, MapEntry, Position, Value};
 use crate::report::{Confidence, most_similar};
+use plegctl_api_values::quantity::Quantity;
+use plegctl_api_values::reader::{ReaderNotes, SyntaxFault, float, json_text, read};
+use plegctl_api_values::tree::{ManifestNode, Map, MapEntry, Position, Value};
 
 /// The kind of a configuration file.
 pub const KIND: &str = "KubeletConfiguration";

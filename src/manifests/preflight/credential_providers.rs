@@ -16,9 +16,9 @@ use super::release::TargetKubelet;
 use super::settings::Origin;
 use crate::host::HostRoot;
 use crate::kubelet::KubeletSettings;
-use crate::manifests::reader::read;
-use crate::manifests::tree::{ManifestNode, Position};
 use crate::report::load::load;
+use plegctl_api_values::reader::read;
+use plegctl_api_values::tree::{ManifestNode, Position};
 
 const CONFIG_FLAG: &str = "image-credential-provider-config";
 const DIRECTORY_FLAG: &str = "image-credential-provider-bin-dir";

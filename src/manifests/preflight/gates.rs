@@ -238,7 +238,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::manifests::tree::Position;
+    use plegctl_api_values::tree::Position;
 
     fn checked(name: &str, on: bool, in_file: bool, kubelet: TargetKubelet) -> Option<StartFinding> {
         let file = Origin::File { file: Arc::from("c.yaml"), position: Position::START };

@@ -7,10 +7,10 @@ use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet};
 use super::settings::{MergedSettings, Origin, ValueWithOrigin, url_scheme};
 use crate::kubelet::{KubeletVersion, go_nanoseconds, is_address};
-use crate::manifests::quantity::Quantity;
-use crate::manifests::reader::json_text;
-use crate::manifests::tree::ManifestNode;
 use crate::report::{Confidence, Severity};
+use plegctl_api_values::quantity::Quantity;
+use plegctl_api_values::reader::json_text;
+use plegctl_api_values::tree::ManifestNode;
 
 /// The signals of eviction thresholds (`pkg/kubelet/eviction/api/types.go`).
 const SIGNALS: [&str; 8] = [

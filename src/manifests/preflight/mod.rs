@@ -64,11 +64,11 @@ pub use validation::CgroupVersion;
 
 use std::sync::Arc;
 
-use crate::manifests::tree::ManifestNode;
 use crate::report::Confidence;
 use config_file::{ConfigText, DecodedConfig};
 use gates::GateSetting;
 use node_facts::NodeFacts;
+use plegctl_api_values::tree::ManifestNode;
 use settings::{MergedSettings, Origin};
 
 /// A configuration file of the kubelet, or why it could not be read.

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
     use crate::host::InotifyUse;
     use crate::kubelet::{CertificateChain, CertificateFacts};
-    use crate::manifests::reader::read;
+    use plegctl_api_values::reader::read;
 
     const NOW: i64 = 1_795_446_000;
 

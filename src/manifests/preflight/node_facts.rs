@@ -22,9 +22,9 @@ use crate::cri::{self, CgroupDriver};
 use crate::host::proc::{ProcPaths, sample};
 use crate::host::{ContainerdConfig, HostRoot, InotifyUse, containerd_config_path, kernel_text};
 use crate::kubelet::{CertificateChain, CertificateFacts, KubeletSettings};
-use crate::manifests::reader::read;
-use crate::manifests::tree::ManifestNode;
 use crate::report::load::load;
+use plegctl_api_values::reader::read;
+use plegctl_api_values::tree::ManifestNode;
 
 /// The maximum size of a certificate or kubeconfig.
 const MAX_FILE_BYTES: usize = 1 << 20;

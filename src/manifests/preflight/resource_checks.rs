@@ -11,8 +11,8 @@ use super::command_line::ParsedFlags;
 use super::finding::StartFinding;
 use super::node_resources::{DiskUse, KubeletPort, LimitUse, NodeResources, PORTS, UsedDisk};
 use super::settings::{MergedSettings, Origin};
-use crate::manifests::quantity::Quantity;
 use crate::report::{Confidence, Severity};
+use plegctl_api_values::quantity::Quantity;
 
 /// The eviction thresholds for disks that a kubelet has if evictionHard is not set
 /// (`pkg/kubelet/eviction/defaults_linux.go`).
@@ -358,7 +358,7 @@ mod tests {
     use super::*;
     use crate::host::disks::Disk;
     use crate::host::shell_words;
-    use crate::manifests::reader::read;
+    use plegctl_api_values::reader::read;
 
     /// Returns a plain kubelet with a configuration file.
     fn plain() -> NodeResources {

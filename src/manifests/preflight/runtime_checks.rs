@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use crate::cri::Rpc;
     use crate::host::ContainerdPlace;
-    use crate::manifests::reader::read;
+    use plegctl_api_values::reader::read;
 
     const SOCKET: &str = "/run/containerd/containerd.sock";
 

@@ -8,7 +8,7 @@ use super::command_line::FlagUse;
 use super::tables::{FlagKind, Tables};
 use crate::host::parse_boolean;
 use crate::kubelet::go_nanoseconds;
-use crate::manifests::tree::{ManifestNode, Position, Value};
+use plegctl_api_values::tree::{ManifestNode, Position, Value};
 
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

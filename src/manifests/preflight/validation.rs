@@ -9,10 +9,10 @@ use super::gates::{self, GateSetting};
 use super::release::TargetKubelet;
 use super::settings::{MergedSettings, Origin, url_scheme};
 use crate::kubelet::{GoDuration, KubeletVersion, go_nanoseconds};
-use crate::manifests::quantity::Quantity;
-use crate::manifests::reader::json_text;
-use crate::manifests::tree::ManifestNode;
-use crate::manifests::validate::names;
+use plegctl_api_values::names;
+use plegctl_api_values::quantity::Quantity;
+use plegctl_api_values::reader::json_text;
+use plegctl_api_values::tree::ManifestNode;
 
 /// The cgroup version of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@
 //! ```
 
 pub mod bytes;
+mod check;
 mod confidence;
 mod directory;
 mod document;
@@ -37,7 +38,8 @@ mod step;
 mod word_enum;
 mod words;
 
-pub use crate::word_enum;
+pub use crate::{check_table, word_enum};
+pub use check::CheckRow;
 pub use confidence::{Confidence, NotChecked};
 pub use directory::{
     DirectoryRefusal, DirectoryUse, is_private_directory, names_in, open_directory, others_may_change,

@@ -1,0 +1,295 @@
+//! Checks of images, probes, environment and volumes: SP081, SP082, SP086, SP088, SP091, SP093 and SP094. `validate`
+//! finds the errors for which the kubelet rejects a file.
+
+use std::collections::HashSet;
+
+use super::warn;
+use crate::Check;
+use crate::{FileReport, LintFinding, PodField};
+
+/// Adds findings to a file with a decoded Pod.
+pub fn check(file: &mut FileReport) {
+    let Some(document) = &file.document else { return };
+    let Some(pod) = &document.pod else { return };
+    let written = document.root.as_ref().map(PodField::root);
+    let spec = PodField::root(&pod.pod).get("spec");
+    let mut findings = Vec::new();
+    for container in containers(&spec) {
+        check_image(&container, &mut findings);
+        check_probes(&container, &mut findings);
+        check_environment(&container, &mut findings);
+        check_mount_paths(&container, &mut findings);
+    }
+    if let Some(written) = written {
+        check_volumes(&spec, &written.get("spec"), &mut findings);
+    }
+    let metadata = PodField::root(&pod.pod).get("metadata");
+    findings.extend(check_control_plane(&spec, &metadata));
+    file.findings.extend(findings);
+}
+
+/// Returns the init containers, then the regular containers.
+pub fn containers<'a>(spec: &PodField<'a>) -> impl Iterator<Item = PodField<'a>> + use<'a> {
+    spec.get("initContainers").items().into_iter().chain(spec.get("containers").items())
+}
+
+/// Reports an image that may change between two starts of the container, and a pinned image that is pulled at each
+/// start.
+fn check_image(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+    let at = container.get("image");
+    let image = at.str();
+    if image.is_empty() {
+        return;
+    }
+    let tag = tag(image);
+    let may_change = !image.contains('@') && tag.is_none_or(|tag| tag == "latest");
+    if may_change {
+        let what = if tag.is_some() { "has the tag latest" } else { "has no tag" };
+        let message = format!(
+            "{image} {what}: the kubelet pulls it on every start, and it may be a different image each time"
+        );
+        findings.push(warn(Check::MovingTag, &at, message, "write a version or a digest"));
+    }
+    let policy = container.get("imagePullPolicy");
+    if policy.str() == "Always" && !may_change {
+        let message = "with imagePullPolicy Always the pod does not start while the registry is down";
+        findings.push(warn(Check::AlwaysPulled, &policy, message, "write `imagePullPolicy: IfNotPresent`"));
+    }
+}
+
+/// Returns the tag of an image name. A colon before the last slash starts a port, not a tag.
+fn tag(image: &str) -> Option<&str> {
+    let name = image.split('@').next().unwrap_or(image);
+    let last = name.rsplit('/').next().unwrap_or(name);
+    last.split_once(':').map(|(_, tag)| tag)
+}
+
+/// Reports probes of a port that the container does not have, and HTTP paths without the first slash.
+fn check_probes(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+    let ports: HashSet<&str> =
+        container.get("ports").items().iter().map(|port| port.get("name").str()).collect();
+    for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
+        let probe = container.get(probe);
+        for handler in ["httpGet", "tcpSocket"] {
+            let port = probe.get(handler).get("port");
+            let Some(name) = port.opt_str().filter(|name| !name.is_empty()) else { continue };
+            if !ports.contains(name) && !name.bytes().all(|byte| byte.is_ascii_digit()) {
+                let message =
+                    format!("no port of this container has the name {name}: the probe can never succeed");
+                findings.push(warn(
+                    Check::ProbeNeverSucceeds,
+                    &port,
+                    message,
+                    format!("give a port the name `{name}`, or write the port's number"),
+                ));
+            }
+        }
+        let path = probe.get("httpGet").get("path");
+        if path.opt_str().is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
+            // This is only information: the kubelet adds the slash when it builds the URL, so the probe works. OpenShift
+            // writes such probes.
+            findings.push(
+                LintFinding::info(
+                    Check::ProbeNeverSucceeds,
+                    "the HTTP path does not begin with `/`: the kubelet adds the slash",
+                )
+                .with_fix(format!("write `path: /{}`", path.str()))
+                .about(&path),
+            );
+        }
+    }
+}
+
+/// Reports a variable that a container sets more than once.
+fn check_environment(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+    let mut seen = HashSet::new();
+    for variable in container.get("env").items() {
+        let name = variable.get("name");
+        if !name.is_empty() && !seen.insert(name.str()) {
+            let message = format!("{} is set more than once: the last value wins", name.str());
+            findings.push(warn(Check::EnvTwice, &name, message, "delete the others"));
+        }
+    }
+}
+
+/// Reports relative mount paths.
+fn check_mount_paths(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+    for mount in container.get("volumeMounts").items() {
+        let path = mount.get("mountPath");
+        if !path.is_empty() && !path.str().starts_with('/') {
+            let message = format!("the mount path {} is relative", path.str());
+            findings.push(warn(
+                Check::RelativePath,
+                &path,
+                message,
+                format!("write `mountPath: /{}`", path.str()),
+            ));
+        }
+    }
+}
+
+/// Reports volumes without a known source, relative host paths and unused volumes.
+///
+/// `written` is the spec before decoding. Only it shows whether a volume has a source, because the kubelet's defaults turn
+/// a missing source into an empty directory.
+fn check_volumes(spec: &PodField<'_>, written: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+    let used: HashSet<&str> = containers(spec)
+        .flat_map(|container| {
+            let mounts = container.get("volumeMounts").items().into_iter();
+            let devices = container.get("volumeDevices").items().into_iter();
+            mounts.chain(devices).map(|mount| mount.get("name").str()).collect::<Vec<_>>()
+        })
+        .collect();
+    for (volume, written) in spec.get("volumes").items().iter().zip(written.get("volumes").items()) {
+        let name = volume.get("name").str();
+        if volume.get("emptyDir").is_set() && !written.get("emptyDir").is_set() {
+            let other = written.entries().into_iter().find(|(entry, _)| &*entry.key != "name");
+            let (at, fix) = match &other {
+                Some((entry, at)) if entry.key.eq_ignore_ascii_case("hostpath") => {
+                    (at, "did you mean `hostPath`?".to_owned())
+                }
+                Some((entry, at)) => (at, format!("correct `{}`: it is not a kind of volume", entry.key)),
+                None => (volume, "give it a source, such as hostPath, or write `emptyDir: {}`".to_owned()),
+            };
+            let message = format!(
+                "the kubelet knows no source for the volume {name}, so it becomes an empty directory"
+            );
+            findings.push(warn(Check::VolumeWithoutSource, at, message, fix).on_field(volume.path()));
+        }
+        let path = volume.get("hostPath").get("path");
+        if !path.is_empty() && !path.str().starts_with('/') {
+            let message =
+                format!("the hostPath {} is relative: its meaning depends on the runtime", path.str());
+            findings.push(warn(Check::RelativePath, &path, message, "write the absolute path"));
+        }
+        if !name.is_empty() && !used.contains(name) {
+            findings.push(
+                LintFinding::info(Check::RelativePath, format!("no container mounts the volume {name}"))
+                    .with_fix("remove it")
+                    .about(volume),
+            );
+        }
+    }
+}
+
+/// Reports a control-plane pod without probes or without a cpu request.
+fn check_control_plane(spec: &PodField<'_>, metadata: &PodField<'_>) -> Option<LintFinding> {
+    if metadata.get("labels").key("tier").str() != "control-plane" {
+        return None;
+    }
+    let containers = spec.get("containers").items();
+    let has_probe = containers.iter().any(|container| {
+        ["startupProbe", "livenessProbe", "readinessProbe"].iter().any(|probe| container.get(probe).is_set())
+    });
+    let has_cpu_request =
+        containers.iter().any(|container| container.get("resources").get("requests").get("cpu").is_set());
+    let missing = match (has_probe, has_cpu_request) {
+        (true, true) => return None,
+        (false, true) => "no probe",
+        (true, false) => "no cpu request",
+        (false, false) => "no probe and no cpu request",
+    };
+    let at = spec.get("containers");
+    Some(
+        LintFinding::info(
+            Check::NoProbeOrCpuRequest,
+            format!("this control-plane pod has {missing}; kubeadm writes both into its manifests"),
+        )
+        .about(&at),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tag;
+    use crate::checks::testing::{NONE, found, in_container, in_metadata, in_spec, with};
+
+    #[test]
+    fn a_registry_port_is_not_a_tag() {
+        assert_eq!(tag("localhost:5000/app"), None);
+        assert_eq!(tag("localhost:5000/app:1@sha256:0"), Some("1"));
+    }
+
+    #[test]
+    fn sp080_to_sp092_reject_the_pod() {
+        for (fields, id) in [
+            ("name: Web", 80),
+            ("ports: [{containerPort: 0}]", 83),
+            ("ports: [{containerPort: 1, hostPort: 9}, {containerPort: 2, hostPort: 9}]", 84),
+            ("volumeMounts: [{name: a, mountPath: /a}]", 85),
+            ("imagePullPolicy: always", 89),
+            ("livenessProbe: {}", 90),
+            ("resources: {requests: {cpu: 2}, limits: {cpu: 1}}", 92),
+            ("terminationMessagePolicy: x", 89),
+            ("securityContext: {seccompProfile: {type: Localhost}}", 95),
+        ] {
+            assert!(found(in_container(fields)).contains(&id), "{fields}: {:?}", found(in_container(fields)));
+        }
+    }
+
+    #[test]
+    fn sp081_reports_images_without_a_fixed_tag() {
+        for unpinned in ["nginx", "nginx:latest", "localhost:5000/app"] {
+            assert_eq!(found(with("registry.k8s.io/app:1.0", unpinned)), [81], "{unpinned}");
+        }
+        for pinned in [
+            "nginx:1",
+            "nginx@sha256:0123456789abcdef0123456789abcdef",
+            "nginx:latest@sha256:0123456789abcdef0123456789abcdef",
+        ] {
+            assert_eq!(found(with("registry.k8s.io/app:1.0", pinned)), NONE, "{pinned}");
+        }
+    }
+
+    #[test]
+    fn sp082_reports_a_pinned_image_that_is_always_pulled() {
+        assert_eq!(found(in_container("imagePullPolicy: Always")), [82]);
+        assert_eq!(found(in_container("imagePullPolicy: IfNotPresent")), NONE);
+    }
+
+    #[test]
+    fn sp086_reports_volumes_without_a_known_source() {
+        let mounted = |volume: &str| {
+            in_container("volumeMounts: [{name: v, mountPath: /v}]") + &format!("  volumes:\n  - {volume}\n")
+        };
+        assert_eq!(found(mounted("{name: v, hostpath: {path: /etc}}")), [53, 86]);
+        assert_eq!(found(mounted("{name: v}")), [86]);
+        assert_eq!(found(mounted("{name: v, emptyDir: {}}")), NONE);
+        assert_eq!(found(mounted("{name: v, hostPath: {path: /etc}}")), NONE);
+    }
+
+    #[test]
+    fn sp088_reports_relative_paths_and_unused_volumes() {
+        assert_eq!(found(in_spec("volumes: [{name: v, hostPath: {path: /etc}}]")), [88]);
+        let relative = in_container("volumeMounts: [{name: v, mountPath: v}]")
+            + "  volumes: [{name: v, emptyDir: {}}]\n";
+        assert_eq!(found(relative), [88]);
+    }
+
+    #[test]
+    fn sp091_reports_probes_that_cannot_succeed() {
+        let probed = |port: &str, path: &str| {
+            in_container(&format!(
+                "ports: [{{name: web, containerPort: 80}}]\nlivenessProbe: {{httpGet: {{port: {port}, path: {path}}}}}"
+            ))
+        };
+        assert_eq!(found(probed("other", "/")), [91]);
+        assert_eq!(found(probed("web", "healthz")), [91]);
+        assert_eq!(found(probed("web", "/healthz")), NONE);
+        assert_eq!(found(probed("81", "/")), NONE);
+    }
+
+    #[test]
+    fn sp093_reports_control_plane_pods_without_probe_and_cpu_request() {
+        let labelled = |fields: &str| in_metadata("labels: {tier: control-plane}") + fields;
+        assert_eq!(found(labelled("")), [93]);
+        let both = "    livenessProbe: {exec: {command: [a]}}\n    resources: {requests: {cpu: 100m}}\n";
+        assert_eq!(found(labelled(both)), NONE);
+    }
+
+    #[test]
+    fn sp094_reports_a_variable_that_is_set_twice() {
+        assert_eq!(found(in_container("env: [{name: A, value: b}, {name: A, value: c}]")), [94]);
+        assert_eq!(found(in_container("env: [{name: A, value: b}, {name: B, value: c}]")), NONE);
+    }
+}

@@ -1,0 +1,317 @@
+//! Checks of the metadata and of fields that work differently in static pods: SP062 to SP065 and SP068 to SP072. Errors
+//! for which the kubelet rejects a file (SP060, SP061, SP066, SP067) are part of the verdict.
+
+use super::{CheckContext, warn};
+use crate::{Check, FileReport, FileVerdict, Kubelet, LintFinding, PodField};
+use plegctl_node::kubelet::KubeletSettings;
+
+/// The prefix of annotations that the kubelet sets itself.
+const CONFIG_PREFIX: &str = "kubernetes.io/config.";
+/// The annotation by which the kubelet recognises a mirror pod.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Adds findings to a file with a decoded Pod.
+pub fn check(file: &mut FileReport, context: &CheckContext<'_>) {
+    let kubelet = context.kubelet;
+    let Some(document) = &file.document else { return };
+    let Some(pod) = &document.pod else { return };
+    let pod = PodField::root(&pod.pod);
+    let mut findings = Vec::new();
+    let metadata = pod.get("metadata");
+    findings.extend(check_name(&metadata, kubelet));
+    check_server_fields(&pod, kubelet, &mut findings);
+    if file.verdict != FileVerdict::Rejected {
+        findings.extend(check_fixed_uid(&metadata, &document.text));
+    }
+    findings.extend(check_namespace(&metadata));
+    check_scheduling(&pod.get("spec"), &mut findings);
+    findings.extend(check_runtime_class(&pod.get("spec"), context.kubelet_settings));
+    file.findings.extend(findings);
+}
+
+/// Reports a name that already ends with the node's name.
+fn check_name(metadata: &PodField<'_>, kubelet: &Kubelet) -> Option<LintFinding> {
+    let at = metadata.get("name");
+    let node = kubelet.node_name.to_lowercase();
+    let base = at.str().strip_suffix(&format!("-{node}"))?;
+    let message = format!("the kubelet adds the node name: this pod gets the name {}-{node}", at.str());
+    Some(warn(Check::NameEndsWithNodeName, &at, message, format!("write `name: {base}`")))
+}
+
+/// Reports fields that only the API server or the kubelet sets. A manifest has them if it was saved with
+/// `kubectl get pod -o yaml`.
+fn check_server_fields(pod: &PodField<'_>, kubelet: &Kubelet, findings: &mut Vec<LintFinding>) {
+    let metadata = pod.get("metadata");
+    for (entry, at) in metadata.get("annotations").entries() {
+        if &*entry.key == MIRROR {
+            findings.push(
+                LintFinding::error(
+                    Check::SavedMirror,
+                    "this is a saved mirror pod: the kubelet takes it for a copy from the API server and never \
+                     starts it",
+                )
+                .with_fix(
+                    "delete the kubernetes.io/config.* annotations, ownerReferences, uid, nodeName and status",
+                )
+                .about(&at),
+            );
+        } else if entry.key.starts_with(CONFIG_PREFIX) {
+            findings.push(warn(
+                Check::ServerField,
+                &at,
+                format!("the kubelet sets {} itself", entry.key),
+                "delete it",
+            ));
+        }
+    }
+    let status = pod.get("status");
+    for at in [metadata.get("ownerReferences"), metadata.get("resourceVersion"), status] {
+        if !at.is_empty() {
+            let message = format!("{} has no effect in a static pod", at.path());
+            findings.push(warn(Check::ServerField, &at, message, "delete it"));
+        }
+    }
+    let node = pod.get("spec").get("nodeName");
+    if !node.is_empty() && node.str().to_lowercase() != kubelet.node_name.to_lowercase() {
+        let message =
+            format!("nodeName is {}, but every kubelet that reads this file runs the pod", node.str());
+        findings.push(warn(Check::ServerField, &node, message, "delete it"));
+    }
+}
+
+/// Reports a UID in the file; only as information for RKE2, which gives each revision its own UID.
+fn check_fixed_uid(metadata: &PodField<'_>, text: &str) -> Option<LintFinding> {
+    let at = metadata.get("uid");
+    if at.is_empty() {
+        return None;
+    }
+    let message =
+        "the UID is fixed: edits of command, args, env, volumes or resources do not restart containers";
+    if ["rke2", "rancher/"].iter().any(|word| text.contains(word)) {
+        let finding =
+            LintFinding::info(Check::FixedUid, format!("{message} (RKE2 gives each revision a new UID)"));
+        return Some(finding.about(&at));
+    }
+    Some(warn(Check::FixedUid, &at, message, "remove metadata.uid, or change it with every edit"))
+}
+
+/// Reports a namespace that may not exist in the API server.
+fn check_namespace(metadata: &PodField<'_>) -> Option<LintFinding> {
+    let at = metadata.get("namespace");
+    if matches!(at.str(), "" | "default" | "kube-system") {
+        return None;
+    }
+    let message = format!(
+        "if the namespace {} does not exist, the pod runs, but the API server does not show it",
+        at.str()
+    );
+    Some(LintFinding::info(Check::Namespace, message).with_fix("create the namespace").about(&at))
+}
+
+/// Reports a wrong priority, node selectors, and a pod that the kubelet does not restart.
+fn check_scheduling(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+    findings.extend(check_priority(spec));
+    let affinity =
+        spec.get("affinity").get("nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution");
+    for at in [spec.get("nodeSelector"), affinity] {
+        if !at.is_empty() {
+            let message =
+                format!("{}: the kubelet rejects the pod if the labels of its node do not match", at.path());
+            findings.push(warn(
+                Check::ChoosesNodes,
+                &at,
+                message,
+                "remove it: the pod runs only on the node that has the file",
+            ));
+        }
+    }
+    let restart = spec.get("restartPolicy");
+    if matches!(restart.str(), "Never" | "OnFailure") {
+        let message = format!(
+            "with restartPolicy {}, a pod that has ended runs again only after an edit or a restart of the kubelet",
+            restart.str()
+        );
+        findings.push(LintFinding::info(Check::NotRestarted, message).about(&restart));
+    }
+}
+
+/// Reports a runtime class, which the kubelet gets from the API server. A kubelet without an API server waits for a cache
+/// that is never filled, and panics.
+fn check_runtime_class(
+    spec: &PodField<'_>,
+    kubelet_settings: Option<&KubeletSettings>,
+) -> Option<LintFinding> {
+    let class = spec.get("runtimeClassName");
+    if class.is_empty() {
+        return None;
+    }
+    if kubelet_settings.is_some_and(KubeletSettings::is_standalone) {
+        let message = "this node's kubelet runs without an API server. A pod with a runtime class makes it \
+                       panic after each start, so it manages no pod of the node";
+        return Some(
+            LintFinding::error(Check::RuntimeClass, message)
+                .with_fix("remove runtimeClassName")
+                .about(&class),
+        );
+    }
+    let message =
+        "the kubelet gets the runtime class from the API server: without it, the pod does not start";
+    Some(warn(Check::RuntimeClass, &class, message, "remove it from pods that the API server needs"))
+}
+
+/// Reports a priority without a class, a class without its number, a number that does not match its class, and a class
+/// below `system-node-critical`. The API server refuses the mirror pod if class and number do not match.
+fn check_priority(spec: &PodField<'_>) -> Option<LintFinding> {
+    let class = spec.get("priorityClassName");
+    let number = spec.get("priority");
+    let class_priority = match class.str() {
+        "system-node-critical" => 2_000_001_000,
+        "system-cluster-critical" => 2_000_000_000,
+        "" => {
+            let number = number.opt_int()?;
+            let message = format!(
+                "priority {number} without a priorityClassName: the API server may refuse the mirror pod"
+            );
+            return Some(warn(
+                Check::Priority,
+                &spec.get("priority"),
+                message,
+                "add `priorityClassName: system-node-critical` and `priority: 2000001000`",
+            ));
+        }
+        other => {
+            let message =
+                format!("priorityClassName {other}: an important static pod has system-node-critical");
+            return Some(warn(
+                Check::Priority,
+                &class,
+                message,
+                "write `priorityClassName: system-node-critical` and `priority: 2000001000`",
+            ));
+        }
+    };
+    match number.opt_int() {
+        Some(number) if number == class_priority => None,
+        Some(wrong) => {
+            let message = format!(
+                "priority {wrong} does not match {}: the API server refuses the mirror pod",
+                class.str()
+            );
+            Some(warn(Check::Priority, &number, message, format!("write `priority: {class_priority}`")))
+        }
+        None => {
+            let message = format!(
+                "priorityClassName {} without priority: the kubelet uses the number only, so the pod has no priority",
+                class.str()
+            );
+            Some(
+                LintFinding::info(Check::Priority, message)
+                    .with_fix(format!("add `priority: {class_priority}`"))
+                    .about(&class),
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{NONE, found, in_metadata, in_spec, with};
+
+    #[test]
+    fn sp060_sp061_and_sp067_reject_the_pod() {
+        assert_eq!(found(with("  name: web\n", "  generateName: web\n")), [60]);
+        assert_eq!(found(with("name: web", "name: Web")), [61]);
+        assert!(found(in_spec("schedulingGates: [{name: a}]")).contains(&67));
+    }
+
+    #[test]
+    fn sp071_is_an_error_if_the_kubelet_has_no_api_server() {
+        use crate::checks::CheckContext;
+        use crate::checks::testing::kubelet;
+        use crate::{Check, Severity, inspect_bytes};
+        use plegctl_node::host::Arguments;
+        use plegctl_node::kubelet::KubeletSettings;
+        let severity_with = |words: Option<&[&str]>| {
+            let kubelet = kubelet();
+            let kubelet_settings =
+                words.map(|words| KubeletSettings::of(words.iter().copied().collect::<Arguments>(), b""));
+            let text = in_spec("runtimeClassName: kata");
+            let mut file = inspect_bytes("web.yaml".as_ref(), text.as_bytes(), &kubelet);
+            let kubelet_settings = kubelet_settings.as_ref();
+            super::check(
+                &mut file,
+                &CheckContext {
+                    kubelet: &kubelet,
+                    configured: None,
+                    on_node: true,
+                    host: None,
+                    kubelet_settings,
+                },
+            );
+            let found = file.findings.into_iter().find(|finding| finding.id == Check::RuntimeClass);
+            found.unwrap().severity
+        };
+        assert_eq!(severity_with(None), Severity::Warning);
+        assert_eq!(
+            severity_with(Some(&["/usr/bin/kubelet", "--kubeconfig=/etc/kubernetes/kubelet.conf"])),
+            Severity::Warning
+        );
+        assert_eq!(
+            severity_with(Some(&["/usr/bin/kubelet", "--bootstrap-kubeconfig", "/b"])),
+            Severity::Warning
+        );
+        // In a program with a built-in kubelet, such as k3s, no flag shows the kubelet's API server.
+        assert_eq!(severity_with(Some(&["/usr/local/bin/k3s", "server"])), Severity::Warning);
+        assert_eq!(severity_with(Some(&["/usr/bin/kubelet", "--config=/etc/k.yaml"])), Severity::Error);
+    }
+
+    #[test]
+    fn sp062_reports_a_name_that_ends_with_the_node_name() {
+        assert_eq!(found(with("name: web", "name: web-node1")), [62]);
+        assert_eq!(found(with("name: web", "name: web-node2")), NONE);
+    }
+
+    #[test]
+    fn sp063_reports_a_saved_mirror_pod() {
+        assert_eq!(found(in_metadata("annotations: {kubernetes.io/config.mirror: abc}")), [63]);
+    }
+
+    #[test]
+    fn sp064_reports_fields_that_only_the_api_server_sets() {
+        assert_eq!(found(in_metadata("annotations: {kubernetes.io/config.hash: abc}")), [64]);
+        assert_eq!(found(in_metadata("resourceVersion: '7'")), [64]);
+        assert_eq!(found(in_spec("nodeName: other")), [64]);
+        assert_eq!(found(in_spec("nodeName: node1")), NONE);
+        assert_eq!(found(in_metadata("creationTimestamp: null")), NONE);
+    }
+
+    #[test]
+    fn sp065_reports_a_fixed_uid() {
+        assert_eq!(found(in_metadata("uid: abc")), [65]);
+        assert_eq!(found(in_metadata("uid: ''")), NONE);
+    }
+
+    #[test]
+    fn sp066_reports_references_to_api_objects() {
+        assert_eq!(found(in_spec("imagePullSecrets: [{name: a}]")), [66]);
+        assert_eq!(found(in_spec("imagePullSecrets: [{}]")), NONE);
+    }
+
+    #[test]
+    fn sp068_reports_incomplete_or_wrong_priorities() {
+        assert_eq!(found(in_spec("priority: 5")), [68]);
+        assert_eq!(found(in_spec("priorityClassName: mine")), [68]);
+        assert_eq!(found(in_spec("priorityClassName: system-node-critical\npriority: 5")), [68]);
+        assert_eq!(found(in_spec("priorityClassName: system-node-critical\npriority: 2000001000")), NONE);
+    }
+
+    #[test]
+    fn sp069_to_sp072_report_namespace_node_selector_runtime_class_and_restart_policy() {
+        assert_eq!(found(in_metadata("namespace: mine")), [69]);
+        assert_eq!(found(in_metadata("namespace: kube-system")), NONE);
+        assert_eq!(found(in_spec("nodeSelector: {a: b}")), [70]);
+        assert_eq!(found(in_spec("runtimeClassName: kata")), [71]);
+        assert_eq!(found(in_spec("restartPolicy: Never")), [72]);
+        assert_eq!(found(in_spec("restartPolicy: Always")), NONE);
+    }
+}

@@ -1,0 +1,79 @@
+//! Checks each running static pod by itself: it has no file (SP121), several ready sandboxes (SP126, SP127) or many dead
+//! ones (SP132).
+
+use std::collections::HashSet;
+
+use super::RuntimeFinding;
+use super::running::{ready, ready_sandbox_ids};
+use crate::PodSource;
+use crate::RunningPod;
+use crate::pod_versions::PodVersions;
+use crate::{Check, PodIdentity, Severity};
+use plegctl_base::clock::Wall;
+use plegctl_base::report::Step;
+
+/// A pod with at least this many dead sandboxes is reported.
+const MANY_SANDBOXES: usize = 5;
+
+/// Reports a running pod that no file defines.
+pub fn check_without_file(pod: &PodIdentity, sandboxes: &[RunningPod]) -> Option<RuntimeFinding> {
+    let newest = ready(sandboxes).next()?;
+    let ids = ready_sandbox_ids(sandboxes);
+    Some(match newest.source? {
+        PodSource::File => RuntimeFinding::new(
+            Check::NoManifest,
+            Severity::Error,
+            pod,
+            "a static pod runs, but its manifest file is gone",
+        )
+        .with_fix(
+            "check that the kubelet runs; after its start it removes no pod until the API server has answered",
+        )
+        .with_ids(ids),
+        PodSource::Api => return None,
+        PodSource::Http => RuntimeFinding::new(
+            Check::NoManifest,
+            Severity::Info,
+            pod,
+            "this static pod comes from the kubelet's staticPodURL, not from a file",
+        )
+        .with_ids(ids),
+    })
+}
+
+/// Reports a pod with more than one ready sandbox. `wanted` is the UID that its file wants, if it is known.
+pub fn check_ready_sandboxes(
+    pod: &PodIdentity,
+    sandboxes: &[RunningPod],
+    wanted: Option<&str>,
+    now: Wall,
+) -> Option<RuntimeFinding> {
+    let ids = ready_sandbox_ids(sandboxes);
+    if ids.len() < 2 {
+        return None;
+    }
+    let uids: HashSet<&str> = ready(sandboxes).map(|sandbox| sandbox.uid.as_str()).collect();
+    Some(if uids.len() > 1 {
+        let versions = PodVersions { instances: ready(sandboxes).collect(), wanted, now };
+        let described = versions.describe().join("; ");
+        let message = format!("{} versions of this pod run at once: {described}", uids.len());
+        RuntimeFinding::new(Check::TwoVersions, Severity::Error, pod, message)
+            .with_fix(versions.steps().iter().map(Step::to_string).collect::<Vec<_>>().join("; "))
+            .with_ids(ids)
+    } else {
+        let message = format!("the pod has {} ready sandboxes: the kubelet will replace it", ids.len());
+        RuntimeFinding::new(Check::SeveralSandboxes, Severity::Warning, pod, message).with_ids(ids)
+    })
+}
+
+/// Reports a pod whose sandbox was replaced many times.
+pub fn check_dead_sandboxes(pod: &PodIdentity, sandboxes: &[RunningPod]) -> Option<RuntimeFinding> {
+    let dead: Vec<&RunningPod> = sandboxes.iter().filter(|sandbox| !sandbox.is_ready).collect();
+    if dead.len() < MANY_SANDBOXES {
+        return None;
+    }
+    let since = dead.last().and_then(|oldest| Wall::known(oldest.created_at));
+    let since = since.map(|since| format!(" since {since}")).unwrap_or_default();
+    let message = format!("{} sandboxes of this pod have ended{since}", dead.len());
+    Some(RuntimeFinding::new(Check::ManySandboxes, Severity::Info, pod, message))
+}

@@ -1,0 +1,92 @@
+//! A finding of `static-pods lint` about a file: the check's id, a message, the position in the file and a fix.
+
+use serde::Serialize;
+
+use super::catalogue::Check;
+use super::pod_field::PodField;
+use plegctl_api_values::tree::Position;
+pub use plegctl_base::report::Severity;
+
+/// One finding about a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct LintFinding {
+    /// The check that made the finding.
+    pub id: Check,
+    /// The severity.
+    pub severity: Severity,
+    /// The problem, in plain words.
+    pub message: String,
+    /// What the user can do about the problem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+    /// The path of the field, such as `spec.containers[0].image`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// The line in the file, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The column in the line, in characters, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+}
+
+impl LintFinding {
+    /// Creates a finding without position, field or fix.
+    pub fn new(check: Check, severity: Severity, message: impl Into<String>) -> Self {
+        Self {
+            id: check,
+            severity,
+            message: message.into(),
+            fix: None,
+            field: None,
+            line: None,
+            column: None,
+        }
+    }
+
+    /// Creates a finding with the severity error.
+    pub fn error(check: Check, message: impl Into<String>) -> Self {
+        Self::new(check, Severity::Error, message)
+    }
+
+    /// Creates a finding with the severity warning.
+    pub fn warning(check: Check, message: impl Into<String>) -> Self {
+        Self::new(check, Severity::Warning, message)
+    }
+
+    /// Creates a finding with the severity info.
+    pub fn info(check: Check, message: impl Into<String>) -> Self {
+        Self::new(check, Severity::Info, message)
+    }
+
+    /// Adds a fix.
+    #[must_use]
+    pub fn with_fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// Adds the path of a field.
+    #[must_use]
+    pub fn on_field(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    /// Adds the path and the position of a field.
+    #[must_use]
+    pub(super) fn about(self, at: &PodField<'_>) -> Self {
+        self.on_field(at.path()).at(at.position())
+    }
+
+    /// Adds a position.
+    #[must_use]
+    pub fn at(mut self, position: Position) -> Self {
+        self.line = Some(position.line);
+        self.column = Some(position.column);
+        self
+    }
+}
