@@ -107,8 +107,8 @@ fn rule_files() -> Vec<PathBuf> {
         }
     }
     let mut found = Vec::new();
-    for name in ["crates/api-values/src", "crates/static-pods/src", "src/manifests/preflight"] {
-        below(&root().join(name), &mut found);
+    for name in ["api-values", "static-pods", "kubelet-start"] {
+        below(&root().join("crates").join(name).join("src"), &mut found);
     }
     found
 }

@@ -29,13 +29,13 @@ use super::render::page::Page;
 use super::render::{Style, preflight as text, sarif};
 use super::streams;
 use super::{Error, Exit, complete};
-use crate::cri::{self, Endpoint, Runtime};
+use crate::cri::{self, CgroupDriver, Endpoint, Runtime};
 use crate::diagnosis::commands::last_kubelet_command;
 use crate::host::{self, shell_words};
 use crate::kubelet::{KubeletSettings, KubeletVersion, stopped_settings};
 use crate::manifests::preflight::{
-    self, Builder, ConfigFile, LARGEST_CONFIG, PreflightReport, RuntimeAnswer, StartCheck, StartFinding,
-    StartSettings, TargetKubelet,
+    self, Builder, CallRefusal, ConfigFile, LARGEST_CONFIG, PreflightReport, RuntimeAnswer, StartCheck,
+    StartFinding, StartSettings, TargetKubelet,
 };
 use crate::manifests::upgrade::UpgradedFile;
 use crate::manifests::{Severity, UidUnknown};
@@ -280,7 +280,7 @@ impl PreflightArgs {
             && let Some((socket, true)) = &node.image_socket
             && let Some(path) = preflight::socket_below(socket, &context.host)
         {
-            node.image_refusal = version(context, path, socket)?.err();
+            node.image_refusal = version(context, path, socket)?.err().map(refusal);
         }
         let builder = if preflight::is_of_openshift(&settings) { Builder::OpenShift } else { builder };
         Ok(ExaminedSettings {
@@ -343,13 +343,25 @@ fn first_calls(context: &Context, path: PathBuf, socket: &str) -> Result<Runtime
     let endpoint = Endpoint::Unix { path, name: format!("unix://{socket}") };
     block_on(async {
         let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
-        let version = client.version().await.result;
+        let version = client.version().await.result.map(|_| ()).map_err(refusal);
         let cgroup_driver = match &version {
-            Ok(_) => Some(client.cgroup_driver().await.result),
+            Ok(()) => Some(client.cgroup_driver().await.result),
             Err(_) => None,
         };
+        let word = |driver: Option<CgroupDriver>| driver.map(CgroupDriver::as_str);
+        let cgroup_driver = cgroup_driver.map(|answer| answer.map(word).map_err(refusal));
         Ok(RuntimeAnswer { version, cgroup_driver })
     })?
+}
+
+/// Returns what a failed call shows about a kubelet's call.
+fn refusal(why: cri::Error) -> CallRefusal {
+    match why {
+        cri::Error::NoSuchSocket { .. } | cri::Error::Refused { .. } => CallRefusal::NobodyListens,
+        cri::Error::Unimplemented { message, .. } => CallRefusal::Unimplemented(message),
+        cri::Error::WrongProtocol { .. } => CallRefusal::WrongProtocol,
+        why => CallRefusal::Unjudged(why.to_string()),
+    }
 }
 
 /// Lists the facts about the node that could not be read.
@@ -395,10 +407,34 @@ fn unread_facts(own: &KubeletSettings, settings: &StartSettings) -> Vec<NotCheck
         Some((Some((_, false)), _)) => {}
         Some((_, Some(runtime))) => {
             if let Some(why) = preflight::unjudged_answer(runtime) {
-                skip("whether the runtime serves CRI v1", &why);
+                skip("whether the runtime serves CRI v1", why);
             }
         }
         _ => skip("whether the runtime serves CRI v1", "its socket is not known"),
     }
     skipped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::Rpc;
+
+    #[test]
+    fn only_an_error_that_shows_what_the_kubelet_would_get_is_judged() {
+        let endpoint = || "unix:///r.sock".to_owned();
+        let words = |why: cri::Error| match refusal(why) {
+            CallRefusal::Unjudged(why) => why,
+            judged => format!("{judged:?}"),
+        };
+        assert_eq!(words(cri::Error::NoSuchSocket { endpoint: endpoint() }), "NobodyListens");
+        assert_eq!(words(cri::Error::Refused { endpoint: endpoint() }), "NobodyListens");
+        let message = "unknown service runtime.v1.RuntimeService".to_owned();
+        let unimplemented = cri::Error::Unimplemented { rpc: Rpc::Version, message };
+        assert_eq!(words(unimplemented), "Unimplemented(\"unknown service runtime.v1.RuntimeService\")");
+        let silent = cri::Error::Silent { rpc: Rpc::Version, waited: Duration::from_secs(10) };
+        assert_eq!(words(silent), "Version did not answer within 10s");
+        let denied = cri::Error::PermissionDenied { endpoint: endpoint() };
+        assert_eq!(words(denied), "cannot reach the runtime at `unix:///r.sock`: permission denied");
+    }
 }

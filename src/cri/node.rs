@@ -10,6 +10,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::report::word_enum;
+
 /// Label and annotation keys that the kubelet sets.
 pub mod label {
     /// Pod UID, on sandboxes and containers.
@@ -173,13 +175,15 @@ pub struct RuntimeCondition {
     pub message: String,
 }
 
-/// The component that creates the cgroups of containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CgroupDriver {
-    /// systemd, over D-Bus.
-    Systemd,
-    /// The runtime itself.
-    Cgroupfs,
+word_enum! {
+    /// The component that creates the cgroups of containers, with the word for it in configurations.
+    #[derive(Hash)]
+    pub enum CgroupDriver: as_str {
+        /// systemd, over D-Bus.
+        Systemd = "systemd",
+        /// The runtime itself.
+        Cgroupfs = "cgroupfs",
+    }
 }
 
 /// The state of a pod sandbox.

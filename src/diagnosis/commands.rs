@@ -16,7 +16,7 @@ use super::journal::{Journal, SystemState};
 use super::report::NotChecked;
 use super::{HealthMode, HealthRun, Inputs, offload, probes};
 use crate::children::ProcessGroup;
-use crate::cri::{CgroupDriver, Rpc, Runtime};
+use crate::cri::{Rpc, Runtime};
 #[cfg(feature = "cli")]
 use crate::host::shell_words;
 use crate::host::{HostRoot, open_to_others};
@@ -160,11 +160,7 @@ pub(super) async fn read_journal_and_systemd<R: Runtime + 'static>(
 /// Returns the runtime's cgroup driver. Runtimes before 2023 do not implement this call.
 async fn cgroup_driver<R: Runtime + 'static>(inputs: &Inputs<R>, limit: Duration) -> Option<String> {
     let call = probes::bounded(Rpc::RuntimeConfig, limit, inputs.control.cgroup_driver()).await;
-    let word = match call.result.ok()?? {
-        CgroupDriver::Systemd => "systemd",
-        CgroupDriver::Cgroupfs => "cgroupfs",
-    };
-    Some(word.to_owned())
+    call.result.ok()?.map(|driver| driver.as_str().to_owned())
 }
 
 /// Reads the last minutes of the journal of the kubelet, the runtime and the kernel.

@@ -1,5 +1,6 @@
-//! What a kubelet does with manifests: the crate `plegctl-static-pods`, the runtime's pods as it takes them (`running`),
-//! and whether a kubelet starts (`preflight`).
+//! What a kubelet does with manifests, and whether it starts: the crates `plegctl-static-pods` and
+//! `plegctl-kubelet-start`, the runtime's pods as the first of them takes them (`running`), and the report that needs
+//! both (`preflight`).
 //!
 //! ```no_run
 //! use plegctl::manifests::{Kubelet, KubeletVersion, inspect};

@@ -12,7 +12,6 @@ use crate::diagnosis::evidence::oddities::OddKind;
 use crate::diagnosis::kernel_waits::KernelWaitReason;
 use crate::diagnosis::proc::{NodeMount, Process, Psi, ResourcePressure};
 use crate::diagnosis::words::{seconds, short};
-use crate::manifests::preflight::CertificateUse;
 use crate::report::bytes::bytes;
 use crate::report::duration::elapsed;
 use crate::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename, without_names};
@@ -394,7 +393,7 @@ rename! {
 }
 
 without_names! {
-    Bytes CertificateUse Code Counted Decimal ExpectedLoad Items OddKind Resource Rpc Took
+    Bytes Code Counted Decimal ExpectedLoad Items OddKind Resource Rpc Took
 }
 
 impl FactKind {

@@ -2,9 +2,7 @@
 
 use serde::Serialize;
 
-use super::SourceText;
-use super::catalogue::StartCheck;
-use super::finding::StartFinding;
+use super::{SourceText, StartCheck, StartFinding};
 use crate::manifests::upgrade::UpgradedFile;
 use crate::report::{NotChecked, Severity};
 

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::catalogue::StartCheck;
-use super::finding::StartFinding;
+use super::{StartCheck, StartFinding};
 use crate::kubelet::KubeletVersion;
 use crate::manifests::upgrade::{self, UpgradedFile};
 use crate::manifests::{Kubelet, inspect, inspect_bytes};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::command_line::FlagUse;
 use super::tables::{FlagKind, Tables};
-use crate::host::parse_boolean;
-use crate::kubelet::go_nanoseconds;
 use plegctl_api_values::tree::{ManifestNode, Position, Value};
+use plegctl_node::host::parse_boolean;
+use plegctl_node::kubelet::go_nanoseconds;
 
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,11 +14,11 @@ use super::finding::StartFinding;
 use super::node_facts::{NamedFile, followed, is_missing};
 use super::release::TargetKubelet;
 use super::settings::Origin;
-use crate::host::HostRoot;
-use crate::kubelet::KubeletSettings;
-use crate::report::load::load;
 use plegctl_api_values::reader::read;
 use plegctl_api_values::tree::{ManifestNode, Position};
+use plegctl_base::report::load::load;
+use plegctl_node::host::HostRoot;
+use plegctl_node::kubelet::KubeletSettings;
 
 const CONFIG_FLAG: &str = "image-credential-provider-config";
 const DIRECTORY_FLAG: &str = "image-credential-provider-bin-dir";

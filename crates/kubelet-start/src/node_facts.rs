@@ -18,13 +18,12 @@ use base64::engine::general_purpose::STANDARD;
 use super::credential_providers::CredentialProviders;
 use super::node_resources::NodeResources;
 use super::subordinate_ids::SubordinateIds;
-use crate::cri::{self, CgroupDriver};
-use crate::host::proc::{ProcPaths, sample};
-use crate::host::{ContainerdConfig, HostRoot, InotifyUse, containerd_config_path, kernel_text};
-use crate::kubelet::{CertificateChain, CertificateFacts, KubeletSettings};
-use crate::report::load::load;
 use plegctl_api_values::reader::read;
 use plegctl_api_values::tree::ManifestNode;
+use plegctl_base::report::load::load;
+use plegctl_node::host::proc::{ProcPaths, sample};
+use plegctl_node::host::{ContainerdConfig, HostRoot, InotifyUse, containerd_config_path, kernel_text};
+use plegctl_node::kubelet::{CertificateChain, CertificateFacts, KubeletSettings};
 
 /// The maximum size of a certificate or kubeconfig.
 const MAX_FILE_BYTES: usize = 1 << 20;
@@ -176,13 +175,26 @@ pub fn is_missing(path: &str, host: &HostRoot) -> bool {
         && below.parent().is_some_and(Path::is_dir)
 }
 
+/// Why a call to the runtime failed, as far as it shows whether a kubelet could make the call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallRefusal {
+    /// Nobody listens on the socket, or the socket does not exist.
+    NobodyListens,
+    /// The runtime does not implement the call; its message.
+    Unimplemented(String),
+    /// What listens on the socket does not speak gRPC.
+    WrongProtocol,
+    /// An error that does not show whether the runtime serves CRI v1, in words.
+    Unjudged(String),
+}
+
 /// The runtime's answers to the calls that a kubelet makes first.
 #[derive(Clone, Debug)]
 pub struct RuntimeAnswer {
-    /// The answer to Version.
-    pub version: Result<cri::Version, cri::Error>,
-    /// The answer to `RuntimeConfig`, if Version was answered.
-    pub cgroup_driver: Option<Result<Option<CgroupDriver>, cri::Error>>,
+    /// Whether Version was answered.
+    pub version: Result<(), CallRefusal>,
+    /// The answer to `RuntimeConfig`, `systemd` or `cgroupfs`, if Version was answered.
+    pub cgroup_driver: Option<Result<Option<&'static str>, CallRefusal>>,
 }
 
 /// The properties of a node. A property that plegctl could not read, or had no reason to read, is `None`.
@@ -192,7 +204,7 @@ pub struct NodeFacts {
     pub now: i64,
     /// The active swap areas.
     pub swaps: Option<Vec<String>>,
-    /// The values of [`KERNEL_SETTINGS`].
+    /// The values of `KERNEL_SETTINGS`.
     pub kernel: BTreeMap<&'static str, i64>,
     /// The files with which the kubelet finds its API server, if its whole command line is known.
     pub client: Option<ClientFiles>,
@@ -205,7 +217,7 @@ pub struct NodeFacts {
     /// The path of the image service's socket, and whether the socket exists, if the settings name one.
     pub image_socket: Option<(String, bool)>,
     /// Why nobody can be called on the image service's socket, if plegctl called.
-    pub image_refusal: Option<cri::Error>,
+    pub image_refusal: Option<CallRefusal>,
     /// The path of the runtime's socket, and whether the socket exists.
     pub runtime_socket: Option<(String, bool)>,
     /// The runtime's answers, if plegctl called the runtime.
@@ -303,7 +315,6 @@ fn socket_paths(path: &str, host: &HostRoot) -> [PathBuf; 2] {
 }
 
 /// Returns the path at which plegctl finds a socket of the node, if the socket exists.
-#[cfg(feature = "cli")]
 pub fn socket_below(path: &str, host: &HostRoot) -> Option<PathBuf> {
     let is_socket = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.file_type().is_socket());
     socket_paths(path, host).into_iter().find(is_socket)

@@ -11,8 +11,8 @@ use super::command_line::ParsedFlags;
 use super::finding::StartFinding;
 use super::node_resources::{DiskUse, KubeletPort, LimitUse, NodeResources, PORTS, UsedDisk};
 use super::settings::{MergedSettings, Origin};
-use crate::report::{Confidence, Severity};
 use plegctl_api_values::quantity::Quantity;
+use plegctl_base::report::{Confidence, Severity};
 
 /// The eviction thresholds for disks that a kubelet has if evictionHard is not set
 /// (`pkg/kubelet/eviction/defaults_linux.go`).
@@ -356,9 +356,9 @@ mod tests {
     use super::super::node_resources::{Listener, ProcessName};
     use super::super::release::TargetKubelet;
     use super::*;
-    use crate::host::disks::Disk;
-    use crate::host::shell_words;
     use plegctl_api_values::reader::read;
+    use plegctl_node::host::disks::Disk;
+    use plegctl_node::host::shell_words;
 
     /// Returns a plain kubelet with a configuration file.
     fn plain() -> NodeResources {

@@ -1,8 +1,8 @@
 //! The kubelet whose start is predicted: its release, and whether it is `OpenShift`'s.
 
 use super::tables::Known;
-use crate::kubelet::KubeletVersion;
-use crate::report::Confidence;
+use plegctl_base::report::Confidence;
+use plegctl_node::kubelet::KubeletVersion;
 
 /// Who built the kubelet, as far as the node or the settings show this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +61,7 @@ pub const fn confidence_in_change(known: Known) -> Confidence {
 }
 
 /// Returns a note if plegctl's tables do not have all feature gates and flags of this release.
-#[cfg(feature = "cli")]
-pub fn unlisted_gates_and_flags(release: KubeletVersion) -> Option<crate::report::NotChecked> {
+pub fn unlisted_gates_and_flags(release: KubeletVersion) -> Option<plegctl_base::report::NotChecked> {
     let (oldest, newest) = (KubeletVersion::OLDEST, KubeletVersion::NEWEST);
     let why = if release < oldest {
         format!("plegctl knows releases from {oldest} on; the rules of that release were used")
@@ -77,5 +76,8 @@ pub fn unlisted_gates_and_flags(release: KubeletVersion) -> Option<crate::report
     } else {
         return None;
     };
-    Some(crate::report::NotChecked { what: format!("gates and flags that only kubelet {release} has"), why })
+    Some(plegctl_base::report::NotChecked {
+        what: format!("gates and flags that only kubelet {release} has"),
+        why,
+    })
 }

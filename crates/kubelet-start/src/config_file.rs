@@ -8,11 +8,11 @@ use super::finding::StartFinding;
 use super::release::TargetKubelet;
 use super::settings::{Origin, is_free_mapping};
 use super::tables::Tables;
-use crate::kubelet::go_nanoseconds;
-use crate::report::{Confidence, most_similar};
 use plegctl_api_values::quantity::Quantity;
 use plegctl_api_values::reader::{ReaderNotes, SyntaxFault, float, json_text, read};
 use plegctl_api_values::tree::{ManifestNode, Map, MapEntry, Position, Value};
+use plegctl_base::report::{Confidence, most_similar};
+use plegctl_node::kubelet::go_nanoseconds;
 
 /// The kind of a configuration file.
 pub const KIND: &str = "KubeletConfiguration";

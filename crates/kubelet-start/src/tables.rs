@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
-use crate::kubelet::KubeletVersion;
+use plegctl_node::kubelet::KubeletVersion;
 
 /// The minor releases in the tables.
 pub const RELEASES: RangeInclusive<u8> = KubeletVersion::OLDEST.minor()..=KubeletVersion::NEWEST.minor();

@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::node_facts::{ClientFiles, NamedFile};
 use super::node_resources::NodeResources;
 use super::*;
-use crate::report::Severity;
+use plegctl_base::report::Severity;
 
 fn recording(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings").join(name)
 }
 
 fn file(text: &str) -> ConfigFile {
@@ -25,7 +25,7 @@ fn file(text: &str) -> ConfigFile {
 /// Returns the findings about a configuration and a command line of kubelet 1.36 on a node with cgroup v1.
 fn findings(config: &str, flags: &str) -> Vec<StartFinding> {
     let settings = StartSettings {
-        arguments: crate::host::shell_words(flags),
+        arguments: plegctl_node::host::shell_words(flags),
         files: vec![file(config)],
         cgroups: Some(CgroupVersion::V1),
         node: None,
@@ -252,7 +252,7 @@ fn errors_on(node: NodeFacts, config: &str, flags: &str) -> Vec<String> {
     let resources =
         NodeResources { has_known_defaults: true, has_config_file: true, ..NodeResources::default() };
     let settings = StartSettings {
-        arguments: crate::host::shell_words(flags),
+        arguments: plegctl_node::host::shell_words(flags),
         files: vec![file(&format!(
             "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n{config}"
         ))],

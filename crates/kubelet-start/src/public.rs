@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use super::node_resources::NodeResources;
 use super::*;
-use crate::host::shell_words;
-use crate::kubelet::KubeletVersion;
-use crate::report::Severity;
+use plegctl_base::report::Severity;
+use plegctl_node::host::shell_words;
+use plegctl_node::kubelet::KubeletVersion;
 
 /// The newest release of the tables.
 const NEWEST: u8 = KubeletVersion::NEWEST.minor();

@@ -12,7 +12,7 @@ use super::config_file::{API_VERSION, KIND};
 use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet};
 use super::{ConfigFile, StartSettings, is_of_openshift, settings_findings};
-use crate::kubelet::KubeletVersion;
+use plegctl_node::kubelet::KubeletVersion;
 
 /// The section of the catalogue with the checks of feature gates.
 const GATES: &str = "Feature gates";
@@ -53,7 +53,7 @@ pub fn configz_findings(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Severity;
+    use plegctl_base::report::Severity;
 
     /// What a kubelet 1.36 with kubeadm's configuration reports: its defaults, and null for what is not set.
     const CONFIGZ: &str = r#"{"kubeletconfig":{"enableServer":true,"staticPodPath":"/etc/kubernetes/manifests",

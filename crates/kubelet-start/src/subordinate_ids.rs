@@ -12,9 +12,9 @@ use serde::Deserialize;
 use super::catalogue::StartCheck;
 use super::finding::StartFinding;
 use super::release::TargetKubelet;
-use crate::host::HostRoot;
-use crate::report::load::load;
-use crate::report::{Confidence, Severity};
+use plegctl_base::report::load::load;
+use plegctl_base::report::{Confidence, Severity};
+use plegctl_node::host::HostRoot;
 
 /// The first minor release that refuses a range with the last id, and that looks the user up with getent.
 const CHECKS_THE_RANGE: u8 = 38;

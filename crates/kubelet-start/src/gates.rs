@@ -5,8 +5,8 @@ use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet, confidence_in_change};
 use super::settings::Origin;
 use super::tables::{Change, Gate, GateNeed, Known, Stage, Tables};
-use crate::kubelet::KubeletVersion;
-use crate::report::{Confidence, Severity, most_similar};
+use plegctl_base::report::{Confidence, Severity, most_similar};
+use plegctl_node::kubelet::KubeletVersion;
 
 /// A gate that only late patch releases of 1.31 and 1.32, and perhaps of 1.30, know. The number is the last such minor
 /// release.

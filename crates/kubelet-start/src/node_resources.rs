@@ -9,10 +9,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::host::disks::{Disk, disk};
-use crate::host::proc::{NodeMount, hexadecimal_address, waits_uninterruptibly};
-use crate::host::{ContainerdConfig, HostRoot, KernelDir, kernel_text};
-use crate::kubelet::KubeletSettings;
+use plegctl_node::host::disks::{Disk, disk};
+use plegctl_node::host::proc::{NodeMount, hexadecimal_address, waits_uninterruptibly};
+use plegctl_node::host::{ContainerdConfig, HostRoot, KernelDir, kernel_text};
+use plegctl_node::kubelet::KubeletSettings;
 
 /// A port on which the kubelet listens.
 #[derive(Debug)]

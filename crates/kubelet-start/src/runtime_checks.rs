@@ -5,12 +5,11 @@
 
 use super::catalogue::StartCheck;
 use super::finding::StartFinding;
-use super::node_facts::{NodeFacts, RuntimeAnswer};
+use super::node_facts::{CallRefusal, NodeFacts, RuntimeAnswer};
 use super::release::TargetKubelet;
 use super::settings::{MergedSettings, Origin};
-use crate::cri::{self, CgroupDriver};
-use crate::host::{ContainerdConfig, ContainerdFault, InotifyUse};
-use crate::report::{Confidence, Severity};
+use plegctl_base::report::{Confidence, Severity};
+use plegctl_node::host::{ContainerdConfig, ContainerdFault, InotifyUse};
 
 /// The first minor release that uses the runtime's cgroup driver by default.
 const USES_RUNTIME_DRIVER: u8 = 31;
@@ -50,17 +49,11 @@ pub fn check(
 }
 
 /// Returns the error of the runtime's answer, if the error does not show whether the runtime serves CRI v1.
-#[cfg(feature = "cli")]
-pub fn unjudged_answer(answer: &RuntimeAnswer) -> Option<String> {
-    let why = answer.version.as_ref().err()?;
-    let is_judged = matches!(
-        why,
-        cri::Error::NoSuchSocket { .. }
-            | cri::Error::Refused { .. }
-            | cri::Error::Unimplemented { .. }
-            | cri::Error::WrongProtocol { .. }
-    );
-    (!is_judged).then(|| why.to_string())
+pub fn unjudged_answer(answer: &RuntimeAnswer) -> Option<&str> {
+    match &answer.version {
+        Err(CallRefusal::Unjudged(why)) => Some(why),
+        _ => None,
+    }
 }
 
 /// Creates the finding about a runtime that does not answer the kubelet's first call, or answers it with an error.
@@ -68,7 +61,7 @@ pub fn unjudged_answer(answer: &RuntimeAnswer) -> Option<String> {
 fn unreached(
     socket: &str,
     is_there: bool,
-    refusal: Option<&cri::Error>,
+    refusal: Option<&CallRefusal>,
     has_cause: bool,
 ) -> Option<StartFinding> {
     let validate = |why: &str| validation_error("runtime", socket, why);
@@ -94,18 +87,18 @@ fn unreached(
         )
     };
     match refusal? {
-        cri::Error::NoSuchSocket { .. } | cri::Error::Refused { .. } => Some(
+        CallRefusal::NobodyListens => Some(
             missing(format!("no process listens on the socket {socket}"))
                 .with_reason(dialing("connection refused")),
         ),
-        cri::Error::Unimplemented { message, .. } => Some(
+        CallRefusal::Unimplemented(message) => Some(
             unserved(format!("the process that listens on {socket} does not serve CRI v1"))
                 .with_reason(validate(&format!("code = Unimplemented desc = {message}"))),
         ),
-        cri::Error::WrongProtocol { .. } => {
+        CallRefusal::WrongProtocol => {
             Some(unserved(format!("the process that listens on {socket} does not speak gRPC")))
         }
-        _ => None,
+        CallRefusal::Unjudged(_) => None,
     }
 }
 
@@ -129,12 +122,12 @@ fn dial_error(socket: &str, why: &str) -> String {
 fn unreached_images(
     socket: &str,
     is_there: bool,
-    refusal: Option<&cri::Error>,
+    refusal: Option<&CallRefusal>,
     settings: &MergedSettings,
 ) -> Option<StartFinding> {
     let (message, why) = match refusal {
         _ if !is_there => (format!("the socket {socket} does not exist"), "no such file or directory"),
-        Some(cri::Error::NoSuchSocket { .. } | cri::Error::Refused { .. }) => {
+        Some(CallRefusal::NobodyListens) => {
             (format!("no process listens on the socket {socket}"), "connection refused")
         }
         _ => return None,
@@ -177,7 +170,7 @@ fn containerd_finding(fault: &ContainerdFault, is_served: bool) -> StartFinding 
 
 /// Reports a runtime that does not serve `RuntimeConfig`, if the kubelet's release needs it.
 fn check_runtime_config(answer: &RuntimeAnswer, kubelet: TargetKubelet) -> Option<StartFinding> {
-    let is_missing = matches!(&answer.cgroup_driver, Some(Err(cri::Error::Unimplemented { .. })));
+    let is_missing = matches!(&answer.cgroup_driver, Some(Err(CallRefusal::Unimplemented(_))));
     (is_missing && kubelet.release.at_least(NEEDS_RUNTIME_CONFIG)).then(|| {
         StartFinding::new(
             StartCheck::RuntimeConfigMissing,
@@ -205,12 +198,8 @@ fn check_cgroup_driver(
             .with_confidence(Confidence::Likely)
     };
     match answer.cgroup_driver.as_ref()? {
-        Ok(Some(driver)) => {
-            let runtimes = match driver {
-                CgroupDriver::Systemd => "systemd",
-                CgroupDriver::Cgroupfs => "cgroupfs",
-            };
-            if own == runtimes {
+        Ok(Some(runtimes)) => {
+            if own == *runtimes {
                 return None;
             }
             let uses_runtimes =
@@ -227,7 +216,7 @@ fn check_cgroup_driver(
                     .with_fix(format!("set cgroupDriver: {runtimes}, or change the runtime's driver")),
             )
         }
-        Ok(None) | Err(cri::Error::Unimplemented { .. }) => {
+        Ok(None) | Err(CallRefusal::Unimplemented(_)) => {
             let containerd = containerd?;
             let runtimes = if containerd.systemd_cgroup? { "systemd" } else { "cgroupfs" };
             (own != runtimes).then(|| {
@@ -251,9 +240,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::cri::Rpc;
-    use crate::host::ContainerdPlace;
     use plegctl_api_values::reader::read;
+    use plegctl_node::host::ContainerdPlace;
 
     const SOCKET: &str = "/run/containerd/containerd.sock";
 
@@ -270,11 +258,11 @@ mod tests {
         findings.map(|finding| (finding.id, finding.severity, finding.confidence)).collect()
     }
 
-    fn unimplemented(rpc: Rpc) -> cri::Error {
-        cri::Error::Unimplemented { rpc, message: "unknown service runtime.v1.RuntimeService".to_owned() }
+    fn unimplemented() -> CallRefusal {
+        CallRefusal::Unimplemented("unknown service runtime.v1.RuntimeService".to_owned())
     }
 
-    fn refused(why: cri::Error) -> NodeFacts {
+    fn refused(why: CallRefusal) -> NodeFacts {
         NodeFacts {
             runtime_socket: Some((SOCKET.to_owned(), true)),
             runtime: Some(RuntimeAnswer { version: Err(why), cgroup_driver: None }),
@@ -282,15 +270,10 @@ mod tests {
         }
     }
 
-    fn served(driver: Result<Option<CgroupDriver>, cri::Error>) -> NodeFacts {
-        let version = cri::Version {
-            runtime_name: "containerd".to_owned(),
-            runtime_version: "1.7.24".to_owned(),
-            ..cri::Version::default()
-        };
+    fn served(driver: Result<Option<&'static str>, CallRefusal>) -> NodeFacts {
         NodeFacts {
             runtime_socket: Some((SOCKET.to_owned(), true)),
-            runtime: Some(RuntimeAnswer { version: Ok(version), cgroup_driver: Some(driver) }),
+            runtime: Some(RuntimeAnswer { version: Ok(()), cgroup_driver: Some(driver) }),
             ..NodeFacts::default()
         }
     }
@@ -307,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_runtime_without_cri_v1_and_its_cause_are_two_findings_with_the_kubelets_message() {
-        let node = with_fault(refused(unimplemented(Rpc::Version)), disabled());
+        let node = with_fault(refused(unimplemented()), disabled());
         let findings = found(&node, "a: 1", "1.36");
         let ids: Vec<StartCheck> = findings.iter().map(|finding| finding.id).collect();
         assert_eq!(ids, [StartCheck::CriNotServed, StartCheck::CriPluginDisabled]);
@@ -333,15 +316,14 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_runtime_and_a_denied_socket_are_not_findings() {
-        let silent = cri::Error::Silent { rpc: Rpc::Version, waited: std::time::Duration::from_secs(10) };
-        let denied = cri::Error::PermissionDenied { endpoint: "unix:///r.sock".to_owned() };
-        for why in [silent, denied] {
-            let node = refused(why);
-            assert_eq!(checks(&node, "a: 1", "1.36"), []);
-            assert!(unjudged_answer(node.runtime.as_ref().unwrap()).is_some());
-        }
-        let nobody = refused(cri::Error::Refused { endpoint: "unix:///r.sock".to_owned() });
+    fn a_call_whose_error_shows_nothing_is_no_finding() {
+        let node = refused(CallRefusal::Unjudged("Version did not answer within 10s".to_owned()));
+        assert_eq!(checks(&node, "a: 1", "1.36"), []);
+        assert_eq!(
+            unjudged_answer(node.runtime.as_ref().unwrap()),
+            Some("Version did not answer within 10s")
+        );
+        let nobody = refused(CallRefusal::NobodyListens);
         let reason = found(&nobody, "a: 1", "1.36")[0].kubelet_reason.clone().unwrap();
         assert!(reason.ends_with("connect: connection refused\""), "{reason}");
         assert_eq!(unjudged_answer(nobody.runtime.as_ref().unwrap()), None);
@@ -349,7 +331,7 @@ mod tests {
 
     #[test]
     fn different_cgroup_drivers_have_no_effect_from_131_on_and_conflict_before() {
-        let systemd = served(Ok(Some(CgroupDriver::Systemd)));
+        let systemd = served(Ok(Some("systemd")));
         let wanted = "cgroupDriver: cgroupfs\n";
         let message = |release: &str, text: &str| {
             found(&systemd, text, release).pop().map(|finding| (finding.severity, finding.message))
@@ -372,7 +354,7 @@ mod tests {
                 systemd_cgroup: systemd,
                 ..ContainerdConfig::default()
             }),
-            ..served(Err(unimplemented(Rpc::RuntimeConfig)))
+            ..served(Err(unimplemented()))
         };
         let clash = [(StartCheck::CgroupDrivers, Severity::Warning, Confidence::Likely)];
         assert_eq!(checks(&node(Some(false)), "cgroupDriver: systemd\n", "1.36"), clash);
@@ -383,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_kubelet_138_needs_runtime_config() {
-        let node = served(Err(unimplemented(Rpc::RuntimeConfig)));
+        let node = served(Err(unimplemented()));
         assert_eq!(checks(&node, "a: 1", "1.37"), []);
         assert_eq!(
             checks(&node, "a: 1", "1.38"),

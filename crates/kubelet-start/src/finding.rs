@@ -6,13 +6,14 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::catalogue::StartCheck;
+use super::node_facts::CertificateUse;
 use super::settings::Origin;
-use crate::report::rename::{rename, without_names};
-use crate::report::{Confidence, Severity};
+use plegctl_base::report::rename::{rename, without_names};
+use plegctl_base::report::{Confidence, Severity};
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StartFinding {
     /// The check.
@@ -126,4 +127,4 @@ rename! {
     };
 }
 
-without_names! { StartCheck }
+without_names! { CertificateUse StartCheck }

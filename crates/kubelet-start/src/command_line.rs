@@ -5,10 +5,10 @@ use super::finding::StartFinding;
 use super::release::{TargetKubelet, confidence_in_change};
 use super::settings::Origin;
 use super::tables::{Change, Flag, FlagKind, FlagState, Tables};
-use crate::host::parse_boolean;
-use crate::kubelet::{KubeletVersion, go_nanoseconds};
-use crate::report::{Confidence, Severity, most_similar};
 use plegctl_api_values::names;
+use plegctl_base::report::{Confidence, Severity, most_similar};
+use plegctl_node::host::parse_boolean;
+use plegctl_node::kubelet::{KubeletVersion, go_nanoseconds};
 
 /// A flag of `OpenShift`'s kubelet that no other kubelet has.
 const OPENSHIFT_FLAG: &str = "max-housekeeping-interval";
@@ -331,7 +331,7 @@ fn taints_error(value: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::shell_words;
+    use plegctl_node::host::shell_words;
 
     fn parsed(text: &str, release: &str) -> ParsedFlags {
         parse(&shell_words(text), TargetKubelet::upstream(release))

@@ -12,7 +12,7 @@ use super::node_facts::{CertificateFile, CertificateUse, KERNEL_SETTINGS, NodeFa
 use super::release::TargetKubelet;
 use super::runtime_checks;
 use super::settings::{MergedSettings, Origin};
-use crate::report::{Confidence, Severity};
+use plegctl_base::report::{Confidence, Severity};
 
 /// A certificate that expires within this number of seconds gets a warning, if the kubelet does not renew it.
 const EXPIRES_SOON_SECONDS: i64 = 14 * 86_400;
@@ -325,9 +325,9 @@ mod tests {
 
     use super::super::node_facts::KubeletCertificates;
     use super::*;
-    use crate::host::InotifyUse;
-    use crate::kubelet::{CertificateChain, CertificateFacts};
     use plegctl_api_values::reader::read;
+    use plegctl_node::host::InotifyUse;
+    use plegctl_node::kubelet::{CertificateChain, CertificateFacts};
 
     const NOW: i64 = 1_795_446_000;
 

@@ -1,7 +1,7 @@
 //! The table of what keeps a kubelet from starting: the section, the id and the severity of each check; its texts are in
 //! `checks.txt`. Findings, `--ignore`, SARIF, `explain` and the manual read this table.
 
-use crate::report::check_table;
+use plegctl_base::report::check_table;
 
 check_table! {
     /// A check of what a kubelet needs to start, printed as `KP001`. Missing numbers are reserved.

@@ -6,11 +6,11 @@ use super::command_line::ParsedFlags;
 use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet};
 use super::settings::{MergedSettings, Origin, ValueWithOrigin, url_scheme};
-use crate::kubelet::{KubeletVersion, go_nanoseconds, is_address};
-use crate::report::{Confidence, Severity};
 use plegctl_api_values::quantity::Quantity;
 use plegctl_api_values::reader::json_text;
 use plegctl_api_values::tree::ManifestNode;
+use plegctl_base::report::{Confidence, Severity};
+use plegctl_node::kubelet::{KubeletVersion, go_nanoseconds, is_address};
 
 /// The signals of eviction thresholds (`pkg/kubelet/eviction/api/types.go`).
 const SIGNALS: [&str; 8] = [

@@ -10,10 +10,10 @@ use super::node_facts::{NodeFacts, is_given};
 use super::release::Builder;
 use super::validation::CgroupVersion;
 use super::{ConfigFile, ConfigFileError, StartSettings};
-use crate::host::proc::NodeMount;
-use crate::host::{HostRoot, kernel_text};
-use crate::kubelet::{KubeletSettings, drop_ins};
-use crate::report::load::load;
+use plegctl_base::report::load::load;
+use plegctl_node::host::proc::NodeMount;
+use plegctl_node::host::{HostRoot, kernel_text};
+use plegctl_node::kubelet::{KubeletSettings, drop_ins};
 
 /// The maximum size of a configuration file. Usually the file has a few kilobytes.
 pub const LARGEST_CONFIG: usize = 1 << 20;

@@ -8,11 +8,11 @@ use super::finding::StartFinding;
 use super::gates::{self, GateSetting};
 use super::release::TargetKubelet;
 use super::settings::{MergedSettings, Origin, url_scheme};
-use crate::kubelet::{GoDuration, KubeletVersion, go_nanoseconds};
 use plegctl_api_values::names;
 use plegctl_api_values::quantity::Quantity;
 use plegctl_api_values::reader::json_text;
 use plegctl_api_values::tree::ManifestNode;
+use plegctl_node::kubelet::{GoDuration, KubeletVersion, go_nanoseconds};
 
 /// The cgroup version of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -71,7 +71,8 @@ mod tests {
 
     /// Returns the last line of every start that was tried on a real kubelet 1.36.2.
     fn recorded() -> Vec<Value> {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/kubelet-start-tried-1.36.2.json");
+        let path =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/recordings/kubelet-start-tried-1.36.2.json");
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
     }
 
