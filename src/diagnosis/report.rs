@@ -1,7 +1,6 @@
 //! The types of the report of `plegctl health`. Their field names are the JSON names of the output with `-o json`, which
 //! `--from` reads again.
 
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,34 +12,56 @@ pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
 use crate::report::{RuntimeRef, Step, word_enum};
 use crate::stacks::report::StackReport;
 
-/// Defines the ids of the rules, and their list.
-macro_rules! rule_ids {
-    ($($id:ident)*) => {
-        /// The id of a rule in the catalogue.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[cfg_attr(test, derive(schemars::JsonSchema))]
-        #[expect(missing_docs, reason = "the title of each is in `rules/rules.txt`")]
-        #[non_exhaustive]
-        pub enum RuleId {
-            $($id,)*
-        }
-
-        impl RuleId {
-            /// All ids.
-            pub const ALL: [Self; [$(stringify!($id)),*].len()] = [$(Self::$id),*];
-        }
-    };
-}
-
-rule_ids! {
-    D00 D01 D02 D03 D04 D05 D06 D07 D08 D09 D10 D11 D12 D13 D14 D15 D16 D17 D18 D19 D20 D21 D22 D23 D24 D25
-    D26 D27 D28 D29 D30 D31 D32 D33 D34 D35 D36 D37 D38 D39 D40 D41 D42
-}
-
-impl fmt::Display for RuleId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
+word_enum! {
+    /// A rule of the catalogue. Its word is the id that users see.
+    #[derive(PartialOrd, Ord, Hash)]
+    #[expect(missing_docs, reason = "the title of each is in its file in `rules/`")]
+    #[non_exhaustive]
+    pub json enum RuleId: as_str {
+        NothingFound = "D00",
+        HungStatus = "D01",
+        HungList = "D02",
+        LargeList = "D03",
+        DeadContainers = "D04",
+        SlowStatuses = "D05",
+        UnreachableRuntime = "D06",
+        SilentRuntime = "D07",
+        StorageStall = "D08",
+        RemoteStorageStall = "D09",
+        HungProcess = "D10",
+        FrozenCgroup = "D11",
+        OutOfMemory = "D12",
+        CpuStarved = "D13",
+        ExhaustedLimits = "D14",
+        StuckSystemd = "D15",
+        NetworkNotReady = "D16",
+        ExecStorm = "D17",
+        ReservedName = "D18",
+        InconsistentState = "D19",
+        FailingStatus = "D20",
+        RecoveringRuntime = "D21",
+        StaleKubelet = "D22",
+        EventedPleg = "D23",
+        NeverRelisted = "D24",
+        FlappingPleg = "D25",
+        WatchdogRestarts = "D26",
+        KnownBadVersion = "D27",
+        HiddenStall = "D28",
+        FailingList = "D29",
+        SlowLists = "D30",
+        RuntimeNotReady = "D31",
+        KubeletDown = "D32",
+        LostExit = "D33",
+        FullDisk = "D34",
+        ThrottledRuntime = "D35",
+        InvalidCertificate = "D36",
+        KernelWait = "D37",
+        LeftOverShims = "D38",
+        ManyClients = "D39",
+        LargeDaemon = "D40",
+        ReadyAndDead = "D41",
+        ExitedButAlive = "D42",
+    } ALL
 }
 
 word_enum! {

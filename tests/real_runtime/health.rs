@@ -81,7 +81,7 @@ pub fn with_network(runtime: &RealRuntime) {
     std::fs::write(runtime.directory().join("cni/10-test.conflist"), network).unwrap();
     wait_for("the network to be ready", || {
         let report = diagnose(runtime);
-        report.findings.iter().all(|finding| finding.id != RuleId::D16).then_some(())
+        report.findings.iter().all(|finding| finding.id != RuleId::NetworkNotReady).then_some(())
     });
 }
 
@@ -92,7 +92,7 @@ fn pods_without_a_fault_are_healthy(version: Containerd) {
         runtime.run_pods(pods, 2);
         for _ in 0..17 {
             let report = diagnose(&runtime);
-            assert_row(&report, Verdict::Healthy, Phase::None, RuleId::D00);
+            assert_row(&report, Verdict::Healthy, Phase::None, RuleId::NothingFound);
             assert!(report.findings.iter().all(|finding| finding.severity == Severity::Info), "{report:#?}");
         }
     }
@@ -106,7 +106,7 @@ fn stopped_container_process_delays_no_call(version: Containerd) {
     kill_process(process, Signal::STOP).unwrap();
     let report = diagnose(&runtime);
     kill_process(process, Signal::CONT).unwrap();
-    assert_row(&report, Verdict::Healthy, Phase::None, RuleId::D00);
+    assert_row(&report, Verdict::Healthy, Phase::None, RuleId::NothingFound);
 }
 
 fn file_in_place_of_the_socket_gives_no_verdict(version: Containerd) {
@@ -116,7 +116,7 @@ fn file_in_place_of_the_socket_gives_no_verdict(version: Containerd) {
     std::fs::write(&socket, "").unwrap();
     let report = diagnose(&runtime);
     std::fs::rename(&aside, &socket).unwrap();
-    assert_row(&report, Verdict::Unknown, Phase::Connect, RuleId::D06);
+    assert_row(&report, Verdict::Unknown, Phase::Connect, RuleId::UnreachableRuntime);
 }
 
 fn a_held_status_lock_is_traced_to_its_container(version: Containerd) {
@@ -126,7 +126,7 @@ fn a_held_status_lock_is_traced_to_its_container(version: Containerd) {
     let held = runtime.hold_status_lock(&pod.containers[0]);
     let report = diagnose(&runtime);
     drop(held);
-    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D10);
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::HungProcess);
     assert_eq!(culprit(&report), (Some("guilty".to_owned()), Some(pod.containers[0].clone())));
     assert!(report.duration_seconds < 30.0, "{}", report.duration_seconds);
 }
@@ -137,7 +137,7 @@ fn stopped_daemon_is_silent_and_reported_as_stopped(version: Containerd) {
     let stopped = runtime.stop_daemon();
     let report = diagnose(&runtime);
     drop(stopped);
-    assert_row(&report, Verdict::Unhealthy, Phase::Connect, RuleId::D07);
+    assert_row(&report, Verdict::Unhealthy, Phase::Connect, RuleId::SilentRuntime);
 }
 
 fn killed_daemon_refuses_connections(version: Containerd) {
@@ -145,7 +145,7 @@ fn killed_daemon_refuses_connections(version: Containerd) {
     runtime.kill_daemon();
     let report = diagnose(&runtime);
     runtime.start_daemon();
-    assert_row(&report, Verdict::Unhealthy, Phase::Connect, RuleId::D06);
+    assert_row(&report, Verdict::Unhealthy, Phase::Connect, RuleId::UnreachableRuntime);
 }
 
 fn stopped_shim_is_reported_although_every_call_is_answered(version: Containerd) {
@@ -154,7 +154,7 @@ fn stopped_shim_is_reported_although_every_call_is_answered(version: Containerd)
     let stopped = runtime.stop_shim(&pod.sandbox_id);
     let report = diagnose(&runtime);
     drop(stopped);
-    let found = report.findings.iter().find(|finding| finding.id == RuleId::D10).unwrap();
+    let found = report.findings.iter().find(|finding| finding.id == RuleId::HungProcess).unwrap();
     assert_eq!(found.pod.as_ref().unwrap().name, "web", "{report:#?}");
     assert_eq!(report.verdict, Verdict::Degraded);
 }
@@ -165,7 +165,7 @@ fn a_killed_shim_is_no_hang(version: Containerd) {
     runtime.kill_shim(&pod.sandbox_id);
     let report = diagnose(&runtime);
     assert!(
-        report.findings.iter().all(|finding| !matches!(finding.id, RuleId::D01 | RuleId::D02)),
+        report.findings.iter().all(|finding| !matches!(finding.id, RuleId::HungStatus | RuleId::HungList)),
         "{report:#?}"
     );
 }
@@ -176,7 +176,7 @@ fn frozen_pod_is_reported(version: Containerd) {
     let frozen = runtime.freeze_pod(&pod.sandbox_id);
     let report = diagnose(&runtime);
     drop(frozen);
-    let found = report.findings.iter().find(|finding| finding.id == RuleId::D11);
+    let found = report.findings.iter().find(|finding| finding.id == RuleId::FrozenCgroup);
     assert_eq!(
         found.and_then(|found| found.pod.as_ref()).map(|pod| pod.name.as_str()),
         Some("web"),
@@ -196,8 +196,8 @@ fn three_hundred_dead_containers_are_an_info(version: Containerd) {
         }
     }
     let report = diagnose(&runtime);
-    assert_row(&report, Verdict::Healthy, Phase::None, RuleId::D00);
-    let backlog = report.findings.iter().find(|finding| finding.id == RuleId::D04);
+    assert_row(&report, Verdict::Healthy, Phase::None, RuleId::NothingFound);
+    let backlog = report.findings.iter().find(|finding| finding.id == RuleId::DeadContainers);
     assert_eq!(backlog.map(|finding| finding.confidence), Some(Confidence::Possible), "{report:#?}");
 }
 
@@ -345,7 +345,7 @@ fn held_status_lock_under_load_is_not_a_silent_daemon(version: Containerd) {
     let report = diagnose(&runtime);
     drop((load, held));
     assert_eq!((report.verdict, report.phase), (Verdict::Unhealthy, Phase::List), "{report:#?}");
-    assert!(report.findings.iter().all(|finding| finding.id != RuleId::D07), "{report:#?}");
+    assert!(report.findings.iter().all(|finding| finding.id != RuleId::SilentRuntime), "{report:#?}");
 }
 
 /// Fills a disk completely.
@@ -372,7 +372,7 @@ fn full_disk_is_reported_and_no_partial_file_stays(version: Containerd) {
     };
     let report =
         (0..20).map(|_| diagnose(&runtime)).find(sees_daemon).expect("containerd waits all the time");
-    let full = report.findings.iter().find(|finding| finding.id == RuleId::D34);
+    let full = report.findings.iter().find(|finding| finding.id == RuleId::FullDisk);
     let full = full.unwrap_or_else(|| panic!("{report:#?}"));
     let evidence = &full.evidence[0];
     assert!(evidence.contains("is full: 0 of ") && evidence.contains("(the runtime's root)"), "{evidence}");

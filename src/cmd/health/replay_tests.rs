@@ -659,7 +659,7 @@ fn compare_live_and_replayed(name: &str, plan: &FaultPlan, edges: &[f64]) -> usi
         let certain: Vec<_> = certain.map(|found| found.id).collect();
         assert_eq!(
             (replayed.verdict, certain),
-            (Verdict::Healthy, vec![RuleId::D00]),
+            (Verdict::Healthy, vec![RuleId::NothingFound]),
             "{name}: {after} s after"
         );
     }
@@ -776,7 +776,7 @@ fn stopped_daemon_has_the_same_verdict_and_its_state_live_and_from_the_capture()
     assert!(compare_live_and_replayed("daemon", &plan, &[20.2, 62.2]) > 15);
     let report = replayed_at("daemon", &plan, &[50.0]).remove(0);
     let primary = report.primary.unwrap();
-    assert_eq!((primary.id, primary.confidence), (RuleId::D07, Confidence::Certain));
+    assert_eq!((primary.id, primary.confidence), (RuleId::SilentRuntime, Confidence::Certain));
     assert!(primary.title.ends_with("containerd[812] is in state T"), "{}", primary.title);
     // The facts of the diagnosis have the age of the process.
     let measured = "containerd[812]: state T, 8 threads, 0 MiB resident, up 57600m00s";
@@ -790,7 +790,7 @@ fn without_readable_facts_a_replay_judges_the_samples_and_says_so() {
     let plan = FaultPlan { stopped_daemon, damages_facts: true, ..plan(faults, &[]) };
     let report = replayed_at("damaged-facts", &plan, &[50.0]).remove(0);
     let primary = report.primary.unwrap();
-    assert_eq!((primary.id, primary.confidence), (RuleId::D07, Confidence::Certain));
+    assert_eq!((primary.id, primary.confidence), (RuleId::SilentRuntime, Confidence::Certain));
     let sampled = "containerd[812]: state T, 8 threads, 0 MiB resident";
     assert!(primary.evidence.iter().any(|line| line == sampled), "{:?}", primary.evidence);
     let is_said = |skipped: &NotChecked| skipped.why.starts_with("not recorded, apart from the runtime");
@@ -802,7 +802,7 @@ fn shim_that_two_samples_show_stopped_degrades_the_moment() {
     let plan = FaultPlan { stopped_shim: Some(20.2), lasts: 90, ..FaultPlan::default() };
     let reports = replayed_at("shim", &plan, &[18.0, 24.0, 58.0]);
     let found = reports.iter().map(|report| {
-        let shim = report.findings.iter().find(|finding| finding.id == RuleId::D10);
+        let shim = report.findings.iter().find(|finding| finding.id == RuleId::HungProcess);
         (report.verdict, shim.map(|finding| finding.confidence))
     });
     let expected = [

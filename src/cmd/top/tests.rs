@@ -306,8 +306,8 @@ fn a_silence_is_likely_a_hang_after_5_seconds_and_certain_after_10() {
         (judgement.ids, judgement.confidence)
     };
     assert_eq!(judged(245), (Vec::new(), None));
-    assert_eq!(judged(246), (vec![RuleId::D01], Some(Confidence::Likely)));
-    assert_eq!(judged(251), (vec![RuleId::D01], Some(Confidence::Certain)));
+    assert_eq!(judged(246), (vec![RuleId::HungStatus], Some(Confidence::Likely)));
+    assert_eq!(judged(251), (vec![RuleId::HungStatus], Some(Confidence::Certain)));
 }
 
 /// Lets a status call reach its time-out in a relist that began 120 s before, which then ends.

@@ -93,7 +93,7 @@ samples! {
     Refusal: Refusal::from("unknown flag: --x"), Refusal::from("");
     Release: Release::from("1.7.2"), Release::from("");
     Resource: Resource::Cpu, Resource::Memory;
-    RuleId: RuleId::D01, RuleId::D00;
+    RuleId: RuleId::HungStatus, RuleId::NothingFound;
     Rpc: Rpc::ListContainers, Rpc::Version;
     Share: Share { name: Name::sample(true), count: 2600 }, Share { name: Name::sample(false), count: 0 };
     Took: Took::from(std::time::Duration::new(3, 900_000_001)), Took::from(std::time::Duration::ZERO);

@@ -258,52 +258,52 @@ macro_rules! rows {
 
 #[rustfmt::skip]
 rows! {
-    // Id, rank, phase, function; makes unhealthy, finds silence, impact, whether stacks help; words, what the confidence is of; what holds a
+    // Rule, rank, phase, function; makes unhealthy, finds silence, impact, whether stacks help; words, what the confidence is of; what holds a
     // pod, whether it holds its own pod, and which others; whether a process may hang
     // that no call shows; traits.
-    D00, 36, None, AfterOthers, false, false, OfRelist, Yes, "healthy", Nothing, Runtime, Yes, No, false, [];
-    D01, 19, Status, One(hang::status_hangs), false, true, OfRelist, Yes, "status hang", Symptom, Runtime, Yes, No, false, [];
-    D02, 16, List, One(hang::list_hangs), false, true, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [explains_slow_list];
-    D03, 4, List, One(size::too_large), false, false, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    D04, 21, List, One(size::backlog), false, false, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [explains_slow_list, is_about_relists];
-    D05, 20, Status, One(size::slow_pass), false, false, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [explains_slow_list, is_about_relists];
-    D06, 1, Connect, One(reach::unreachable), false, false, OfRelist, No, "runtime unreachable", Symptom, Runtime, Yes, Yes, false, [];
-    D07, 3, Connect, One(reach::silent), true, true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [explains_slow_list];
-    D08, 8, None, One(node::storage), false, false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    D09, 6, None, One(node::remote), false, false, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
-    D10, 15, None, Many(node::blocking_processes), false, false, OfRelist, UnlessStopped, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
-    D11, 7, None, Many(node::frozen), false, false, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
-    D12, 10, None, One(load::memory), false, false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    D13, 13, None, One(load::cpu), false, false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    D14, 11, None, One(load::exhausted), false, false, OfRelist, Yes, "limits exhausted", Cause, Runtime, Yes, Starts, false, [];
-    D15, 12, None, One(load::systemd), false, false, OfRelist, Yes, "systemd stuck", Cause, Runtime, Yes, No, false, [];
-    D16, 24, None, One(state::network), false, false, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
-    D17, 25, None, One(load::execs), false, false, OfRelist, Yes, "exec probe storm", Cause, Runtime, No, No, false, [];
-    D18, 23, None, One(journal::reserved), false, false, OfRelist, Yes, "name reserved", Cause, Runtime, Yes, No, false, [];
-    D19, 27, List, One(state::inconsistent), false, false, OfRelist, IfStuck, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
-    D20, 26, Status, One(state::failing_status), false, false, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
-    D21, 0, None, One(journal::recovering), false, false, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
-    D22, 28, Kubelet, One(kubelet::stale), false, false, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [kubelet_stacks_help];
-    D23, 32, Kubelet, One(kubelet::evented), false, false, OfRelist, Yes, "evented pleg", Cause, Runtime, Yes, No, false, [];
-    D24, 30, Kubelet, One(journal::never_relisted), false, false, OfRelist, Yes, "never relisted", Symptom, Runtime, Yes, No, false, [];
-    D25, 33, Kubelet, One(journal::flapping), false, false, OfRelist, Yes, "pleg flaps", Symptom, Runtime, Yes, No, false, [];
-    D26, 34, Kubelet, One(journal::watchdog), false, false, OfRelist, Yes, "watchdog restarts", Symptom, Runtime, Yes, No, false, [];
-    D27, 35, None, Many(versions::known_bad), false, false, OfRelist, Yes, "known bad version", Nothing, Runtime, No, No, false, [];
-    D28, 31, Status, One(hang::hidden_stall), false, false, OfRelist, Yes, "hidden stall", Symptom, Runtime, No, No, false, [];
-    D29, 17, List, One(reach::list_fails), false, false, OfRelist, Yes, "list fails", Symptom, Runtime, Yes, No, false, [];
-    D30, 22, List, AfterOthers, false, false, OfRelist, Yes, "lists slow", Symptom, Runtime, Yes, No, false, [is_about_relists];
-    D31, 18, None, One(state::not_ready), true, false, NoRuntime, Yes, "runtime not ready", Symptom, Runtime, Yes, Yes, false, [];
-    D32, 29, Kubelet, One(kubelet::absent), true, false, NoKubelet, IfStuck, "kubelet down", Symptom, Kubelet, Yes, Yes, false, [];
-    D33, 14, Status, One(state::lost_exit), false, false, OfRelist, Yes, "exit lost", Symptom, Runtime, No, No, false, [];
-    D34, 9, None, One(disk::full), false, false, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
-    D35, 2, None, One(load::throttled), false, false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    D36, 37, Kubelet, Many(certificates::invalid), false, false, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
-    D37, 5, None, Many(kernel::reasons), false, false, OfRelist, KernelShowsMore, "kernel wait", Cause, Kernel, Yes, No, true, [];
-    D38, 38, None, One(shims::left_over), false, false, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
-    D39, 39, None, One(clients::many), false, false, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
-    D40, 40, None, Many(growth::too_large), false, false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
-    D41, 41, Kubelet, One(pods::ready_and_dead), true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [kubelet_stacks_help];
-    D42, 42, None, Many(state::exited_but_alive), false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
+    NothingFound, 36, None, AfterOthers, false, false, OfRelist, Yes, "healthy", Nothing, Runtime, Yes, No, false, [];
+    HungStatus, 19, Status, One(hang::status_hangs), false, true, OfRelist, Yes, "status hang", Symptom, Runtime, Yes, No, false, [];
+    HungList, 16, List, One(hang::list_hangs), false, true, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [explains_slow_list];
+    LargeList, 4, List, One(size::too_large), false, false, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    DeadContainers, 21, List, One(size::backlog), false, false, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [explains_slow_list, is_about_relists];
+    SlowStatuses, 20, Status, One(size::slow_pass), false, false, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [explains_slow_list, is_about_relists];
+    UnreachableRuntime, 1, Connect, One(reach::unreachable), false, false, OfRelist, No, "runtime unreachable", Symptom, Runtime, Yes, Yes, false, [];
+    SilentRuntime, 3, Connect, One(reach::silent), true, true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [explains_slow_list];
+    StorageStall, 8, None, One(node::storage), false, false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    RemoteStorageStall, 6, None, One(node::remote), false, false, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
+    HungProcess, 15, None, Many(node::blocking_processes), false, false, OfRelist, UnlessStopped, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
+    FrozenCgroup, 7, None, Many(node::frozen), false, false, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
+    OutOfMemory, 10, None, One(load::memory), false, false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    CpuStarved, 13, None, One(load::cpu), false, false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    ExhaustedLimits, 11, None, One(load::exhausted), false, false, OfRelist, Yes, "limits exhausted", Cause, Runtime, Yes, Starts, false, [];
+    StuckSystemd, 12, None, One(load::systemd), false, false, OfRelist, Yes, "systemd stuck", Cause, Runtime, Yes, No, false, [];
+    NetworkNotReady, 24, None, One(state::network), false, false, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
+    ExecStorm, 25, None, One(load::execs), false, false, OfRelist, Yes, "exec probe storm", Cause, Runtime, No, No, false, [];
+    ReservedName, 23, None, One(journal::reserved), false, false, OfRelist, Yes, "name reserved", Cause, Runtime, Yes, No, false, [];
+    InconsistentState, 27, List, One(state::inconsistent), false, false, OfRelist, IfStuck, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
+    FailingStatus, 26, Status, One(state::failing_status), false, false, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
+    RecoveringRuntime, 0, None, One(journal::recovering), false, false, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
+    StaleKubelet, 28, Kubelet, One(kubelet::stale), false, false, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [kubelet_stacks_help];
+    EventedPleg, 32, Kubelet, One(kubelet::evented), false, false, OfRelist, Yes, "evented pleg", Cause, Runtime, Yes, No, false, [];
+    NeverRelisted, 30, Kubelet, One(journal::never_relisted), false, false, OfRelist, Yes, "never relisted", Symptom, Runtime, Yes, No, false, [];
+    FlappingPleg, 33, Kubelet, One(journal::flapping), false, false, OfRelist, Yes, "pleg flaps", Symptom, Runtime, Yes, No, false, [];
+    WatchdogRestarts, 34, Kubelet, One(journal::watchdog), false, false, OfRelist, Yes, "watchdog restarts", Symptom, Runtime, Yes, No, false, [];
+    KnownBadVersion, 35, None, Many(versions::known_bad), false, false, OfRelist, Yes, "known bad version", Nothing, Runtime, No, No, false, [];
+    HiddenStall, 31, Status, One(hang::hidden_stall), false, false, OfRelist, Yes, "hidden stall", Symptom, Runtime, No, No, false, [];
+    FailingList, 17, List, One(reach::list_fails), false, false, OfRelist, Yes, "list fails", Symptom, Runtime, Yes, No, false, [];
+    SlowLists, 22, List, AfterOthers, false, false, OfRelist, Yes, "lists slow", Symptom, Runtime, Yes, No, false, [is_about_relists];
+    RuntimeNotReady, 18, None, One(state::not_ready), true, false, NoRuntime, Yes, "runtime not ready", Symptom, Runtime, Yes, Yes, false, [];
+    KubeletDown, 29, Kubelet, One(kubelet::absent), true, false, NoKubelet, IfStuck, "kubelet down", Symptom, Kubelet, Yes, Yes, false, [];
+    LostExit, 14, Status, One(state::lost_exit), false, false, OfRelist, Yes, "exit lost", Symptom, Runtime, No, No, false, [];
+    FullDisk, 9, None, One(disk::full), false, false, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
+    ThrottledRuntime, 2, None, One(load::throttled), false, false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    InvalidCertificate, 37, Kubelet, Many(certificates::invalid), false, false, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
+    KernelWait, 5, None, Many(kernel::reasons), false, false, OfRelist, KernelShowsMore, "kernel wait", Cause, Kernel, Yes, No, true, [];
+    LeftOverShims, 38, None, One(shims::left_over), false, false, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
+    ManyClients, 39, None, One(clients::many), false, false, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
+    LargeDaemon, 40, None, Many(growth::too_large), false, false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
+    ReadyAndDead, 41, Kubelet, One(pods::ready_and_dead), true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [kubelet_stacks_help];
+    ExitedButAlive, 42, None, Many(state::exited_but_alive), false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ fn finding_of(certificate: &InvalidCertificate) -> HealthFinding {
     } else {
         (Severity::Warning, Confidence::Certain)
     };
-    let mut found = finding(RuleId::D36, severity, confidence, title);
+    let mut found = finding(RuleId::InvalidCertificate, severity, confidence, title);
     found.add_fact(FactKind::IsInFile { path: (&certificate.path).into() });
     found.add_fact(FactKind::CertificateEffect { usage });
     if certificate.is_replaced_at_start {

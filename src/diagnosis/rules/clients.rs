@@ -29,7 +29,7 @@ pub(super) fn many(case: &Case<'_>) -> Option<HealthFinding> {
         None if others.len() < limits::SOCKET_CLIENTS => return None,
         None => FactKind::ManyClients { others: others.len() },
     };
-    let mut found = finding(RuleId::D39, Severity::Info, Confidence::Possible, title);
+    let mut found = finding(RuleId::ManyClients, Severity::Info, Confidence::Possible, title);
     let SocketClients { connections, waiting, .. } = clients;
     found.add_fact(FactKind::SocketConnections { connections: *connections, waiting: *waiting });
     let named = slow.iter().chain(others.iter().filter(|client| client.unread < limits::UNREAD_BYTES));

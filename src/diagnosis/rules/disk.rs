@@ -16,7 +16,7 @@ pub(super) fn full(case: &Case<'_>) -> Option<HealthFinding> {
         return None;
     }
     let severity = case.severity_of_cause();
-    let mut found = case.cause(RuleId::D34, severity, Confidence::Likely, FactKind::CannotWriteFiles);
+    let mut found = case.cause(RuleId::FullDisk, severity, Confidence::Likely, FactKind::CannotWriteFiles);
     found.add_facts(signs);
     let show = "timeout 20 df -h; timeout 20 df -i; crictl --timeout 20s images; timeout 60 du -xsh /var/log/pods /var/log/journal";
     found.add_step(Step::look("what is full, and with what").with(Command::new(show)));

@@ -64,7 +64,7 @@ fn grown(case: &Case<'_>, host: &HostEvidence, process: &Process) -> Option<Heal
         descriptors: size_if_large(Size::Descriptors),
         age,
     };
-    let mut found = finding(RuleId::D40, severity, confidence, title);
+    let mut found = finding(RuleId::LargeDaemon, severity, confidence, title);
     let (bytes, threads) = (process.resident, process.threads);
     found.add_fact(FactKind::SizeOfProcess { bytes, threads, descriptors, expected, age });
     let bytes_per_day = bytes.checked_div(process.age.as_secs() / SECONDS_PER_DAY);
@@ -99,7 +99,7 @@ fn shims<'a>(case: &Case<'a>, host: &'a HostEvidence) -> impl Iterator<Item = He
             bytes: shim.resident,
             threads: shim.threads,
         };
-        let found = finding(RuleId::D40, Severity::Warning, confidence, title);
+        let found = finding(RuleId::LargeDaemon, Severity::Warning, confidence, title);
         let mut found = case.about(found, id);
         found.add_fact(FactKind::SizeAmongShims {
             bytes: shim.resident,

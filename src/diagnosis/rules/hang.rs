@@ -51,7 +51,7 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     let by_stacks = case.evidence.chain_of(rpc.name()).map_or(by_silence, |chain| chain.confidence);
     let by_silence = by_silence.min(by_stacks);
     let confidence = culprit.map_or(by_silence, |culprit| by_silence.min(culprit.confidence));
-    let mut found = finding(RuleId::D02, Severity::Critical, confidence, title);
+    let mut found = finding(RuleId::HungList, Severity::Critical, confidence, title);
     found.rpc = Some(rpc.name().to_owned());
     if let Some(culprit) = culprit {
         found = case.about(found, Some(&culprit.id));
@@ -200,9 +200,9 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Option<HealthFinding> {
         waited: (*waited).into(),
     };
     let id = match rpc {
-        Rpc::Version => RuleId::D07,
-        Rpc::ListPodSandbox | Rpc::ListContainers => RuleId::D02,
-        _ => RuleId::D01,
+        Rpc::Version => RuleId::SilentRuntime,
+        Rpc::ListPodSandbox | Rpc::ListContainers => RuleId::HungList,
+        _ => RuleId::HungStatus,
     };
     let found = finding(id, Severity::Info, Confidence::Possible, title);
     let mut found = case.about(found, target.map(|target| target.id.as_str()));
@@ -244,7 +244,7 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
         };
         FactKind::StatusHangs { call, and, others: silent.len() - 1 }
     };
-    let mut found = finding(RuleId::D01, Severity::Critical, confidence(first), title);
+    let mut found = finding(RuleId::HungStatus, Severity::Critical, confidence(first), title);
     if !case.culprits.is_empty() {
         found = case.about(found, Some(&first.target.id));
         found.ids = silent.iter().map(|record| record.target.id.clone()).collect();
@@ -297,7 +297,8 @@ pub(super) fn hidden_stall(case: &Case<'_>) -> Option<HealthFinding> {
     let seen = age.is_some_and(|age| age >= limits::PLEG_AGE_STALE.as_secs_f64());
     let confidence = if seen { Confidence::Certain } else { Confidence::Likely };
     let title = FactKind::PodsAreOld { peak: case.estimate.peak_age.map(Took::from) };
-    let mut found = case.about(finding(RuleId::D28, Severity::Warning, confidence, title), Some(&culprit.id));
+    let mut found =
+        case.about(finding(RuleId::HiddenStall, Severity::Warning, confidence, title), Some(&culprit.id));
     found.rpc = Some(culprit.rpc.name().to_owned());
     found.add_fact(FactKind::OneHungCall);
     found.add_facts(age.map(|age| FactKind::KubeletRelistAge { seconds: age.into() }));

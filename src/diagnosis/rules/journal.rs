@@ -13,7 +13,8 @@ use crate::report::Step;
 pub(super) fn reserved(case: &Case<'_>) -> Option<HealthFinding> {
     let line = case.evidence.journal.as_ref().and_then(|journal| journal.name_reserved.clone());
     let line = line?;
-    let found = finding(RuleId::D18, Severity::Warning, Confidence::Certain, FactKind::NameStaysReserved);
+    let found =
+        finding(RuleId::ReservedName, Severity::Warning, Confidence::Certain, FactKind::NameStaysReserved);
     let id = line.split(|letter: char| !letter.is_ascii_hexdigit()).find(|word| word.len() == 64);
     let mut found = case.about(found, id);
     found.add_fact(FactKind::Logged { line: Quoted(line) });
@@ -41,7 +42,7 @@ pub(super) fn recovering(case: &Case<'_>) -> Option<HealthFinding> {
     let severity = if version_fails { Severity::Critical } else { Severity::Warning };
     let title =
         if journal.recovering { FactKind::RecoveryHasNotFinished } else { FactKind::RuntimeKeepsRestarting };
-    let mut found = finding(RuleId::D21, severity, Confidence::Likely, title);
+    let mut found = finding(RuleId::RecoveringRuntime, severity, Confidence::Likely, title);
     found.phase = if version_fails { Phase::Connect } else { Phase::None };
     found.add_fact(FactKind::RuntimeStarts { starts: journal.runtime_starts });
     if journal.recovering {
@@ -57,7 +58,7 @@ pub(super) fn recovering(case: &Case<'_>) -> Option<HealthFinding> {
 /// one.
 fn restoring(case: &Case<'_>, child: &Process, id: &str) -> HealthFinding {
     let title = FactKind::RuntimeRestores { waits_for: case.evidence.names.item(id) };
-    let found = finding(RuleId::D21, Severity::Critical, Confidence::Likely, title);
+    let found = finding(RuleId::RecoveringRuntime, Severity::Critical, Confidence::Likely, title);
     let mut found = case.about(found, Some(id));
     found.phase = Phase::Connect;
     found.rpc = Some("Version".to_owned());
@@ -79,8 +80,12 @@ pub(super) fn never_relisted(case: &Case<'_>) -> Option<HealthFinding> {
     if count == 0 {
         return None;
     }
-    let mut found =
-        finding(RuleId::D24, Severity::Warning, Confidence::Certain, FactKind::NoRelistHasSucceeded);
+    let mut found = finding(
+        RuleId::NeverRelisted,
+        Severity::Warning,
+        Confidence::Certain,
+        FactKind::NoRelistHasSucceeded,
+    );
     found.add_fact(FactKind::LinesAboutIt { lines: count });
     Some(found)
 }
@@ -93,7 +98,7 @@ pub(super) fn flapping(case: &Case<'_>) -> Option<HealthFinding> {
     let timeout = case.evidence.settings.request_timeout.value;
     let resets = peaks.len() > 1;
     let title = if resets { FactKind::PlegCameBack } else { FactKind::PlegWasUnhealthy };
-    let mut found = finding(RuleId::D25, Severity::Warning, Confidence::Likely, title);
+    let mut found = finding(RuleId::FlappingPleg, Severity::Warning, Confidence::Likely, title);
     found.add_fact(FactKind::PlegAgeRose {
         seconds: peak.into(),
         messages: journal.pleg_ages.len(),
@@ -126,7 +131,7 @@ pub(super) fn watchdog(case: &Case<'_>) -> Option<HealthFinding> {
     let young = case.evidence.kubelet.age.is_some_and(|age| age < limits::PLEG_AGE_STALE * 5);
     let line = journal.watchdog.clone().filter(|_| young && !journal.pleg_ages.is_empty())?;
     let title = FactKind::WatchdogRestartsKubelet;
-    let mut found = finding(RuleId::D26, Severity::Warning, Confidence::Likely, title);
+    let mut found = finding(RuleId::WatchdogRestarts, Severity::Warning, Confidence::Likely, title);
     found.add_fact(FactKind::Logged { line: Quoted(line) });
     found.add_fact(FactKind::RestartsHideCause);
     found.add_step(Step::change("switch the watchdog off until the cause is found"));

@@ -112,9 +112,9 @@ fn finding_of(
         waits: wait.waits(),
     };
     let found = if explains {
-        case.cause(RuleId::D37, severity, confidence, title)
+        case.cause(RuleId::KernelWait, severity, confidence, title)
     } else {
-        finding(RuleId::D37, severity, confidence, title)
+        finding(RuleId::KernelWait, severity, confidence, title)
     };
     let mut found = case.about(found, id.as_deref());
     for (wait, process) in all.iter().take(3) {
@@ -189,7 +189,7 @@ fn lockups(case: &Case<'_>) -> Option<HealthFinding> {
     let last = lines.last()?;
     let reason = KernelWaitReason::of("KR11")?;
     let confidence = if case.stuck() { Confidence::Likely } else { Confidence::Possible };
-    let mut found = finding(RuleId::D37, Severity::Warning, confidence, FactKind::KernelReportsLockup);
+    let mut found = finding(RuleId::KernelWait, Severity::Warning, confidence, FactKind::KernelReportsLockup);
     found.add_fact(FactKind::MessagesBefore { messages: lines.len() });
     found.add_fact(FactKind::Logged { line: last.into() });
     found.steps.extend(reason.general_steps());

@@ -70,7 +70,7 @@ pub(super) fn stale(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         (Confidence::Likely, FactKind::NoNewRelistSucceeds { age: age.into() })
     };
-    let mut found = finding(RuleId::D22, Severity::Critical, confidence, title);
+    let mut found = finding(RuleId::StaleKubelet, Severity::Critical, confidence, title);
     if let Some((before, apart)) = grown {
         let (before, after) = (before.into(), age.into());
         found.add_fact(FactKind::RelistAges { before, apart_seconds: apart.into(), after });
@@ -152,7 +152,7 @@ pub(super) fn evented(case: &Case<'_>) -> Option<HealthFinding> {
         return None;
     }
     let mut found =
-        finding(RuleId::D23, Severity::Info, Confidence::Certain, FactKind::KubeletUsesEventedPleg);
+        finding(RuleId::EventedPleg, Severity::Info, Confidence::Certain, FactKind::KubeletUsesEventedPleg);
     let seldom = case.evidence.relists_seldom();
     found.add_fact(if seldom { FactKind::EventedRelistsSeldom } else { FactKind::EventedIsAHint });
     let verbosity = kubelet.config.verbosity.filter(|verbosity| seldom && *verbosity < 4);
@@ -220,7 +220,7 @@ pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
             (severity, confidence, FactKind::NoKubeletRuns, FactKind::OnlyRuntimeRuns)
         }
     };
-    let mut found = finding(RuleId::D32, severity, confidence, title);
+    let mut found = finding(RuleId::KubeletDown, severity, confidence, title);
     found.add_fact(fact);
     if severity == Severity::Critical {
         found.add_fact(FactKind::KubeletShouldRun { pods: evidence.runtime.pod_uids().len() });
@@ -270,7 +270,7 @@ fn last_exit<'a>(case: &Case<'a>) -> Option<KubeletExit<'a>> {
 fn exited(case: &Case<'_>, exit: &KubeletExit<'_>, is_restarted: bool) -> HealthFinding {
     let message = Refusal::from(exit.reason);
     let title = FactKind::KubeletExits { is_restarted, message: message.clone() };
-    let mut found = finding(RuleId::D32, Severity::Critical, Confidence::Certain, title);
+    let mut found = finding(RuleId::KubeletDown, Severity::Critical, Confidence::Certain, title);
     found.add_fact(FactKind::LastMessage { message });
     if exit.count > 1 {
         found.add_fact(FactKind::EndedInARow { processes: exit.count });
@@ -319,7 +319,7 @@ fn stopped_kubelet(case: &Case<'_>) -> Option<HealthFinding> {
         ),
         None => return None,
     };
-    let mut found = finding(RuleId::D32, Severity::Critical, Confidence::Certain, title);
+    let mut found = finding(RuleId::KubeletDown, Severity::Critical, Confidence::Certain, title);
     if let Some(Healthz::Silent(waited)) = &case.evidence.kubelet.healthz {
         found.add_fact(FactKind::ItsHealthzIsSilent { waited: (*waited).into() });
     }

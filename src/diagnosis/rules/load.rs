@@ -76,7 +76,7 @@ pub(super) fn memory(case: &Case<'_>) -> Option<HealthFinding> {
         Step::look("set system-reserved and kube-reserved; limit the largest consumers"),
         Step::look("which processes are the largest").with(largest),
     ];
-    from_signs(case, RuleId::D12, FactKind::NodeIsOutOfMemory, signs, steps)
+    from_signs(case, RuleId::OutOfMemory, FactKind::NodeIsOutOfMemory, signs, steps)
 }
 
 /// Applies D13: the daemons wait for CPU time.
@@ -107,7 +107,7 @@ pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
     let throttled = throttled.filter(|percent| *percent >= limits::THROTTLED_HINT);
     signs.extend(throttled.map(|percent| throttling(case, host, percent)));
     let steps = [Step::look("give the node more CPU, or its daemons a reserve (system-reserved)")];
-    let mut found = from_signs(case, RuleId::D13, FactKind::CpuIsStarved, signs, steps);
+    let mut found = from_signs(case, RuleId::CpuStarved, FactKind::CpuIsStarved, signs, steps);
     if let Some(found) = &mut found {
         match own_wait.filter(|_| daemon_waits) {
             Some(percent) => {
@@ -147,7 +147,8 @@ pub(super) fn throttled(case: &Case<'_>) -> Option<HealthFinding> {
     // It is as severe as the slow status calls that it causes (D05), and so it stands before them.
     let is_slow = case.estimate.full_answering >= limits::RELIST_VERY_SLOW;
     let severity = if is_slow { Severity::Critical } else { case.severity_of_cause() };
-    let mut found = case.cause(RuleId::D35, severity, Confidence::Likely, FactKind::RuntimeIsThrottled);
+    let mut found =
+        case.cause(RuleId::ThrottledRuntime, severity, Confidence::Likely, FactKind::RuntimeIsThrottled);
     found.add_fact(throttling(case, host, percent));
     found.add_fact(FactKind::EverythingIsLate);
     let cgroup = case.evidence.daemon().map_or("CGROUP", |daemon| daemon.cpu_cgroup.trim_start_matches('/'));
@@ -202,7 +203,8 @@ pub(super) fn exhausted(case: &Case<'_>) -> Option<HealthFinding> {
     if signs.is_empty() {
         return None;
     }
-    let mut found = case.cause(RuleId::D14, case.severity_of_cause(), confidence, FactKind::LimitsRunOut);
+    let mut found =
+        case.cause(RuleId::ExhaustedLimits, case.severity_of_cause(), confidence, FactKind::LimitsRunOut);
     found.add_facts(signs);
     let without_descriptor =
         case.evidence.daemon().and_then(|daemon| reach::without_descriptor(case.evidence, daemon));
@@ -306,7 +308,7 @@ pub(super) fn systemd(case: &Case<'_>) -> Option<HealthFinding> {
         Step::look("what it does now").with(jobs),
         Step::change("then start it again (a newer systemd handles mounts better)").with(again),
     ];
-    from_signs(case, RuleId::D15, FactKind::SystemdDoesNotKeepUp, signs, steps)
+    from_signs(case, RuleId::StuckSystemd, FactKind::SystemdDoesNotKeepUp, signs, steps)
 }
 
 impl ExpectedLoad {
@@ -372,7 +374,7 @@ pub(super) fn execs(case: &Case<'_>) -> Option<HealthFinding> {
         signs.push(FactKind::ZombiesUnderShims { zombies });
     }
     let steps = [Step::look("replace exec probes by httpGet, tcpSocket or grpc; raise their periodSeconds")];
-    let mut found = from_signs(case, RuleId::D17, FactKind::ExecProbesPileUp, signs, steps);
+    let mut found = from_signs(case, RuleId::ExecStorm, FactKind::ExecProbesPileUp, signs, steps);
     if let Some(found) = &mut found {
         found.severity = Severity::Warning;
     }

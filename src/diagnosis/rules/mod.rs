@@ -211,11 +211,11 @@ pub fn apply(case: &Case<'_>) -> (Vec<HealthFinding>, Vec<(RuleId, String)>) {
     let (mut findings, mut failed) = findings_of(functions, case);
     match catch_panic(|| hang::silent_so_far(case)) {
         Ok(silent) => findings.extend(silent),
-        Err(why) => failed.push((RuleId::D01, why)),
+        Err(why) => failed.push((RuleId::HungStatus, why)),
     }
     match catch_panic(|| size::slow_lists(case, &findings)) {
         Ok(slow) => findings.extend(slow),
-        Err(why) => failed.push((RuleId::D30, why)),
+        Err(why) => failed.push((RuleId::SlowLists, why)),
     }
     for finding in &mut findings {
         // A finding that is only possible must not change the verdict.
@@ -249,7 +249,7 @@ pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
     let kubelet = &case.evidence.kubelet;
     let is_unchecked = kubelet.healthz.is_none() && kubelet.latest().is_none();
     let title = FactKind::NothingFound { serial: estimate.serial.into(), kubelet_is_unchecked: is_unchecked };
-    let mut finding = finding(RuleId::D00, Severity::Info, Confidence::Certain, title);
+    let mut finding = finding(RuleId::NothingFound, Severity::Info, Confidence::Certain, title);
     let Population { sandboxes, containers, running, exited, .. } = population;
     finding.add_fact(FactKind::Population { pods, sandboxes, containers, running, exited });
     finding.add_facts(
@@ -354,9 +354,9 @@ mod tests {
         let case = Case::new(&evidence);
         let works = RuleFunction::One(|case| Some(nothing_found(case)));
         let fails = RuleFunction::Many(|_| panic!("a bug in the rule"));
-        let rules = [(RuleId::D01, works), (RuleId::D02, fails), (RuleId::D03, works)];
+        let rules = [(RuleId::HungStatus, works), (RuleId::HungList, fails), (RuleId::LargeList, works)];
         let (found, failed) = findings_of(rules.into_iter(), &case);
         assert_eq!(found.len(), 2);
-        assert_eq!(failed, [(RuleId::D02, "a bug in the rule".to_owned())]);
+        assert_eq!(failed, [(RuleId::HungList, "a bug in the rule".to_owned())]);
     }
 }

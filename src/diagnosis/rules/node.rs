@@ -126,7 +126,7 @@ pub(super) fn storage(case: &Case<'_>) -> Option<HealthFinding> {
     let likely = enough || stalled || !messages.is_empty();
     let confidence = if likely { Confidence::Likely } else { Confidence::Possible };
     let severity = if likely { case.severity_of_cause() } else { Severity::Warning };
-    let mut found = case.cause(RuleId::D08, severity, confidence, FactKind::StorageKeepsWaiting);
+    let mut found = case.cause(RuleId::StorageStall, severity, confidence, FactKind::StorageKeepsWaiting);
     found.add_fact(Resource::Io.pressure(&pressure).unwrap_or(FactKind::IoPressureIsNotMeasured));
     found.add_facts(local.iter().take(5).map(|(process, task)| line(process, task)));
     found.add_facts(messages.iter().rev().take(3).map(|line| logged(line)));
@@ -167,7 +167,7 @@ pub(super) fn remote(case: &Case<'_>) -> Option<HealthFinding> {
         pod: pod.clone(),
         process: (*process).into(),
     };
-    let mut found = case.cause(RuleId::D09, severity, confidence, title);
+    let mut found = case.cause(RuleId::RemoteStorageStall, severity, confidence, title);
     if let Some(id) = process.container_id.as_deref() {
         found.container = case.evidence.names.container(id);
         found.ids = vec![id.to_owned()];
@@ -232,7 +232,7 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
         .flatten()
         .find_map(|pid| case.evidence.chain_at(pid));
     let confidence = if chain.is_some() { Confidence::Certain } else { Confidence::Likely };
-    let found = case.cause(RuleId::D10, Severity::Critical, confidence, title);
+    let found = case.cause(RuleId::HungProcess, Severity::Critical, confidence, title);
     let mut found = case.about(found, Some(id));
     found.add_facts(chain);
     if let Some(culprit) = case.culprits.iter().find(|culprit| culprit.id == id) {
@@ -310,7 +310,8 @@ fn last_resort(evidence: &Evidence, parts: &ContainerParts<'_>) -> Vec<Step> {
 fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> HealthFinding {
     let parts = container_parts::parts_of(case.evidence, id);
     let title = FactKind::ShimDoesNotAnswer { of: case.evidence.names.item(id) };
-    let found = finding(RuleId::D10, Severity::Warning, case.evidence.hang_confidence(id, waited), title);
+    let found =
+        finding(RuleId::HungProcess, Severity::Warning, case.evidence.hang_confidence(id, waited), title);
     let mut found = case.about(found, Some(id));
     found.rpc = Some("ContainerStats".to_owned());
     found.add_fact(FactKind::StatsSilent { waited: waited.into() });
@@ -343,7 +344,7 @@ fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
             let known = |word: &&String| case.evidence.names.knows(word);
             let id = process.container_id.as_ref().or_else(|| host.overdue_ids.get(&process.pid));
             let id = id.or_else(|| process.command.iter().find(known)).cloned();
-            let mut found = finding(RuleId::D10, Severity::Warning, confidence, title);
+            let mut found = finding(RuleId::HungProcess, Severity::Warning, confidence, title);
             if let Some(id) = id {
                 found.add_fact(FactKind::WorksOn { of: case.evidence.names.item(&id) });
                 found = case.about(found, Some(&id));
@@ -399,7 +400,7 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
                 Some(of) if !is_conmon => FactKind::StoppedShimBlocks { of, shim: shim.into(), state },
                 of => FactKind::MonitorIsInState { monitor: shim.into(), of, state },
             };
-            let found = finding(RuleId::D10, Severity::Warning, confidence, title);
+            let found = finding(RuleId::HungProcess, Severity::Warning, confidence, title);
             let mut found = case.about(found, id.as_deref());
             found.add_fact(if is_conmon { FactKind::ConmonIsMissed } else { FactKind::ShimIsMissed });
             if !is_conmon {
@@ -462,7 +463,7 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
                 .or_else(|| uid.and_then(|uid| case.evidence.names.pod_by_uid(uid)));
             let cgroup = FilePath::from(&freeze.path);
             let title = FactKind::CgroupIsFrozen { cgroup: cgroup.clone(), pod: pod.clone() };
-            let mut found = finding(RuleId::D11, severity, confidence, title);
+            let mut found = finding(RuleId::FrozenCgroup, severity, confidence, title);
             found.phase = if hangs { case.hang_phase() } else { Phase::None };
             found.rpc = case.hung_rpc().filter(|_| hangs).map(|rpc| rpc.name().to_owned());
             found.container = id.as_deref().and_then(|id| case.evidence.names.container(id));

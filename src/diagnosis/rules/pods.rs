@@ -64,7 +64,7 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
         _ if ending.len() == 1 => FactKind::PodRunsAfterEnd { pod: first.pod.clone(), age },
         _ => FactKind::PodsRunAfterEnd { ending: ending.len() },
     };
-    let mut found = finding(RuleId::D41, severity, confidence, title);
+    let mut found = finding(RuleId::ReadyAndDead, severity, confidence, title);
     let named = |pods: &[&StuckPod]| -> (Vec<PodAge>, usize) {
         let age =
             |pod: &&StuckPod| PodAge { pod: pod.pod.clone(), age: now.duration_since(pod.since).into() };

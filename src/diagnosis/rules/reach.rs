@@ -39,7 +39,7 @@ pub(super) fn unreachable(case: &Case<'_>) -> Option<HealthFinding> {
         | Error::Unanswerable { .. }
         | Error::Runtime { .. } => FactKind::VersionFails,
     };
-    let mut found = finding(RuleId::D06, Severity::Critical, Confidence::Certain, title);
+    let mut found = finding(RuleId::UnreachableRuntime, Severity::Critical, Confidence::Certain, title);
     found.rpc = Some("Version".to_owned());
     found.add_fact(FactKind::CallFailed { error: error.into() });
     let used = evidence.kubelet.config.endpoint.as_ref();
@@ -119,7 +119,7 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
             facts.push(FactKind::CpuUsed { used: used.into(), within: (*apart).into() });
         }
     }
-    let mut found = finding(RuleId::D07, Severity::Critical, confidence, title);
+    let mut found = finding(RuleId::SilentRuntime, Severity::Critical, confidence, title);
     found.rpc = Some("Version".to_owned());
     found.add_fact(FactKind::VersionSilentTwice { first: first.into(), second: second.into() });
     found.add_facts(facts);
@@ -178,7 +178,7 @@ fn stopped(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         (Severity::Warning, was_stopped(case, stop))
     };
-    let mut found = finding(RuleId::D07, severity, Confidence::Certain, title);
+    let mut found = finding(RuleId::SilentRuntime, severity, Confidence::Certain, title);
     if !stop.lasts {
         found.phase = Phase::None;
     }
@@ -215,7 +215,7 @@ pub(super) fn list_fails(case: &Case<'_>) -> Option<HealthFinding> {
     let is_of_sandboxes = runtime.sandboxes.error() == Some(error);
     let rpc = if is_of_sandboxes { Rpc::ListPodSandbox } else { Rpc::ListContainers };
     let title = FactKind::ListFails { rpc, code: error.code() };
-    let mut found = finding(RuleId::D29, Severity::Critical, Confidence::Certain, title);
+    let mut found = finding(RuleId::FailingList, Severity::Critical, Confidence::Certain, title);
     found.rpc = Some(rpc.name().to_owned());
     found.add_fact(FactKind::CallFailed { error: error.into() });
     found.add_fact(FactKind::RelistTimeDoesNotAdvance);

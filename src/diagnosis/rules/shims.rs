@@ -37,7 +37,7 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         FactKind::LeftOverShims { shims: shims.len(), are_conmons: is_conmon(&process.comm) }
     };
-    let mut found = finding(RuleId::D38, severity, confidence, title);
+    let mut found = finding(RuleId::LeftOverShims, severity, confidence, title);
     if shims.len() > 1 {
         found.add_fact(FactKind::LeftOverTogether {
             bytes: shims.iter().map(|(_, process)| process.resident).sum(),

@@ -242,7 +242,7 @@ enum Excess {
 /// Creates a finding D03 with the numbers of dead sandboxes and containers, and what to do.
 fn oversized(case: &Case<'_>, severity: Severity, title: FactKind, excess: Excess) -> HealthFinding {
     let runtime = &case.evidence.runtime;
-    let mut found = finding(RuleId::D03, severity, Confidence::Certain, title);
+    let mut found = finding(RuleId::LargeList, severity, Confidence::Certain, title);
     let population = runtime.population();
     let uncounted = [&runtime.sandboxes.shards, &runtime.containers.shards]
         .into_iter()
@@ -387,7 +387,8 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<HealthFinding> {
     let slow = slowest.is_some_and(|slowest| slowest > limits::LIST_SLOW);
     let confidence =
         if slow || dead > limits::DEAD_BACKLOG { Confidence::Likely } else { Confidence::Possible };
-    let mut found = finding(RuleId::D04, Severity::Warning, confidence, FactKind::DeadAreKept { dead });
+    let mut found =
+        finding(RuleId::DeadContainers, Severity::Warning, confidence, FactKind::DeadAreKept { dead });
     let Population { exited, running, dead_sandboxes, .. } = population;
     found.add_fact(FactKind::DeadAndRunning { exited, running, dead_sandboxes });
     found.add_facts(slowest.map(|slowest| FactKind::SlowerList { took: slowest.into() }));
@@ -434,7 +435,7 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         FactKind::RelistSlow { pods, most_are_dead: are_dead, full }
     };
-    let mut found = finding(RuleId::D05, severity, Confidence::Likely, title);
+    let mut found = finding(RuleId::SlowStatuses, severity, Confidence::Likely, title);
     let (changed, takes) = (estimate.changed_pods, estimate.serial.into());
     found.add_fact(FactKind::RelistNow { pods, changed, takes });
     found.add_fact(FactKind::StatusCallTimes { each, p99: estimate.p99.unwrap_or_default().into() });
@@ -475,7 +476,7 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
     let call = facts::Call { rpc: slowest.rpc, of: Some(of) };
     let title = FactKind::StatusSlow { call, others: slow.len() - 1, took: slowest.duration.into() };
     let mut found = case.about(
-        finding(RuleId::D05, Severity::Warning, case.confidence_in_answers(), title),
+        finding(RuleId::SlowStatuses, Severity::Warning, case.confidence_in_answers(), title),
         Some(&slowest.target.id),
     );
     found.rpc = Some(slowest.rpc.name().to_owned());
@@ -525,7 +526,7 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Option<
     }
     let severity = if took >= limits::LIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
     let title = FactKind::ListSlow { rpc, took: took.into() };
-    let mut found = finding(RuleId::D30, severity, Confidence::Certain, title);
+    let mut found = finding(RuleId::SlowLists, severity, Confidence::Certain, title);
     found.rpc = Some(rpc.name().to_owned());
     let again = [
         runtime.sandboxes.second.as_ref().map(|call| call.duration),

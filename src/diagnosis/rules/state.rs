@@ -57,7 +57,7 @@ pub(super) fn not_ready(case: &Case<'_>) -> Option<HealthFinding> {
         }
         Err(why) => (FactKind::RuntimeStatusFails, FactKind::CallFailed { error: why.into() }),
     };
-    let mut found = finding(RuleId::D31, Severity::Critical, confidence, title);
+    let mut found = finding(RuleId::RuntimeNotReady, Severity::Critical, confidence, title);
     found.rpc = Some("Status".to_owned());
     found.add_fact(fact);
     found.add_fact(FactKind::RuntimeDownAfter30s);
@@ -112,7 +112,7 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     if signs.is_empty() {
         return None;
     }
-    let found = finding(RuleId::D16, Severity::Warning, confidence, title);
+    let found = finding(RuleId::NetworkNotReady, Severity::Warning, confidence, title);
     let mut found = case.about(found, about.as_deref());
     found.pid = pid;
     if not_ready.is_some() {
@@ -162,7 +162,7 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     let id = worst.id;
     let item = |id: &str| case.evidence.names.item(id);
     let title = FactKind::Contradiction { of: item(id), what: worst.kind };
-    let found = finding(RuleId::D19, Severity::Warning, confidence, title);
+    let found = finding(RuleId::InconsistentState, Severity::Warning, confidence, title);
     let mut found = case.about(found, Some(id));
     let ids = lasting.iter().flat_map(Oddity::ids).take(limits::MAX_LISTED_IDS);
     found.ids = ids.map(str::to_owned).collect();
@@ -266,8 +266,8 @@ pub(super) fn exited_but_alive(case: &Case<'_>) -> Vec<HealthFinding> {
             (None, Some(ended)) => (Confidence::Certain, FactKind::EndRecorded { ago: ended.into() }),
             (None, None) => (Confidence::Possible, FactKind::SeenOnceMayEnd),
         };
-        let mut found =
-            case.about(finding(RuleId::D42, Severity::Warning, confidence, title), Some(id.as_str()));
+        let mut found = case
+            .about(finding(RuleId::ExitedButAlive, Severity::Warning, confidence, title), Some(id.as_str()));
         let monitor = host.latest().processes.get(&process.parent);
         found.add_fact(FactKind::FirstProcess {
             process: process.into(),
@@ -318,7 +318,7 @@ pub(super) fn failing_status(case: &Case<'_>) -> Option<HealthFinding> {
     let (first, _) = failing.first().filter(|_| listed)?;
     let (id, rpc) = (&first.target.id, first.rpc);
     let title = FactKind::StatusFails { rpc, of: case.evidence.names.item(id) };
-    let found = finding(RuleId::D20, Severity::Warning, case.confidence_in_answers(), title);
+    let found = finding(RuleId::FailingStatus, Severity::Warning, case.confidence_in_answers(), title);
     let mut found = case.about(found, Some(id));
     found.rpc = Some(rpc.name().to_owned());
     let ids = failing.iter().take(limits::MAX_LISTED_IDS);
@@ -357,7 +357,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
     let first = lost.first()?;
     let of = evidence.names.item(&first.target.id);
     let title = FactKind::ExitLost { of, others: lost.len() - 1, wait: first.duration.into() };
-    let found = finding(RuleId::D33, Severity::Warning, case.confidence_in_answers(), title);
+    let found = finding(RuleId::LostExit, Severity::Warning, case.confidence_in_answers(), title);
     let mut found = case.about(found, Some(&first.target.id));
     found.rpc = Some(first.rpc.name().to_owned());
     found.ids = lost.iter().map(|record| record.target.id.clone()).collect();

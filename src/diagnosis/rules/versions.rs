@@ -188,7 +188,7 @@ fn known_bugs(program: &str, version: &str) -> Vec<HealthFinding> {
             let version = version.trim_start_matches('v');
             let (program, version, fault) = (program.into(), version.into(), known.fault.into());
             let title = FactKind::KnownFault { program, version, fault };
-            let mut found = finding(RuleId::D27, Severity::Info, Confidence::Possible, title);
+            let mut found = finding(RuleId::KnownBadVersion, Severity::Info, Confidence::Possible, title);
             found.add_fact(FactKind::See { source: known.source.into() });
             found.add_fact(FactKind::FixedIn { version: known.fixed_in() });
             found.add_fact(FactKind::NoProofOfFault);

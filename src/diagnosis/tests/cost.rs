@@ -110,7 +110,7 @@ async fn a_small_container_costs_a_healthy_run_one_file_of_its_cgroup_and_its_po
     let opened = count();
     let report = node.diagnose(Scripted::with_pods(3)).await;
     assert_eq!(opened.by_name(), BTreeMap::from([events.clone()]));
-    assert!(find(&report, RuleId::D14).is_none(), "{report:#?}");
+    assert!(find(&report, RuleId::ExhaustedLimits).is_none(), "{report:#?}");
     // Each process has five threads.
     for pid in 5000..5018 {
         node.process(&FakeProcess { pid, parent: 2001, cgroup: &cgroup, ..FakeProcess::default() });
@@ -119,7 +119,7 @@ async fn a_small_container_costs_a_healthy_run_one_file_of_its_cgroup_and_its_po
     let report = node.diagnose(Scripted::with_pods(3)).await;
     let limit = ["pids.current", "pids.max"].map(|name| (name.to_owned(), 1));
     assert_eq!(opened.by_name(), limit.into_iter().chain([events]).collect());
-    assert!(find(&report, RuleId::D14).is_some(), "{report:#?}");
+    assert!(find(&report, RuleId::ExhaustedLimits).is_some(), "{report:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,8 +171,8 @@ async fn the_frozen_container_of_a_shim_that_is_gone_is_found_by_its_cgroup() {
     let evidence = node.gathered(Scripted::with_pods(3)).await;
     assert_eq!(shims_of(&evidence), Shims::Detailed, "a frozen cgroup is suspicious");
     let report = judge(&evidence);
-    assert!(find(&report, RuleId::D11).is_some(), "{report:#?}");
-    assert!(find(&report, RuleId::D19).is_none(), "its process runs: {report:#?}");
+    assert!(find(&report, RuleId::FrozenCgroup).is_some(), "{report:#?}");
+    assert!(find(&report, RuleId::InconsistentState).is_none(), "its process runs: {report:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,10 +185,10 @@ async fn zombies_of_a_process_that_only_has_the_name_of_a_shim_are_no_finding() 
     };
     zombies(1001);
     let report = node.diagnose(Scripted::with_pods(3)).await;
-    assert!(find(&report, RuleId::D17).is_some(), "{report:#?}");
+    assert!(find(&report, RuleId::ExecStorm).is_some(), "{report:#?}");
     node.process(&FakeProcess { pid: 1900, comm: "containerd-shim", age: 10, ..FakeProcess::default() });
     node.file("proc/1900/status", "Name:\tcontainerd-shim\nUid:\t1000\t1000\t1000\t1000\nNSpid:\t1900\n");
     zombies(1900);
     let report = node.diagnose(Scripted::with_pods(3)).await;
-    assert!(find(&report, RuleId::D17).is_none(), "{report:#?}");
+    assert!(find(&report, RuleId::ExecStorm).is_none(), "{report:#?}");
 }

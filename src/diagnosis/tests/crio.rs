@@ -140,9 +140,10 @@ async fn a_create_that_hangs_is_found_although_no_list_has_its_container() {
     };
     let script = || Scripted::with_pods(3).under_crio();
     let young = diagnosed(&hung_create(20), script()).await;
-    assert!(find(&young, RuleId::D10).is_none(), "{young:#?}");
+    assert!(find(&young, RuleId::HungProcess).is_none(), "{young:#?}");
     let at_half_a_minute = diagnosed(&hung_create(35), script()).await;
-    let found = find(&at_half_a_minute, RuleId::D10).unwrap_or_else(|| panic!("{at_half_a_minute:#?}"));
+    let found =
+        find(&at_half_a_minute, RuleId::HungProcess).unwrap_or_else(|| panic!("{at_half_a_minute:#?}"));
     assert_eq!((found.confidence, at_half_a_minute.verdict), (Confidence::Possible, Verdict::Healthy));
     assert_eq!(found.title, "crun[501] create of default/web-77 has not finished for 35.0 s");
     assert!(at_half_a_minute.summary.contains("all calls are answered"), "{}", at_half_a_minute.summary);
@@ -154,7 +155,7 @@ async fn a_create_that_hangs_is_found_although_no_list_has_its_container() {
         let primary = report.primary.as_ref().unwrap();
         assert_eq!(
             (primary.id, primary.confidence),
-            (RuleId::D10, Confidence::Likely),
+            (RuleId::HungProcess, Confidence::Likely),
             "{mode:?}: {report:#?}"
         );
         assert_eq!(report.verdict, Verdict::Degraded);
@@ -171,11 +172,11 @@ async fn a_create_and_a_conmon_of_another_cri_o_are_ignored() {
     crun(&node, 501, 500, 95, "create", UNLISTED);
     conmon(&node, &FakeProcess { pid: 510, age: 7200, ..FakeProcess::default() }, UNLISTED + 1, other);
     let report = diagnosed(&node, Scripted::with_pods(3).under_crio()).await;
-    assert_eq!(find(&report, RuleId::D10), None);
-    assert_eq!(find(&report, RuleId::D38), None);
+    assert_eq!(find(&report, RuleId::HungProcess), None);
+    assert_eq!(find(&report, RuleId::LeftOverShims), None);
     // Without a container in the lists, the directory of this CRI-O is not known.
     let report = diagnosed(&node, Scripted::with_pods(0).under_crio()).await;
-    assert!(find(&report, RuleId::D38).is_some(), "{report:#?}");
+    assert!(find(&report, RuleId::LeftOverShims).is_some(), "{report:#?}");
 }
 
 /// A `StopContainer` of CRI-O 1.37 while `crun kill` hangs, as its dump shows it, with shorter stacks.
@@ -221,7 +222,7 @@ async fn a_stop_or_removal_that_hangs_says_for_how_long_and_what_waits() {
         let dump = HUNG_STOP.iter().map(goroutine).collect::<String>();
         let inputs = with_dump(&node, Scripted::with_pods(3).under_crio(), dump.as_bytes());
         let report = judge(&gather(&inputs, &|_| ()).await);
-        let found = find(&report, RuleId::D10).unwrap();
+        let found = find(&report, RuleId::HungProcess).unwrap();
         assert_eq!(found.title, format!("crun[700] {verb} of default/web-1 has not finished for 77.0 s"));
         assert_eq!(
             (found.confidence, report.verdict),
@@ -246,8 +247,8 @@ async fn a_conmon_for_which_the_runtime_waits_hangs_and_is_not_left_over() {
     for (age, confidence) in [(35, Confidence::Possible), (95, Confidence::Likely)] {
         conmon(&node, &FakeProcess { age, ..waiting }, UNLISTED, EXITS);
         let report = diagnosed(&node, Scripted::with_pods(3).under_crio()).await;
-        assert_eq!(find(&report, RuleId::D38), None);
-        let found = find(&report, RuleId::D10).unwrap_or_else(|| panic!("{report:#?}"));
+        assert_eq!(find(&report, RuleId::LeftOverShims), None);
+        let found = find(&report, RuleId::HungProcess).unwrap_or_else(|| panic!("{report:#?}"));
         let title = format!("conmon[500] of default/web-77 has not started its container for {age}.0 s");
         assert_eq!((&found.title, found.confidence), (&title, confidence));
         assert!(found.steps.iter().map(ToString::to_string).all(|step| !step.contains("kill")), "{found:#?}");
@@ -259,7 +260,7 @@ async fn a_conmon_for_which_the_runtime_waits_hangs_and_is_not_left_over() {
         ["/usr/bin/conmon", "-c", &id, "-n", "k8s_app_web-1_default_uid-1_0", "-e", "-r", "/usr/bin/crun"];
     node.process(&FakeProcess { comm: "conmon", command: &command, ..waiting });
     let report = diagnosed(&node, Scripted::with_pods(3).under_crio()).await;
-    assert_eq!(find(&report, RuleId::D10), None);
+    assert_eq!(find(&report, RuleId::HungProcess), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -279,7 +280,11 @@ async fn a_conmon_younger_than_a_waiting_create_is_not_left_over() {
         let dump = std::fs::read(recordings.join(recording)).unwrap();
         let inputs = with_dump(&node, Scripted::with_pods(3).under_crio(), &dump);
         let report = judge(&gather(&inputs, &|_| ()).await);
-        assert_eq!(find(&report, RuleId::D38).is_some(), is_left_over, "{age} s, {recording}: {report:#?}");
+        assert_eq!(
+            find(&report, RuleId::LeftOverShims).is_some(),
+            is_left_over,
+            "{age} s, {recording}: {report:#?}"
+        );
     }
 }
 
@@ -292,7 +297,7 @@ async fn a_hung_state_command_and_not_a_lost_conmon_keeps_an_exit_from_being_rec
     }
     let script = || Scripted::with_pods(5).under_crio();
     let evidence_of = |report: &HealthReport| {
-        let found = find(report, RuleId::D19).unwrap_or_else(|| panic!("{report:#?}"));
+        let found = find(report, RuleId::InconsistentState).unwrap_or_else(|| panic!("{report:#?}"));
         assert!(found.title.starts_with("default/web-1/app"), "{found:#?}");
         found.evidence.join("\n")
     };
@@ -309,7 +314,7 @@ async fn a_hung_state_command_and_not_a_lost_conmon_keeps_an_exit_from_being_rec
     crun(&node, 700, 200, 70, "state", 1);
     let report = diagnosed(&node, script()).await;
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((primary.id, primary.confidence), (RuleId::D10, Confidence::Likely), "{report:#?}");
+    assert_eq!((primary.id, primary.confidence), (RuleId::HungProcess, Confidence::Likely), "{report:#?}");
     assert!(!evidence_of(&report).contains(lost));
 }
 
@@ -361,7 +366,11 @@ async fn an_exited_container_whose_first_process_runs_is_certain_and_named() {
     node.file("proc/2001/status", "Name:\tapp\nNSpid:\t2001\t1\n");
     let report = diagnosed(&node, script).await;
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((primary.id, primary.confidence), (RuleId::D42, Confidence::Certain), "{report:#?}");
+    assert_eq!(
+        (primary.id, primary.confidence),
+        (RuleId::ExitedButAlive, Confidence::Certain),
+        "{report:#?}"
+    );
     assert_eq!(report.verdict, Verdict::Degraded);
     assert_eq!(
         primary.title,
@@ -383,11 +392,11 @@ async fn in_a_shared_pid_namespace_the_pid_file_shows_the_first_process() {
     node.file("proc/2001/status", "Name:\tapp\nNSpid:\t2001\t7\n");
     let pid_file = format!("{}/pidfile", bundle_of(1).trim_start_matches('/'));
     node.file(&pid_file, "1999");
-    assert_eq!(find(&diagnosed(&node, script.same_node().under_crio()).await, RuleId::D42), None);
+    assert_eq!(find(&diagnosed(&node, script.same_node().under_crio()).await, RuleId::ExitedButAlive), None);
     node.file(&pid_file, "2001");
     let report = diagnosed(&node, script).await;
     assert_eq!(
-        find(&report, RuleId::D42).map(|found| found.confidence),
+        find(&report, RuleId::ExitedButAlive).map(|found| found.confidence),
         Some(Confidence::Certain),
         "{report:#?}"
     );
@@ -408,12 +417,12 @@ async fn what_may_outlive_an_exited_container_is_not_its_first_process() {
         node.process(&FakeProcess { cgroup: &cgroup, ..process });
         node.file("proc/2001/status", "NSpid:\t2001\t1\n");
         let report = diagnosed(&node, script).await;
-        assert_eq!(find(&report, RuleId::D42), None, "{name}");
+        assert_eq!(find(&report, RuleId::ExitedButAlive), None, "{name}");
     }
     let (node, mut script) = exited("running");
     node.file("proc/2001/status", "NSpid:\t2001\t1\n");
     script.containers[1].state = ContainerState::Running;
-    assert_eq!(find(&diagnosed(&node, script).await, RuleId::D42), None);
+    assert_eq!(find(&diagnosed(&node, script).await, RuleId::ExitedButAlive), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -425,7 +434,7 @@ async fn one_look_at_an_exited_container_is_certain_only_if_the_end_was_recorded
     let mut evidence = gather(&inputs, &|_| ()).await;
     let confidence = |evidence: &Evidence| {
         let report = judge(evidence);
-        (find(&report, RuleId::D42).unwrap().confidence, report.verdict)
+        (find(&report, RuleId::ExitedButAlive).unwrap().confidence, report.verdict)
     };
     assert_eq!(confidence(&evidence), (Confidence::Possible, Verdict::Healthy));
     let mut end_at = |before: u64| {
@@ -450,10 +459,10 @@ async fn d33_includes_the_slow_sandbox_calls_of_pods_with_lost_exits() {
     let script = with_lost_exits(20, &[1, 4]).on_id(sandbox_id(1), wait()).on_id(sandbox_id(4), wait());
     let report = diagnosed(&node, script).await;
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!(primary.id, RuleId::D33, "{report:#?}");
+    assert_eq!(primary.id, RuleId::LostExit, "{report:#?}");
     let total = &primary.evidence[0];
     assert!(total.contains("takes 15.0 s") && total.contains("PodSandboxStatus of their pods"), "{total}");
-    assert!(find(&report, RuleId::D05).is_none(), "{report:#?}");
+    assert!(find(&report, RuleId::SlowStatuses).is_none(), "{report:#?}");
     let remove = format!("remove it (changes state): crictl --timeout 60s rm {}", &container_id(1)[..12]);
     assert!(primary.steps.iter().any(|step| step.to_string() == remove), "{primary:#?}");
 }
@@ -466,7 +475,7 @@ async fn the_step_about_the_network_names_the_directory_that_the_runtime_uses() 
         script.under_crio()
     };
     let node = crio("network-directory");
-    let step = |report: &HealthReport| find(report, RuleId::D16).unwrap().steps[0].to_string();
+    let step = |report: &HealthReport| find(report, RuleId::NetworkNotReady).unwrap().steps[0].to_string();
     assert!(step(&diagnosed(&node, not_ready()).await).ends_with(": ls /etc/cni/net.d"));
     node.file("etc/crio/crio.conf.d/10-net.conf", "[crio.network]\nnetwork_dir = \"/etc/my cni\"\n");
     assert!(step(&diagnosed(&node, not_ready()).await).ends_with(": ls '/etc/my cni'"));
@@ -491,7 +500,7 @@ async fn an_oci_runtime_that_works_on_the_silent_container_is_the_holder() {
     let hung = || Scripted::with_pods(20).under_crio().on_id(container_id(4), Behaviour::Hangs);
     let report = diagnosed(&runc(6, "state"), hung()).await;
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((primary.id, primary.confidence), (RuleId::D10, Confidence::Likely), "{report:#?}");
+    assert_eq!((primary.id, primary.confidence), (RuleId::HungProcess, Confidence::Likely), "{report:#?}");
     assert!(primary.title.starts_with("runc[700] of default/web-4/app has not finished"), "{primary:#?}");
     let holder = report.culprits[0].holder.as_deref().unwrap();
     assert!(holder.starts_with("runc[700] works on it and has not finished for 6"), "{holder}");
@@ -499,14 +508,14 @@ async fn an_oci_runtime_that_works_on_the_silent_container_is_the_holder() {
     // A `runc exec` of 2 s may run an exec probe of the kubelet, and every command is normal in its first second.
     for young in [runc(2, "exec"), runc(0, "update")] {
         let report = diagnosed(&young, hung()).await;
-        assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D01, "{report:#?}");
+        assert_eq!(report.primary.as_ref().unwrap().id, RuleId::HungStatus, "{report:#?}");
         assert_eq!(report.culprits[0].holder, None);
     }
 
     // An OCI runtime that works for another container does not hold this call.
     let other = Scripted::with_pods(20).under_crio().on_id(container_id(5), Behaviour::Hangs);
     let report = diagnosed(&runc(6, "state"), other).await;
-    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D01, "{report:#?}");
+    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::HungStatus, "{report:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -531,7 +540,7 @@ async fn a_stopped_conmon_is_not_blamed_while_an_oci_runtime_does_not_end() {
     });
     let script = Scripted::with_pods(20).under_crio().on_id(container_id(4), Behaviour::Hangs);
     let report = diagnosed(&node, script).await;
-    let found = find(&report, RuleId::D10).unwrap();
+    let found = find(&report, RuleId::HungProcess).unwrap();
     assert!(found.title.starts_with("runc[700] of "), "{report:#?}");
 }
 
@@ -566,16 +575,16 @@ async fn a_created_container_that_waits_for_its_start_is_no_hang() {
     ] {
         let (node, script) = made("created", comm, state);
         let report = diagnosed(&node, script).await;
-        assert!(find(&report, RuleId::D10).is_none(), "{comm}: {report:#?}");
+        assert!(find(&report, RuleId::HungProcess).is_none(), "{comm}: {report:#?}");
     }
     // If the status call of this container is silent, the waiting process is not the holder either.
     let (node, script) = made("created-silent", "runc:[2:INIT]", ContainerState::Created);
     let report = diagnosed(&node, script.on_id(container_id(4), Behaviour::Hangs)).await;
-    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D01, "{report:#?}");
+    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::HungStatus, "{report:#?}");
     // In a running container, a process may have the name of an OCI runtime.
     let (node, script) = made("created-no-more", "crun", ContainerState::Running);
     let report = diagnosed(&node, script).await;
-    assert!(find(&report, RuleId::D10).is_none(), "{report:#?}");
+    assert!(find(&report, RuleId::HungProcess).is_none(), "{report:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -605,7 +614,7 @@ async fn an_oci_runtime_of_another_user_or_in_a_container_is_no_holder() {
         let script = Scripted::with_pods(20).under_crio().on_id(id.clone(), Behaviour::Hangs);
         let report = diagnosed(&node, script).await;
         assert_eq!(report.culprits[0].holder.is_some(), holds, "{name}: {report:#?}");
-        assert_eq!(find(&report, RuleId::D10).is_some(), holds, "{name}: {report:#?}");
+        assert_eq!(find(&report, RuleId::HungProcess).is_some(), holds, "{name}: {report:#?}");
     }
 }
 
@@ -634,7 +643,7 @@ async fn conmon_names_the_container_for_which_a_starting_crio_waits() {
     let silent = Scripted::with_pods(5).on(Rpc::Version, Behaviour::Hangs);
     let report = diagnosed(&node, silent).await;
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!(primary.id, RuleId::D21, "{report:#?}");
+    assert_eq!(primary.id, RuleId::RecoveringRuntime, "{report:#?}");
     assert!(primary.title.ends_with("waits for shop/web-18/app"), "{primary:#?}");
     assert_eq!(primary.pod.as_ref().unwrap().uid, "1234-5678");
 }

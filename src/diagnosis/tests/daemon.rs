@@ -48,15 +48,17 @@ async fn a_daemon_that_was_stopped_and_runs_again_is_named_and_not_the_cpu() {
         let inputs = at_socket(&node, Scripted::with_pods(3).under_crio().on(Rpc::Version, late(seconds)));
         let report = diagnose_during(&inputs, continued(&node, seconds)).await;
         let primary = report.primary.as_ref().unwrap();
-        assert_eq!((report.verdict, primary.id), (Verdict::Degraded, RuleId::D07), "{report:#?}");
+        assert_eq!((report.verdict, primary.id), (Verdict::Degraded, RuleId::SilentRuntime), "{report:#?}");
         assert_eq!((primary.confidence, report.phase), (Confidence::Certain, Phase::None));
         let title = "the runtime was stopped: crio[200] was in state T from ";
         assert!(report.summary.starts_with(title), "{}", report.summary);
         assert!(report.summary.contains(" UTC or earlier to "), "{}", report.summary);
         assert!(primary.evidence[0].contains(&format!("in every look for {seconds}.")), "{primary:#?}");
-        let others = report.findings.iter().filter(|found| found.id != RuleId::D07);
+        let others = report.findings.iter().filter(|found| found.id != RuleId::SilentRuntime);
         assert!(others.clone().all(|found| found.severity == Severity::Info), "{report:#?}");
-        assert!(find(&report, RuleId::D13).is_none_or(|found| found.confidence == Confidence::Possible));
+        assert!(
+            find(&report, RuleId::CpuStarved).is_none_or(|found| found.confidence == Confidence::Possible)
+        );
     }
 }
 
@@ -93,11 +95,11 @@ async fn a_real_process_that_is_stopped_and_continued_was_stopped() {
     daemon.kill().unwrap();
     daemon.wait().unwrap();
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((report.verdict, primary.id), (Verdict::Degraded, RuleId::D07), "{report:#?}");
+    assert_eq!((report.verdict, primary.id), (Verdict::Degraded, RuleId::SilentRuntime), "{report:#?}");
     let title = format!("the runtime was stopped: crio[{}] was in state T from ", daemon.id());
     assert!(primary.title.starts_with(&title) && !primary.title.contains("earlier"), "{}", primary.title);
     assert!(primary.evidence[0].contains("in every look for 4."), "{primary:#?}");
-    assert!(find(&report, RuleId::D30).is_none(), "the stop explains the slow list: {report:#?}");
+    assert!(find(&report, RuleId::SlowLists).is_none(), "the stop explains the slow list: {report:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,12 +107,12 @@ async fn a_slow_call_of_a_container_is_not_blamed_if_the_daemon_was_stopped_mean
     let node = crio("stopped-meanwhile");
     let script = || Scripted::with_pods(20).under_crio().on_id(container_id(9), late(5));
     let alone = judge(&gather(&at_socket(&node, script()), &|_| ()).await);
-    assert_eq!(alone.primary.unwrap().id, RuleId::D05);
+    assert_eq!(alone.primary.unwrap().id, RuleId::SlowStatuses);
     let inputs = at_socket(&node, script());
     crio_in_state(&node, 'T');
     let report = diagnose_during(&inputs, continued(&node, 4)).await;
-    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D07, "{report:#?}");
-    assert!(find(&report, RuleId::D05).is_none() && report.culprits.is_empty(), "{report:#?}");
+    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::SilentRuntime, "{report:#?}");
+    assert!(find(&report, RuleId::SlowStatuses).is_none() && report.culprits.is_empty(), "{report:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +125,7 @@ async fn while_the_daemon_is_stopped_no_container_is_a_culprit() {
     };
     let report = diagnose_during(&at_socket(&node, script()), stop).await;
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::D07), "{report:#?}");
+    assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::SilentRuntime), "{report:#?}");
     assert_eq!(primary.title, "the runtime is stopped: crio[200] is in state T");
     assert!(primary.steps[0].to_string().ends_with("(changes state): kill -CONT 200"), "{primary:#?}");
     assert!(report.culprits.is_empty(), "{report:#?}");
@@ -145,7 +147,7 @@ async fn a_call_of_the_caller_counts_from_its_own_begin_although_version_was_lat
         sender.send(Some(CallEnd::Answered(Duration::from_secs(8)))).unwrap();
     };
     let report = diagnose_during(&inputs, answer).await;
-    let found = find(&report, RuleId::D30).unwrap();
+    let found = find(&report, RuleId::SlowLists).unwrap();
     assert_eq!(found.title, "ListPodSandbox takes 8.0 s; nothing found explains it");
 }
 
@@ -158,13 +160,13 @@ async fn pressure_of_the_node_is_a_cause_only_if_the_daemon_waits_for_a_processo
     schedstat(0);
     let script = || Scripted::with_pods(5).under_crio().on(Rpc::Version, late(1));
     let idle = judge(&gather(&at_socket(&node, script()), &|_| ()).await);
-    assert!(find(&idle, RuleId::D13).is_none(), "{idle:#?}");
+    assert!(find(&idle, RuleId::CpuStarved).is_none(), "{idle:#?}");
     let wait = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         schedstat(700_000_000);
     };
     let starved = diagnose_during(&at_socket(&node, script()), wait).await;
-    let found = find(&starved, RuleId::D13).unwrap();
+    let found = find(&starved, RuleId::CpuStarved).unwrap();
     assert_eq!(found.confidence, Confidence::Likely, "{found:#?}");
     assert!(
         found.evidence.last().unwrap().contains("the threads of the runtime itself waited"),
@@ -193,7 +195,7 @@ async fn with_a_cpu_limit_of_its_own_hierarchy_the_daemon_is_the_cause_and_no_sl
     };
     let report = diagnose_during(&at_socket(&node, script), throttle).await;
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((report.verdict, primary.id), (Verdict::Degraded, RuleId::D35), "{report:#?}");
+    assert_eq!((report.verdict, primary.id), (Verdict::Degraded, RuleId::ThrottledRuntime), "{report:#?}");
     assert!(primary.evidence[0].contains("a CPU limit of 0.1 % of a processor"), "{primary:#?}");
     assert_eq!(
         primary.steps[0].to_string(),
@@ -201,7 +203,7 @@ async fn with_a_cpu_limit_of_its_own_hierarchy_the_daemon_is_the_cause_and_no_sl
     );
     let remove = "remove the limit (changes state): echo -1 > /sys/fs/cgroup/cpu/limited/cpu.cfs_quota_us";
     assert_eq!(primary.steps[1].to_string(), remove);
-    assert!(find(&report, RuleId::D05).is_none() && report.culprits.is_empty(), "{report:#?}");
+    assert!(find(&report, RuleId::SlowStatuses).is_none() && report.culprits.is_empty(), "{report:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,7 +217,7 @@ async fn a_silent_daemon_without_a_free_descriptor_is_reported_by_its_descriptor
     }
     let report = judge(&gather(&at_socket(&node, silent()), &|_| ()).await);
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!(primary.id, RuleId::D07, "{report:#?}");
+    assert_eq!(primary.id, RuleId::SilentRuntime, "{report:#?}");
     assert_eq!(
         primary.title,
         "the runtime accepts no connection: crio[200] has 1024 of 1024 descriptors open"
@@ -256,7 +258,7 @@ async fn a_cpu_limit_stands_before_the_slow_calls_that_it_causes() {
     };
     let report = diagnose_during(&at_socket(&node, script), throttle).await;
     let ids: Vec<RuleId> = report.findings.iter().map(|found| found.id).collect();
-    assert!(ids.starts_with(&[RuleId::D35, RuleId::D05]), "{report:#?}");
+    assert!(ids.starts_with(&[RuleId::ThrottledRuntime, RuleId::SlowStatuses]), "{report:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,7 +270,7 @@ async fn a_daemon_that_can_open_no_file_is_the_cause_of_its_failing_status() {
         Scripted::with_pods(3).under_crio().on(Rpc::Status, Behaviour::Fails(error))
     };
     let others = judge(&gather(&at_socket(&node, failing()), &|_| ()).await);
-    assert_eq!(others.primary.unwrap().id, RuleId::D31);
+    assert_eq!(others.primary.unwrap().id, RuleId::RuntimeNotReady);
     for descriptor in 0..1023 {
         fs::write(node.proc().join(format!("200/fd/x{descriptor}")), "").unwrap();
     }
@@ -279,11 +281,11 @@ async fn a_daemon_that_can_open_no_file_is_the_cause_of_its_failing_status() {
     );
     let report = judge(&gather(&at_socket(&node, failing()), &|_| ()).await);
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::D14), "{report:#?}");
+    assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::ExhaustedLimits), "{report:#?}");
     assert_eq!(primary.title, "the runtime can open no file: crio[200] has 1024 of 100 descriptors open");
     assert!(primary.steps[0].to_string().contains("ls -l /proc/200/fd"), "{primary:#?}");
     assert!(primary.steps[1].to_string().ends_with("prlimit --pid 200 --nofile=2048:2048"), "{primary:#?}");
-    assert!(find(&report, RuleId::D31).is_some(), "{report:#?}");
+    assert!(find(&report, RuleId::RuntimeNotReady).is_some(), "{report:#?}");
 }
 
 /// A pod of CRI-O: the process of its container, and a conmon as its parent.
@@ -313,7 +315,7 @@ async fn a_living_container_without_its_conmon_is_reported() {
     assert_eq!(named.verdict, Verdict::Healthy, "its conmon runs: {named:#?}");
     fs::remove_dir_all(node.proc().join("1003")).unwrap();
     let report = judge(&gather(&at_socket(&node, pods()), &|_| ()).await);
-    let found = find(&report, RuleId::D19).unwrap();
+    let found = find(&report, RuleId::InconsistentState).unwrap();
     assert_eq!((report.verdict, found.confidence), (Verdict::Degraded, Confidence::Likely), "{report:#?}");
     assert!(found.title.ends_with("is RUNNING, and its conmon is gone"), "{found:#?}");
     assert_eq!(found.ids, [container_id(3)]);
@@ -324,8 +326,8 @@ async fn a_living_container_without_its_conmon_is_reported() {
 
     // An exit that is lost is no running container.
     let lost = judge(&gather(&at_socket(&node, with_lost_exits(5, &[3])), &|_| ()).await);
-    assert!(find(&lost, RuleId::D19).is_none(), "{lost:#?}");
+    assert!(find(&lost, RuleId::InconsistentState).is_none(), "{lost:#?}");
     // The shim of containerd ends its containers when it ends.
     let shims = judge(&gather(&at_socket(&node, Scripted::with_pods(5)), &|_| ()).await);
-    assert!(find(&shims, RuleId::D19).is_none(), "{shims:#?}");
+    assert!(find(&shims, RuleId::InconsistentState).is_none(), "{shims:#?}");
 }

@@ -48,7 +48,7 @@ fn agent(node: &FakeNode, pid: u32, comm: &str, class: u32, mask: u32) {
 }
 
 fn reason(report: &HealthReport) -> Option<(String, Option<String>, Confidence)> {
-    let found = find(report, RuleId::D37)?;
+    let found = find(report, RuleId::KernelWait)?;
     let reason = found.kernel_reason.as_ref()?;
     Some((reason.id.clone(), reason.owner.clone(), found.confidence))
 }
@@ -68,7 +68,7 @@ async fn a_silent_security_agent_is_named_in_the_first_line() {
     );
     let holder = report.culprits[0].holder.as_deref().unwrap();
     assert!(holder.ends_with("waits for the security agent falcon-sensor[812]"), "{holder}");
-    let d10 = find(&report, RuleId::D10).unwrap();
+    let d10 = find(&report, RuleId::HungProcess).unwrap();
     assert!(d10.title.ends_with("waits for the security agent falcon-sensor[812]"), "{}", d10.title);
     // No goroutine of the runtime explains the wait.
     let texts = |steps: &[Step]| steps.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -106,7 +106,7 @@ async fn a_wait_without_a_hang_does_not_change_the_verdict() {
     agent(&node, 812, "falcon-sensor", 5, 10000);
     let report = node.diagnose(Scripted::with_pods(3)).await;
     assert_eq!(report.verdict, Verdict::Healthy, "{report:#?}");
-    assert_eq!(find(&report, RuleId::D37).unwrap().confidence, Confidence::Possible);
+    assert_eq!(find(&report, RuleId::KernelWait).unwrap().confidence, Confidence::Possible);
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,7 +228,8 @@ async fn a_file_server_that_does_not_answer_is_named_by_the_stack_and_by_the_fun
     ] {
         for stack in [stack, ""] {
             let report = waits_for_remote(kind, source, wchan, stack).await;
-            let found = find(&report, RuleId::D09).unwrap_or_else(|| panic!("{kind}: {report:#?}"));
+            let found =
+                find(&report, RuleId::RemoteStorageStall).unwrap_or_else(|| panic!("{kind}: {report:#?}"));
             let title = format!("{source} ({kind}) does not answer; ");
             assert!(found.title.starts_with(&title), "{}", found.title);
             let waits = format!("it waits for the file system {source} ({kind})");
@@ -251,7 +252,7 @@ async fn reclaim_is_the_reason_only_under_memory_pressure() {
     node.pressure("memory", 78.5);
     let report = node.diagnose(hung(3, 1)).await;
     assert_eq!(reason(&report), Some(("KR10".to_owned(), None, Confidence::Likely)), "{report:#?}");
-    let found = find(&report, RuleId::D37).unwrap();
+    let found = find(&report, RuleId::KernelWait).unwrap();
     assert!(found.title.ends_with("waits for free memory"), "{}", found.title);
     assert!(found.evidence.iter().any(|line| line.contains("78 % of the last 10 s")), "{found:#?}");
 }
@@ -285,7 +286,7 @@ async fn a_frozen_cgroup_around_a_shim_is_named_with_the_command_that_thaws_it()
         let report = node.diagnose(hung(3, 1)).await;
         let owner = Some(format!("/{unit}"));
         assert_eq!(reason(&report), Some(("KR08".to_owned(), owner, Confidence::Certain)), "{report:#?}");
-        let next = &find(&report, RuleId::D37).unwrap().steps;
+        let next = &find(&report, RuleId::KernelWait).unwrap().steps;
         assert_eq!(next[1].command.as_ref(), Some(&thaw));
         assert!(next[1].changes_state);
     }
@@ -323,7 +324,7 @@ async fn a_create_that_hangs_is_likely_after_a_minute_and_names_its_pod() {
     runc("create", 40);
     let young = node.diagnose(Scripted::with_pods(3)).await;
     assert_eq!(young.verdict, Verdict::Healthy);
-    let found = find(&young, RuleId::D10).unwrap();
+    let found = find(&young, RuleId::HungProcess).unwrap();
     assert_eq!(found.confidence, Confidence::Possible);
     assert!(found.title.starts_with("runc[3000] create of shop/db-0 has not finished"), "{}", found.title);
     runc("create", 70);
@@ -584,7 +585,7 @@ async fn a_file_system_that_stays_frozen_is_named_with_its_mount_although_no_cal
     assert_eq!(reason(&report), Some(("KR05".to_owned(), Some(at.clone()), Confidence::Certain)));
     let words = format!("containerd-shim[{shim}] waits for the frozen file system {at}");
     assert_eq!(report.summary, words);
-    let found = find(&report, RuleId::D37).unwrap();
+    let found = find(&report, RuleId::KernelWait).unwrap();
     assert!(found.evidence.contains(&format!("it writes to {at}/file")), "{found:#?}");
     assert!(found.evidence.iter().any(|line| line.starts_with("it has waited for 4")), "{found:#?}");
     let thaw = found.steps[1].command.as_deref().unwrap();
@@ -598,7 +599,7 @@ async fn without_a_descriptor_only_the_command_names_the_file_system_to_which_th
     let stack = "[<0>] percpu_rwsem_wait+0x15f/0x1d0\n[<0>] mnt_want_write+0x96/0xc0\n";
     let node = FakeNode::new("frozen-root").with_pods(3);
     blocked_shim(&node, "percpu_rwsem_wait", stack);
-    let last_step = |report: &HealthReport| find(report, RuleId::D37).unwrap().steps[1].to_string();
+    let last_step = |report: &HealthReport| find(report, RuleId::KernelWait).unwrap().steps[1].to_string();
     let unknown = node.diagnose(Scripted::with_pods(3)).await;
     assert_eq!(last_step(&unknown), "then thaw it: timeout 10 fsfreeze -u MOUNT (changes state)");
     // The directories of the runtime and the kubelet are on the disk of this test.
@@ -647,7 +648,7 @@ async fn a_real_fuse_daemon_that_is_stopped_is_named() {
     copy_mount(&node, &at);
     let report = diagnose_with_real(&node, shim, &[daemon]).await;
     print_time("a stopped FUSE daemon", began);
-    let d09 = find(&report, RuleId::D09).unwrap_or_else(|| panic!("{report:#?}"));
+    let d09 = find(&report, RuleId::RemoteStorageStall).unwrap_or_else(|| panic!("{report:#?}"));
     let named = format!("s3fs (fuse) of sh[{daemon}], which is stopped");
     assert!(d09.evidence.iter().any(|line| line.contains(&named)), "{d09:#?}");
 }
@@ -683,7 +684,7 @@ async fn a_real_holder_of_a_file_lock_is_named() {
     print_time("a held file lock", began);
     let (id, owner, _) = reason(&report).unwrap_or_else(|| panic!("{report:#?}"));
     assert_eq!((id.as_str(), owner), ("KR09", Some(format!("sleep[{holder}]"))));
-    let found = find(&report, RuleId::D37).unwrap();
+    let found = find(&report, RuleId::KernelWait).unwrap();
     assert!(found.evidence.iter().any(|line| line.contains("last_reserved_ip.0")), "{found:#?}");
 }
 
@@ -718,7 +719,7 @@ async fn a_daemon_that_waits_long_for_a_file_lock_names_the_process_that_holds_i
     assert_eq!(reason(&report), Some(("KR09".to_owned(), owner, Confidence::Certain)), "{report:#?}");
     assert_eq!(report.verdict, Verdict::Degraded);
     assert_eq!(report.summary, format!("crio[{daemon}] waits for the file lock of perl[{holder}]"));
-    let found = find(&report, RuleId::D37).unwrap();
+    let found = find(&report, RuleId::KernelWait).unwrap();
     assert!(found.evidence.contains(&format!("perl[{holder}] has locked {file}")), "{found:#?}");
 }
 
@@ -772,7 +773,7 @@ async fn a_kubelet_that_waits_interruptibly_for_a_dead_fuse_is_shown_with_the_po
     );
     assert_eq!(report.verdict, Verdict::Degraded);
     assert_eq!(report.summary, format!("kubelet[{kubelet}] waits for the file system {owner}"));
-    let found = find(&report, RuleId::D37).unwrap();
+    let found = find(&report, RuleId::KernelWait).unwrap();
     let pods = "pods with a volume on it, which may neither start nor end: default/web-1";
     assert!(found.evidence.contains(&pods.to_owned()), "{found:#?}");
     let minor = mount.split(' ').nth(2).unwrap().strip_prefix("0:").unwrap();
@@ -783,12 +784,12 @@ async fn a_kubelet_that_waits_interruptibly_for_a_dead_fuse_is_shown_with_the_po
     fs::create_dir_all(&connections).unwrap();
     let unmounted = node.diagnose(Scripted::with_pods(3)).await;
     let mount_first = format!("mount -t fusectl fusectl /sys/fs/fuse/connections && {abort}");
-    assert_eq!(find(&unmounted, RuleId::D37).unwrap().steps[1].command.as_ref(), Some(&mount_first));
+    assert_eq!(find(&unmounted, RuleId::KernelWait).unwrap().steps[1].command.as_ref(), Some(&mount_first));
     let place = connections.display().to_string();
     assert!(sh(&mount_first.split(" && ").next().unwrap().replace("/sys/fs/fuse/connections", &place)));
     clean_up.commands.insert(0, format!("umount {place}"));
     let mounted = node.diagnose(Scripted::with_pods(3)).await;
-    let found = find(&mounted, RuleId::D37).unwrap();
+    let found = find(&mounted, RuleId::KernelWait).unwrap();
     assert!(found.evidence.contains(&format!("1 requests wait in FUSE connection {minor}")), "{found:#?}");
     assert!(sh(&found.steps[1].command.as_ref().unwrap().replace("/sys/fs/fuse/connections", &place)));
     assert!(!clean_up.processes[1].wait().unwrap().success(), "the wait ends with an error");
@@ -814,7 +815,7 @@ async fn programs_with_the_same_stack_are_counted_even_if_they_wait_in_a_functio
     writer(902, "other", "[<0>] percpu_rwsem_wait+0x15f/0x1d0\n[<0>] cgroup_attach_lock+0x1d/0x30\n");
     let report = node.diagnose(hung(3, 1)).await;
     assert_eq!(reason(&report).unwrap().0, "KR05");
-    let evidence = &find(&report, RuleId::D37).unwrap().evidence;
+    let evidence = &find(&report, RuleId::KernelWait).unwrap().evidence;
     assert!(evidence.contains(&"3 programs wait for the same".to_owned()), "{evidence:#?}");
 }
 
@@ -841,7 +842,7 @@ async fn a_program_that_cannot_be_executed_explains_the_hang_of_its_parent() {
     assert_eq!(reason(&report), Some(("KR01".to_owned(), owner, Confidence::Certain)), "{report:#?}");
     let words = "waits for the security agent falcon-sensor[812]";
     assert!(report.summary.contains(words) && report.summary.contains("default/web-1"), "{}", report.summary);
-    let d10 = find(&report, RuleId::D10).unwrap();
+    let d10 = find(&report, RuleId::HungProcess).unwrap();
     assert!(d10.title.ends_with(words), "{}", d10.title);
 }
 
@@ -882,7 +883,7 @@ async fn a_program_below_an_overdue_plugin_or_runc_is_looked_at() {
     assert_eq!(report.verdict, Verdict::Degraded, "{report:#?}");
     assert_eq!(reason(&report), Some(("KR02".to_owned(), None, Confidence::Likely)), "{report:#?}");
     assert_eq!(
-        find(&report, RuleId::D37).unwrap().title,
+        find(&report, RuleId::KernelWait).unwrap().title,
         "host-local[4002] of shop/db-0 waits for the network lock of the kernel (rtnl)"
     );
     node.process(&FakeProcess {
@@ -940,7 +941,7 @@ async fn a_real_frozen_cgroup_is_named() {
     print_time("a frozen cgroup", began);
     let owner = Some(format!("/{name}"));
     assert_eq!(reason(&report), Some(("KR08".to_owned(), owner, Confidence::Certain)), "{report:#?}");
-    let next = find(&report, RuleId::D37).unwrap().steps[1].to_string();
+    let next = find(&report, RuleId::KernelWait).unwrap().steps[1].to_string();
     assert!(next.contains(&format!("echo {thawed} > {at}/{file}")), "{next}");
 }
 

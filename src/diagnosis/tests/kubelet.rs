@@ -37,7 +37,7 @@ async fn an_old_relist_with_a_healthy_runtime_is_d22() {
     let primary = report.primary.as_ref().unwrap();
     assert_eq!(
         (primary.id, primary.confidence, report.phase),
-        (RuleId::D22, Confidence::Likely, Phase::Kubelet)
+        (RuleId::StaleKubelet, Confidence::Likely, Phase::Kubelet)
     );
     assert_eq!(report.verdict, Verdict::Degraded, "the runtime is not at fault");
     assert_eq!(report.kubelet.unwrap().pleg_age_seconds, Some(105.0));
@@ -49,7 +49,7 @@ async fn a_falling_age_evented_pleg_or_one_reading_below_the_threshold_is_no_d22
     near.kubelet.first = Some(reading(1000, 821.0));
     let report = judge(&near);
     assert!(
-        find(&report, RuleId::D22).is_none(),
+        find(&report, RuleId::StaleKubelet).is_none(),
         "179 s are below the threshold, and nothing shows that it grows"
     );
     assert_eq!(report.verdict, Verdict::Healthy);
@@ -59,22 +59,22 @@ async fn a_falling_age_evented_pleg_or_one_reading_below_the_threshold_is_no_d22
     let mut recovered = healthy().await;
     recovered.kubelet.first = Some(reading(1000, 900.0));
     recovered.kubelet.second = Some(reading(1005, 1004.0));
-    assert!(find(&judge(&recovered), RuleId::D22).is_none());
+    assert!(find(&judge(&recovered), RuleId::StaleKubelet).is_none());
 
     let mut evented = healthy().await;
     evented.kubelet.first = Some(reading(1000, 300.0));
     evented.kubelet.config.evented = Some(true);
     let report = judge(&evented);
-    assert!(find(&report, RuleId::D22).is_none());
-    assert_eq!(find(&report, RuleId::D23).unwrap().severity, Severity::Info);
+    assert!(find(&report, RuleId::StaleKubelet).is_none());
+    assert_eq!(find(&report, RuleId::EventedPleg).unwrap().severity, Severity::Info);
     assert_eq!(report.verdict, Verdict::Healthy);
 
     // From 1.37 on the event stream is only a hint, and the kubelet relists every second, so the age counts again.
     evented.settings.kubelet.value = KubeletVersion::parse("1.37").unwrap();
     let report = judge(&evented);
     assert_eq!(report.verdict, Verdict::Unhealthy);
-    assert!(find(&report, RuleId::D22).is_some());
-    let fact = &find(&report, RuleId::D23).unwrap().evidence;
+    assert!(find(&report, RuleId::StaleKubelet).is_some());
+    let fact = &find(&report, RuleId::EventedPleg).unwrap().evidence;
     assert!(fact[0].contains("a hint") && fact[0].contains("according to its code"), "{fact:?}");
 }
 
@@ -85,7 +85,7 @@ async fn one_reading_with_an_age_over_the_threshold_makes_the_node_unhealthy() {
     evidence.kubelet.healthz = Some(Healthz::Ok);
     let report = judge(&evidence);
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((primary.id, primary.confidence), (RuleId::D22, Confidence::Certain));
+    assert_eq!((primary.id, primary.confidence), (RuleId::StaleKubelet, Confidence::Certain));
     assert_eq!((report.verdict, report.phase), (Verdict::Unhealthy, Phase::Kubelet));
     assert_eq!(
         report.summary,
@@ -102,8 +102,11 @@ async fn one_reading_with_an_age_over_the_threshold_makes_the_node_unhealthy() {
     let mut evidence = gather(&inputs(hung), &|_| ()).await;
     evidence.kubelet.first = Some(reading(1000, 371.0));
     let report = judge(&evidence);
-    assert_eq!((report.verdict, report.primary.as_ref().unwrap().id), (Verdict::Unhealthy, RuleId::D01));
-    assert!(find(&report, RuleId::D22).is_some());
+    assert_eq!(
+        (report.verdict, report.primary.as_ref().unwrap().id),
+        (Verdict::Unhealthy, RuleId::HungStatus)
+    );
+    assert!(find(&report, RuleId::StaleKubelet).is_some());
     assert!(report.summary.contains(": NotReady since 1970-01-01 00:09:11 UTC"), "{}", report.summary);
 }
 
@@ -170,9 +173,9 @@ async fn metrics_from_a_file_are_as_old_as_the_file() {
 async fn a_relist_that_is_late_by_one_time_out_makes_d28_certain() {
     let mut evidence =
         gather(&inputs(Scripted::with_pods(3).on_id(container_id(1), Behaviour::Hangs)), &|_| ()).await;
-    assert_eq!(find(&judge(&evidence), RuleId::D28).unwrap().confidence, Confidence::Likely);
+    assert_eq!(find(&judge(&evidence), RuleId::HiddenStall).unwrap().confidence, Confidence::Likely);
     evidence.kubelet.first = Some(reading(1000, 900.0));
-    assert_eq!(find(&judge(&evidence), RuleId::D28).unwrap().confidence, Confidence::Certain);
+    assert_eq!(find(&judge(&evidence), RuleId::HiddenStall).unwrap().confidence, Confidence::Certain);
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,12 +184,15 @@ async fn a_failing_healthz_is_d32() {
     evidence.kubelet.healthz = Some(Healthz::Failing { status: 500, text: "[-]syncloop failed".into() });
     let report = judge(&evidence);
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((primary.id, primary.confidence), (RuleId::D32, Confidence::Certain));
+    assert_eq!((primary.id, primary.confidence), (RuleId::KubeletDown, Confidence::Certain));
     assert_eq!((report.verdict, report.phase), (Verdict::Degraded, Phase::Kubelet));
     assert!(primary.evidence[0].contains("syncloop"));
 
     evidence.kubelet.healthz = Some(Healthz::Refused);
-    assert!(find(&judge(&evidence), RuleId::D32).is_none(), "without a process table, no kubelet is missing");
+    assert!(
+        find(&judge(&evidence), RuleId::KubeletDown).is_none(),
+        "without a process table, no kubelet is missing"
+    );
 }
 
 pub(super) fn journal(lines: &[&str]) -> Journal {
@@ -204,7 +210,7 @@ async fn ages_in_the_journal_that_rise_and_fall_are_d25() {
     let mut evidence = healthy().await;
     evidence.journal = Some(journal(&[&one, &two, &one, &two]));
     let report = judge(&evidence);
-    let found = find(&report, RuleId::D25).unwrap();
+    let found = find(&report, RuleId::FlappingPleg).unwrap();
     assert!(
         found.evidence.iter().any(|line| line.starts_with("about 2 calls of 2m00s")),
         "{:?}",
@@ -217,11 +223,11 @@ async fn a_recovery_without_an_end_comes_before_a_runtime_that_cannot_be_reached
     let why = crate::cri::Error::Refused { endpoint: "unix:///run/test.sock".into() };
     let script = Scripted::with_pods(1).on(crate::cri::Rpc::Version, Behaviour::Fails(why));
     let mut evidence = gather(&inputs(script), &|_| ()).await;
-    assert_eq!(judge(&evidence).primary.unwrap().id, RuleId::D06);
+    assert_eq!(judge(&evidence).primary.unwrap().id, RuleId::UnreachableRuntime);
     evidence.journal = Some(journal(&["containerd[1]: msg=\"Start recovering state\""]));
     let report = judge(&evidence);
     assert_eq!((report.verdict, report.phase), (Verdict::Unhealthy, Phase::Connect));
-    assert_eq!(report.primary.unwrap().id, RuleId::D21);
+    assert_eq!(report.primary.unwrap().id, RuleId::RecoveringRuntime);
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,7 +239,7 @@ async fn a_reserved_name_is_reported_with_the_pod_that_has_it() {
     );
     evidence.journal = Some(journal(&[&line]));
     let report = judge(&evidence);
-    let found = find(&report, RuleId::D18).unwrap();
+    let found = find(&report, RuleId::ReservedName).unwrap();
     assert_eq!(found.ids, [holder]);
     assert_eq!(found.pod.as_ref().unwrap().to_string(), "default/web-2");
     assert!(!found.title.contains("conflict"));
@@ -249,6 +255,6 @@ async fn a_kubelet_that_never_relisted_is_reported_after_the_cause() {
     let mut evidence = gather(&inputs(script), &|_| ()).await;
     evidence.journal = Some(journal(&["kubelet[1]: PLEG is not healthy: pleg has yet to be successful"]));
     let report = judge(&evidence);
-    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D03);
-    assert_eq!(find(&report, RuleId::D24).unwrap().phase, Phase::Kubelet);
+    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::LargeList);
+    assert_eq!(find(&report, RuleId::NeverRelisted).unwrap().phase, Phase::Kubelet);
 }

@@ -49,7 +49,7 @@ async fn of_node_with_kubelet(release: &str) -> HealthFinding {
     serde_json::from_slice::<NodeFacts>(&facts).unwrap().put_in(&mut replayed);
     assert_eq!(settings(&KubeletInputs::default(), &replayed.kubelet), evidence.settings);
     let report = judge(&evidence);
-    report.findings.into_iter().find(|finding| finding.id == RuleId::D03).unwrap()
+    report.findings.into_iter().find(|finding| finding.id == RuleId::LargeList).unwrap()
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn evidence(size: Size) -> Evidence {
 }
 
 fn size_finding(report: &HealthReport) -> Option<&HealthFinding> {
-    report.findings.iter().find(|finding| finding.id == RuleId::D03)
+    report.findings.iter().find(|finding| finding.id == RuleId::LargeList)
 }
 
 #[tokio::test(start_paused = true)]

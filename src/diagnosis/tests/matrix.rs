@@ -44,7 +44,7 @@ fn has(report: &HealthReport, id: RuleId) -> bool {
 async fn healthy_nodes_of_any_size_are_healthy() {
     for pods in [0, 1, 100, 300] {
         let report = report(Scripted::with_pods(pods)).await;
-        assert_row(&report, Verdict::Healthy, Phase::None, RuleId::D00);
+        assert_row(&report, Verdict::Healthy, Phase::None, RuleId::NothingFound);
         assert!(report.findings.iter().all(|finding| finding.severity == Severity::Info), "{pods} pods");
         assert_eq!(report.abandoned_calls, 0);
         assert!(report.keep.is_empty());
@@ -57,12 +57,12 @@ async fn one_hung_container_among_300_is_named_and_called_once() {
     let guilty = container_id(137);
     let inputs = inputs(Scripted::with_pods(300).on_id(guilty.clone(), Behaviour::Hangs));
     let report = diagnose(&inputs).await;
-    assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::D01);
+    assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::HungStatus);
     assert_names(&report, "default/web-137", Some(&guilty));
     let estimate = report.estimate.as_ref().unwrap();
     assert!(!estimate.would_trip && estimate.hung_calls == 1, "{estimate:?}");
     assert!(estimate.other_era.as_ref().unwrap().contains("up to 1.31"), "{:?}", estimate.other_era);
-    assert!(has(&report, RuleId::D28));
+    assert!(has(&report, RuleId::HiddenStall));
     assert_eq!(inputs.runtime.times_called(Rpc::ContainerStatus, &guilty), 1);
     assert_eq!(report.abandoned_calls, 1);
     assert!(report.duration_seconds <= 13.0, "{}", report.duration_seconds);
@@ -73,18 +73,18 @@ async fn one_hung_container_trips_an_old_kubelet() {
     let mut inputs = inputs(Scripted::with_pods(3).on_id(container_id(1), Behaviour::Hangs));
     inputs.kubelet.version = Some(KubeletVersion::parse("1.30").unwrap());
     let report = diagnose(&inputs).await;
-    assert_row(&report, Verdict::Unhealthy, Phase::Status, RuleId::D01);
+    assert_row(&report, Verdict::Unhealthy, Phase::Status, RuleId::HungStatus);
     let estimate = report.estimate.unwrap();
     assert!(estimate.would_trip && estimate.flaps);
     assert_eq!(estimate.hung_calls, 2);
-    assert!(!report.findings.iter().any(|finding| finding.id == RuleId::D28));
+    assert!(!report.findings.iter().any(|finding| finding.id == RuleId::HiddenStall));
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_hung_sandbox_is_named() {
     let guilty = sandbox_id(7);
     let report = report(Scripted::with_pods(20).on_id(guilty.clone(), Behaviour::Hangs)).await;
-    assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::D01);
+    assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::HungStatus);
     assert_names(&report, "default/web-7", None);
     let primary = report.primary.unwrap();
     assert_eq!(primary.rpc.as_deref(), Some("PodSandboxStatus"));
@@ -97,7 +97,7 @@ async fn two_hung_pods_trip_the_threshold_and_flap() {
         .on_id(container_id(5), Behaviour::Hangs)
         .on_id(container_id(250), Behaviour::Hangs);
     let report = report(script).await;
-    assert_row(&report, Verdict::Unhealthy, Phase::Status, RuleId::D01);
+    assert_row(&report, Verdict::Unhealthy, Phase::Status, RuleId::HungStatus);
     let estimate = report.estimate.as_ref().unwrap();
     assert!(estimate.would_trip && estimate.flaps);
     assert_eq!(estimate.hung_calls, 2);
@@ -138,7 +138,7 @@ async fn a_hung_list_names_the_one_id_that_is_silent() {
     inputs.host_root = root_with_logs("guilty", 143);
     let report = diagnose(&inputs).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
-    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::HungList);
     assert_names(&report, "default/web-42", Some(&guilty));
     let primary = report.primary.as_ref().unwrap();
     assert_eq!(primary.rpc.as_deref(), Some("ListContainers"));
@@ -162,8 +162,8 @@ async fn hung_list_is_found_although_version_is_slow() {
         inputs.host_root = root_with_logs(&format!("greeting-{number}"), 60);
         let report = diagnose(&inputs).await;
         std::fs::remove_dir_all(&inputs.host_root).unwrap();
-        assert!(!has(&report, RuleId::D07), "{millis}: {report:#?}");
-        assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+        assert!(!has(&report, RuleId::SilentRuntime), "{millis}: {report:#?}");
+        assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::HungList);
         assert_names(&report, "default/web-42", Some(&guilty));
     }
 }
@@ -175,7 +175,7 @@ async fn hung_list_without_a_silent_id_names_no_culprit() {
     inputs.host_root = root_with_logs("innocent", 30);
     let report = diagnose(&inputs).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
-    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::HungList);
     let primary = report.primary.unwrap();
     assert!(primary.pod.is_none() && primary.container.is_none() && primary.ids.is_empty());
     assert!(primary.evidence.iter().any(|line| line.contains("no culprit is named")));
@@ -196,7 +196,7 @@ async fn if_an_id_had_not_enough_time_the_finding_does_not_rule_out_a_single_con
     *silent = StatusRecord::silent(silent.target.clone(), silent.rpc, Duration::from_millis(300));
     let assert_not_ruled_out = |evidence: &Evidence, why: &str| {
         let primary = judge(evidence).primary.unwrap();
-        assert_eq!((primary.id, primary.pod.is_none()), (RuleId::D02, true), "{primary:#?}");
+        assert_eq!((primary.id, primary.pod.is_none()), (RuleId::HungList, true), "{primary:#?}");
         assert!(primary.evidence.iter().any(|line| line.contains(why)), "{primary:#?}");
         assert!(
             primary
@@ -234,7 +234,7 @@ async fn culprit_of_a_hung_sandbox_list_is_found_through_the_containers() {
         .on(Rpc::ListPodSandbox, Behaviour::Hangs)
         .on_id(guilty.clone(), Behaviour::Hangs);
     let report = report(script).await;
-    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::HungList);
     let primary = report.primary.unwrap();
     assert_eq!(primary.rpc.as_deref(), Some("ListPodSandbox"));
     assert_eq!(primary.ids, [guilty]);
@@ -252,9 +252,9 @@ async fn runtime_that_answers_only_version_names_no_culprit() {
     inputs.host_root = root_with_logs("version-only", 30);
     let report = diagnose(&inputs).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
-    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::HungList);
     assert!(report.primary.as_ref().unwrap().pod.is_none());
-    assert!(has(&report, RuleId::D31));
+    assert!(has(&report, RuleId::RuntimeNotReady));
     assert!(report.abandoned_calls <= 3 + 16 + 8, "{}", report.abandoned_calls);
 }
 
@@ -263,7 +263,7 @@ async fn a_runtime_that_accepts_connections_and_is_silent_is_d07() {
     let script = Scripted::with_pods(3).on(Rpc::Version, Behaviour::Hangs);
     let inputs = inputs(script);
     let report = diagnose(&inputs).await;
-    assert_row(&report, Verdict::Unhealthy, Phase::Connect, RuleId::D07);
+    assert_row(&report, Verdict::Unhealthy, Phase::Connect, RuleId::SilentRuntime);
     assert_eq!(inputs.runtime.times_called(Rpc::Version, ""), 2);
     assert_eq!(inputs.runtime.times_called(Rpc::ListContainers, ""), 0);
     assert!(report.duration_seconds <= 13.0);
@@ -282,8 +282,8 @@ async fn lists_that_fail_fast_are_no_hang() {
         .on(Rpc::ListPodSandbox, unavailable(Rpc::ListPodSandbox))
         .on(Rpc::ListContainers, unavailable(Rpc::ListContainers));
     let report = report(script).await;
-    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D29);
-    assert!(!has(&report, RuleId::D02));
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::FailingList);
+    assert!(!has(&report, RuleId::HungList));
     assert_eq!(report.abandoned_calls, 0);
     assert!(report.estimate.unwrap().would_trip);
 }
@@ -300,7 +300,7 @@ async fn a_list_refused_for_its_size_is_counted_in_shards() {
         .on(Rpc::ListContainers, Behaviour::Fails(too_large))
         .on_id("by-state".into(), Behaviour::Answers);
     let report = report(script).await;
-    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D03);
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::LargeList);
     let primary = report.primary.unwrap();
     assert_eq!(primary.evidence[0], message);
     assert!(
@@ -327,7 +327,7 @@ async fn a_list_by_state_that_is_too_large_is_counted_by_namespace() {
     std::fs::create_dir_all(inputs.host_root.join("var/log/pods/other_x_uid-9")).unwrap();
     let report = diagnose(&inputs).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
-    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D03);
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::LargeList);
     let primary = report.primary.unwrap();
     assert!(
         primary.evidence.iter().any(|line| line.contains("most in default 20")),
@@ -339,7 +339,7 @@ async fn a_list_by_state_that_is_too_large_is_counted_by_namespace() {
 /// Returns the steps of the first finding, which is D03.
 async fn steps_of_large_list(inputs: &Inputs<Scripted>) -> (HealthFinding, String) {
     let report = diagnose(inputs).await;
-    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D03);
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::LargeList);
     let primary = report.primary.unwrap();
     let steps = primary.steps.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     (primary, steps)
@@ -430,7 +430,7 @@ async fn a_list_of_15_mib_is_close_to_the_limit_and_one_of_17_mib_is_over_it() {
     let mut near = Scripted::with_pods(50);
     near.list_bytes = Some(15 * 1024 * 1024);
     let near = report(near).await;
-    assert_row(&near, Verdict::Degraded, Phase::List, RuleId::D03);
+    assert_row(&near, Verdict::Degraded, Phase::List, RuleId::LargeList);
     assert_eq!(
         near.primary.as_ref().unwrap().severity,
         Severity::Warning,
@@ -440,7 +440,7 @@ async fn a_list_of_15_mib_is_close_to_the_limit_and_one_of_17_mib_is_over_it() {
     let mut over = Scripted::with_pods(50);
     over.list_bytes = Some(17 * 1024 * 1024);
     let over = report(over).await;
-    assert_row(&over, Verdict::Unhealthy, Phase::List, RuleId::D03);
+    assert_row(&over, Verdict::Unhealthy, Phase::List, RuleId::LargeList);
     assert!(over.estimate.unwrap().would_trip);
 
     let mut early = Scripted::with_pods(50);
@@ -460,7 +460,7 @@ async fn twenty_thousand_dead_containers_are_a_backlog() {
     script.list_bytes = Some(9 * 1024 * 1024);
     let report = report(script).await;
     assert_eq!(report.verdict, Verdict::Degraded);
-    let backlog = report.findings.iter().find(|finding| finding.id == RuleId::D04).unwrap();
+    let backlog = report.findings.iter().find(|finding| finding.id == RuleId::DeadContainers).unwrap();
     assert_eq!(backlog.confidence, Confidence::Likely);
     assert!(backlog.evidence[0].contains("20000 exited"), "{:?}", backlog.evidence);
     let delete = backlog.steps.last().unwrap().to_string();
@@ -483,10 +483,10 @@ async fn if_all_status_calls_are_slow_the_number_of_pods_is_not_blamed() {
         script = script.on(rpc, slow.clone());
     }
     let report = report(script).await;
-    assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::D05);
+    assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::SlowStatuses);
     let primary = report.primary.as_ref().unwrap();
     assert!(primary.evidence.iter().any(|line| line.contains("latency")), "{:?}", primary.evidence);
-    assert!(!has(&report, RuleId::D01) && !has(&report, RuleId::D02));
+    assert!(!has(&report, RuleId::HungStatus) && !has(&report, RuleId::HungList));
     assert!(report.duration_seconds <= 30.5, "{}", report.duration_seconds);
 }
 
@@ -498,8 +498,8 @@ async fn if_only_the_lists_are_slow_the_number_of_pods_is_not_blamed() {
     // The lists take 9 s and the status calls 1.6 s. Only together they are above the limit of D05.
     let script = script.on(Rpc::PodSandboxStatus, Behaviour::After(Duration::from_millis(80)));
     let report = report(script).await;
-    assert_row(&report, Verdict::Degraded, Phase::List, RuleId::D30);
-    assert!(!has(&report, RuleId::D05), "{report:#?}");
+    assert_row(&report, Verdict::Degraded, Phase::List, RuleId::SlowLists);
+    assert!(!has(&report, RuleId::SlowStatuses), "{report:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -507,12 +507,12 @@ async fn a_runtime_that_is_not_ready_is_unhealthy_and_a_network_that_is_not_is_d
     let mut script = Scripted::with_pods(3);
     script.conditions = vec![condition("RuntimeReady", false), condition("NetworkReady", true)];
     let runtime = report(script).await;
-    assert_row(&runtime, Verdict::Unhealthy, Phase::None, RuleId::D31);
+    assert_row(&runtime, Verdict::Unhealthy, Phase::None, RuleId::RuntimeNotReady);
 
     let mut script = Scripted::with_pods(3);
     script.conditions = vec![condition("RuntimeReady", true), condition("NetworkReady", false)];
     let network = report(script).await;
-    assert_row(&network, Verdict::Degraded, Phase::None, RuleId::D16);
+    assert_row(&network, Verdict::Degraded, Phase::None, RuleId::NetworkNotReady);
 }
 
 #[tokio::test(start_paused = true)]
@@ -520,7 +520,7 @@ async fn contradicting_states_are_reported_after_a_second_sample() {
     let mut script = Scripted::with_pods(5);
     script.containers[3].state = ContainerState::Unknown;
     let unknown = report(script).await;
-    assert_row(&unknown, Verdict::Degraded, Phase::List, RuleId::D19);
+    assert_row(&unknown, Verdict::Degraded, Phase::List, RuleId::InconsistentState);
     assert_names(&unknown, "default/web-3", Some(&container_id(3)));
     assert_eq!(unknown.primary.as_ref().unwrap().confidence, Confidence::Certain);
 
@@ -529,7 +529,7 @@ async fn contradicting_states_are_reported_after_a_second_sample() {
     twin.id = id(999, 'a');
     script.sandboxes.push(twin);
     let twice = report(script).await;
-    assert_row(&twice, Verdict::Degraded, Phase::List, RuleId::D19);
+    assert_row(&twice, Verdict::Degraded, Phase::List, RuleId::InconsistentState);
     assert_names(&twice, "default/web-2", None);
     assert_eq!(twice.primary.unwrap().ids.len(), 2);
 }
@@ -540,7 +540,7 @@ async fn a_list_that_recovers_is_no_hang() {
         Scripted::with_pods(10).on(Rpc::ListContainers, Behaviour::After(Duration::from_secs(2)));
     script.recovers = true;
     let report = report(script).await;
-    assert_row(&report, Verdict::Degraded, Phase::List, RuleId::D30);
+    assert_row(&report, Verdict::Degraded, Phase::List, RuleId::SlowLists);
     assert!(report.primary.unwrap().evidence.iter().any(|line| line.contains("recovered")));
     assert!(!report.estimate.unwrap().would_trip);
     assert_eq!(report.abandoned_calls, 0);
@@ -554,13 +554,13 @@ async fn failed_status_calls_are_reported_and_not_found_is_not() {
         message: "device or resource busy".into(),
     };
     let failing = report(Scripted::with_pods(5).on_id(sandbox_id(1), Behaviour::Fails(why))).await;
-    assert_row(&failing, Verdict::Degraded, Phase::Status, RuleId::D20);
+    assert_row(&failing, Verdict::Degraded, Phase::Status, RuleId::FailingStatus);
     assert_names(&failing, "default/web-1", None);
 
     let mut script = Scripted::with_pods(5);
     script.gone.insert(container_id(2));
     let raced = report(script).await;
-    assert_row(&raced, Verdict::Healthy, Phase::None, RuleId::D00);
+    assert_row(&raced, Verdict::Healthy, Phase::None, RuleId::NothingFound);
 }
 
 #[tokio::test(start_paused = true)]
@@ -576,7 +576,7 @@ async fn each_error_of_the_connection_has_its_verdict() {
     ];
     for (error, verdict) in rows {
         let report = report(Scripted::with_pods(1).on(Rpc::Version, Behaviour::Fails(error.clone()))).await;
-        assert_row(&report, verdict, Phase::Connect, RuleId::D06);
+        assert_row(&report, verdict, Phase::Connect, RuleId::UnreachableRuntime);
         assert!(report.primary.unwrap().evidence[0] == error.to_string());
         assert_eq!(report.probes[0].outcome, Outcome::Error);
     }
@@ -588,7 +588,7 @@ async fn a_budget_too_small_for_one_probe_is_unknown() {
     inputs.budget = Duration::from_millis(10);
     let report = diagnose(&inputs).await;
     assert_eq!(report.verdict, Verdict::Unknown);
-    assert!(!has(&report, RuleId::D02), "ten milliseconds of silence are no hang");
+    assert!(!has(&report, RuleId::HungList), "ten milliseconds of silence are no hang");
     assert!(
         report.not_checked.iter().any(|skipped| skipped.why.contains("budget")),
         "{:?}",
@@ -626,7 +626,7 @@ async fn npd_ends_within_its_budget() {
     inputs.host_root = root_with_logs("npd", 143);
     let report = diagnose(&inputs).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
-    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::HungList);
     assert!(report.duration_seconds <= 4.0, "{}", report.duration_seconds);
 }
 
@@ -642,7 +642,7 @@ async fn a_hanging_call_of_the_caller_is_not_repeated() {
         ended: None,
     }];
     let report = diagnose(&inputs).await;
-    assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::D01);
+    assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::HungStatus);
     assert_names(&report, "default/web-1", Some(&guilty));
     assert_eq!(inputs.runtime.times_called(Rpc::ContainerStatus, &guilty), 0);
 
@@ -659,7 +659,7 @@ async fn a_hanging_call_of_the_caller_is_not_repeated() {
     }];
     let report = diagnose(&inputs).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
-    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::HungList);
     assert_names(&report, "default/web-1", Some(&guilty));
     assert_eq!(inputs.runtime.times_called(Rpc::ListContainers, ""), 0);
 }
@@ -685,7 +685,7 @@ async fn silent_shims_are_found_only_with_probe_shims() {
     let mut inputs = inputs(silent());
     inputs.probe_shims = true;
     let report = diagnose(&inputs).await;
-    assert_row(&report, Verdict::Degraded, Phase::None, RuleId::D10);
+    assert_row(&report, Verdict::Degraded, Phase::None, RuleId::HungProcess);
 }
 
 #[tokio::test(start_paused = true)]
@@ -712,10 +712,10 @@ async fn internal_error_in_one_call_does_not_affect_the_others() {
 #[tokio::test(start_paused = true)]
 async fn refused_thread_is_a_sign_of_exhausted_limits() {
     let mut evidence = gather(&inputs(Scripted::with_pods(1)), &|_| ()).await;
-    assert!(!has(&judge(&evidence), RuleId::D14));
+    assert!(!has(&judge(&evidence), RuleId::ExhaustedLimits));
     evidence.no_thread = true;
     let report = judge(&evidence);
-    assert_row(&report, Verdict::Degraded, Phase::None, RuleId::D14);
+    assert_row(&report, Verdict::Degraded, Phase::None, RuleId::ExhaustedLimits);
 }
 
 #[tokio::test(start_paused = true)]
@@ -753,9 +753,9 @@ async fn a_pod_that_runs_twice_under_two_uids_needs_a_person_as_soon_as_it_canno
         script.sandboxes.push(twin);
         script
     };
-    assert_row(&report(with_twin(5)).await, Verdict::Healthy, Phase::None, RuleId::D00);
+    assert_row(&report(with_twin(5)).await, Verdict::Healthy, Phase::None, RuleId::NothingFound);
     let report = report(with_twin(90)).await;
-    assert_row(&report, Verdict::Degraded, Phase::None, RuleId::D19);
+    assert_row(&report, Verdict::Degraded, Phase::None, RuleId::InconsistentState);
     assert_eq!(
         report.summary,
         "default/web-2 has sandboxes of two versions, with two UIDs; this alone does not make the node NotReady"

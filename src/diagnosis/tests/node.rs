@@ -273,7 +273,7 @@ async fn shims_are_read_in_detail_if_a_call_may_hang() {
         ..FakeProcess::default()
     });
     let stopped = node.diagnose(Scripted::with_pods(3)).await;
-    assert!(find(&stopped, RuleId::D10).is_some(), "{stopped:#?}");
+    assert!(find(&stopped, RuleId::HungProcess).is_some(), "{stopped:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,7 +293,9 @@ async fn a_process_table_without_the_runtimes_containers_is_not_used() {
         report.not_checked.iter().any(|skipped| skipped.why
             == "the process table belongs to another machine or pod, not to this runtime")
     );
-    assert!(find(&report, RuleId::D09).is_none() && find(&report, RuleId::D32).is_none());
+    assert!(
+        find(&report, RuleId::RemoteStorageStall).is_none() && find(&report, RuleId::KubeletDown).is_none()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,10 +311,10 @@ async fn an_old_runc_for_the_hung_container_is_the_cause_of_the_hang() {
         ..FakeProcess::default()
     });
     let report = node.diagnose(hung(10, 4)).await;
-    assert_primary(&report, RuleId::D10, Confidence::Likely, Phase::Status, Some("default/web-4"));
+    assert_primary(&report, RuleId::HungProcess, Confidence::Likely, Phase::Status, Some("default/web-4"));
     assert_eq!(report.primary.as_ref().unwrap().container.as_ref().unwrap().id, guilty);
     assert!(report.primary.as_ref().unwrap().evidence.iter().any(|line| line.contains("runc[3000] kill")));
-    assert!(find(&report, RuleId::D01).is_some());
+    assert!(find(&report, RuleId::HungStatus).is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -327,7 +329,7 @@ async fn without_a_hang_neither_a_young_nor_an_old_runc_changes_the_verdict() {
         ..FakeProcess::default()
     });
     let young = node.diagnose(Scripted::with_pods(5)).await;
-    assert!(find(&young, RuleId::D10).is_none());
+    assert!(find(&young, RuleId::HungProcess).is_none());
 
     node.process(&FakeProcess {
         pid: 3001,
@@ -339,7 +341,7 @@ async fn without_a_hang_neither_a_young_nor_an_old_runc_changes_the_verdict() {
     });
     let old = node.diagnose(Scripted::with_pods(5)).await;
     assert_eq!(old.verdict, Verdict::Healthy);
-    assert_eq!(find(&old, RuleId::D10).unwrap().confidence, Confidence::Possible);
+    assert_eq!(find(&old, RuleId::HungProcess).unwrap().confidence, Confidence::Possible);
 }
 
 #[tokio::test(start_paused = true)]
@@ -358,7 +360,7 @@ async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
         node.file(&format!("var/log/containers/web-{pod}_default_app-{}.log", container_id(pod)), "");
     }
     let report = node.diagnose(hung(10, 3).on(Rpc::ListContainers, Behaviour::Hangs)).await;
-    assert_primary(&report, RuleId::D10, Confidence::Likely, Phase::List, Some("default/web-3"));
+    assert_primary(&report, RuleId::HungProcess, Confidence::Likely, Phase::List, Some("default/web-3"));
     assert_eq!(report.verdict, Verdict::Unhealthy);
     let primary = report.primary.as_ref().unwrap();
     assert_eq!(primary.rpc.as_deref(), Some("ListContainers"));
@@ -366,7 +368,7 @@ async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
     assert_eq!(primary.title, "the shim containerd-shim[1003] of default/web-3/app is stopped");
     assert!(primary.evidence.iter().any(|line| line.contains("its shim containerd-shim[1003]: state T")));
     assert!(report.summary.contains(": NotReady at the latest at "), "{}", report.summary);
-    let list = find(&report, RuleId::D02).unwrap();
+    let list = find(&report, RuleId::HungList).unwrap();
     assert_eq!(list.pod.as_ref().unwrap().to_string(), "default/web-3");
 
     // With CPU contention, the stopped shim is still the cause.
@@ -375,8 +377,8 @@ async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
     let slow = Behaviour::After(Duration::from_millis(800));
     let hung = hung(10, 3).on(Rpc::ListContainers, Behaviour::Hangs).on(Rpc::Version, slow);
     let starved = node.diagnose(hung).await;
-    assert_primary(&starved, RuleId::D10, Confidence::Likely, Phase::List, Some("default/web-3"));
-    assert_eq!(find(&starved, RuleId::D13).unwrap().confidence, Confidence::Likely);
+    assert_primary(&starved, RuleId::HungProcess, Confidence::Likely, Phase::List, Some("default/web-3"));
+    assert_eq!(find(&starved, RuleId::CpuStarved).unwrap().confidence, Confidence::Likely);
 }
 
 /// Replaces a pod's shim by a conmon, as with CRI-O.
@@ -399,7 +401,7 @@ async fn a_stopped_conmon_is_reported_and_sigusr1_is_not_suggested() {
     }
     let crio = || Scripted::with_pods(10).under_crio();
     let report = node.diagnose(crio()).await;
-    let found = find(&report, RuleId::D10).unwrap();
+    let found = find(&report, RuleId::HungProcess).unwrap();
     assert!(found.title.starts_with("conmon[1003] of default/web-3/app"), "{found:#?}");
     let text = found.evidence.join("\n");
     assert!(text.contains("exit is not noticed") && !text.contains("hang"), "{found:#?}");
@@ -423,7 +425,7 @@ async fn a_running_container_without_process_and_conmon_is_d19() {
         fs::remove_dir_all(node.proc().join(gone)).unwrap();
     }
     let report = node.diagnose(Scripted::with_pods(10).under_crio()).await;
-    let found = find(&report, RuleId::D19).unwrap();
+    let found = find(&report, RuleId::InconsistentState).unwrap();
     assert_eq!((found.confidence, &found.ids), (Confidence::Likely, &vec![container_id(3)]));
     assert!(found.title.ends_with("is RUNNING and has no process"), "{found:#?}");
     assert!(
@@ -449,7 +451,13 @@ async fn a_wait_for_nfs_in_the_hung_container_is_the_primary_finding() {
         "36 35 0:50 / /var/lib/kubelet/pods/uid-2/volumes/kubernetes.io~nfs/data rw - nfs4 srv:/export rw\n",
     );
     let report = node.diagnose(hung(5, 2)).await;
-    assert_primary(&report, RuleId::D09, Confidence::Likely, Phase::Status, Some("default/web-2"));
+    assert_primary(
+        &report,
+        RuleId::RemoteStorageStall,
+        Confidence::Likely,
+        Phase::Status,
+        Some("default/web-2"),
+    );
     let primary = report.primary.as_ref().unwrap();
     assert!(primary.title.contains("srv:/export"), "{}", primary.title);
     assert!(primary.evidence.iter().any(|line| line.contains("nfs_wait_bit_killable")));
@@ -474,7 +482,7 @@ async fn a_wait_for_nfs_without_a_mount_is_only_possible() {
     });
     let report = node.diagnose(Scripted::with_pods(5)).await;
     assert_eq!(report.verdict, Verdict::Healthy);
-    assert_eq!(find(&report, RuleId::D09).unwrap().confidence, Confidence::Possible);
+    assert_eq!(find(&report, RuleId::RemoteStorageStall).unwrap().confidence, Confidence::Possible);
 }
 
 #[tokio::test(start_paused = true)]
@@ -491,14 +499,14 @@ async fn blocked_shims_are_a_storage_stall() {
     }
     node.pressure("io", 70.0);
     let report = node.diagnose(hung(5, 1)).await;
-    assert_primary(&report, RuleId::D08, Confidence::Likely, Phase::Status, None);
-    assert_eq!(find(&report, RuleId::D01).unwrap().pod.as_ref().unwrap().to_string(), "default/web-1");
+    assert_primary(&report, RuleId::StorageStall, Confidence::Likely, Phase::Status, None);
+    assert_eq!(find(&report, RuleId::HungStatus).unwrap().pod.as_ref().unwrap().to_string(), "default/web-1");
 
     let pressed = FakeNode::new("io-only").with_pods(5);
     pressed.pressure("io", 70.0);
     let report = pressed.diagnose(Scripted::with_pods(5)).await;
     assert_eq!(report.verdict, Verdict::Healthy, "pressure without a hang does not change the verdict");
-    assert_eq!(find(&report, RuleId::D08).unwrap().confidence, Confidence::Possible);
+    assert_eq!(find(&report, RuleId::StorageStall).unwrap().confidence, Confidence::Possible);
 }
 
 #[tokio::test(start_paused = true)]
@@ -506,7 +514,7 @@ async fn a_frozen_cgroup_is_reported_with_its_pod() {
     let node = FakeNode::new("frozen").with_pods(5);
     node.freeze_pod(2);
     let alone = node.diagnose(Scripted::with_pods(5)).await;
-    assert_primary(&alone, RuleId::D11, Confidence::Likely, Phase::None, Some("default/web-2"));
+    assert_primary(&alone, RuleId::FrozenCgroup, Confidence::Likely, Phase::None, Some("default/web-2"));
     assert_eq!(alone.verdict, Verdict::Degraded);
 
     // A kubelet from 1.37 on may have frozen the cgroup for CheckpointPod, so it does not change the verdict.
@@ -514,10 +522,16 @@ async fn a_frozen_cgroup_is_reported_with_its_pod() {
     evidence.settings.kubelet.value = crate::kubelet::KubeletVersion::parse("1.37").unwrap();
     let checkpointed = judge(&evidence);
     assert_eq!(checkpointed.verdict, Verdict::Healthy);
-    assert_eq!(find(&checkpointed, RuleId::D11).unwrap().severity, Severity::Info);
+    assert_eq!(find(&checkpointed, RuleId::FrozenCgroup).unwrap().severity, Severity::Info);
 
     let with_hang = node.diagnose(hung(5, 2)).await;
-    assert_primary(&with_hang, RuleId::D11, Confidence::Certain, Phase::Status, Some("default/web-2"));
+    assert_primary(
+        &with_hang,
+        RuleId::FrozenCgroup,
+        Confidence::Certain,
+        Phase::Status,
+        Some("default/web-2"),
+    );
     let thaw = |report: &HealthReport| report.primary.as_ref().unwrap().steps[0].to_string();
     assert!(thaw(&with_hang).contains("thaw it (changes state): echo 0 > /sys/fs/cgroup/"), "{with_hang:#?}");
     assert!(thaw(&with_hang).ends_with("/cgroup.freeze"), "{with_hang:#?}");
@@ -526,7 +540,7 @@ async fn a_frozen_cgroup_is_reported_with_its_pod() {
     let cgroup = format!("cgroup/freezer{}/freezer.state", cgroup_of(1));
     old.file(&cgroup, "FROZEN\n");
     let report = old.diagnose(Scripted::with_pods(5)).await;
-    assert_primary(&report, RuleId::D11, Confidence::Likely, Phase::None, Some("default/web-1"));
+    assert_primary(&report, RuleId::FrozenCgroup, Confidence::Likely, Phase::None, Some("default/web-1"));
     let file = format!("echo THAWED > /sys/fs/cgroup/freezer{}/freezer.state", cgroup_of(1));
     assert!(thaw(&report).ends_with(&file), "{report:#?}");
 }
@@ -536,14 +550,14 @@ async fn nearly_used_up_limits_of_processes_are_d14() {
     let node = FakeNode::new("pids").with_pods(5);
     node.file("proc/loadavg", "0.10 0.10 0.10 1/32000 9999\n");
     let report = node.diagnose(Scripted::with_pods(5)).await;
-    assert_primary(&report, RuleId::D14, Confidence::Likely, Phase::None, None);
+    assert_primary(&report, RuleId::ExhaustedLimits, Confidence::Likely, Phase::None, None);
     assert!(report.primary.unwrap().evidence[0].contains("32000 tasks of pid_max 32768"));
 
     let slice = FakeNode::new("pids-slice").with_pods(5);
     slice.file("cgroup/system.slice/containerd.service/pids.current", "95\n");
     slice.file("cgroup/system.slice/containerd.service/pids.max", "100\n");
     let report = slice.diagnose(Scripted::with_pods(5)).await;
-    assert_primary(&report, RuleId::D14, Confidence::Likely, Phase::None, None);
+    assert_primary(&report, RuleId::ExhaustedLimits, Confidence::Likely, Phase::None, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -560,10 +574,10 @@ async fn descriptors_of_a_full_healthy_containerd_are_no_exec_leak() {
         "Max open files            1048576              1048576              files\n",
     );
     open(0, 1217);
-    assert_eq!(find(&node.diagnose(pods()).await, RuleId::D17), None);
+    assert_eq!(find(&node.diagnose(pods()).await, RuleId::ExecStorm), None);
     open(1217, 5000);
     let report = node.diagnose(pods()).await;
-    let found = find(&report, RuleId::D17).unwrap();
+    let found = find(&report, RuleId::ExecStorm).unwrap();
     assert!(found.evidence[0].contains("109 containers, 109 sandboxes and 109 shims"), "{found:#?}");
 }
 
@@ -601,7 +615,7 @@ async fn a_full_disk_is_reported_and_explains_a_hang() {
         assert_eq!(host.disks.len(), 1, "{:?}", host.disks);
         host.disks = vec![WrittenDisk { directories: vec!["/data (the runtime's root)".into()], disk }];
         let report = judge(&evidence);
-        let found = find(&report, RuleId::D34);
+        let found = find(&report, RuleId::FullDisk);
         assert_eq!(found.is_some(), text.is_some(), "{report:#?}");
         if let (Some(found), Some(text)) = (found, text) {
             assert!(found.evidence[0].contains(text), "{found:#?}");
@@ -616,11 +630,11 @@ async fn one_sign_of_low_memory_is_possible_and_two_are_likely() {
     node.pressure("memory", 30.0);
     let one = node.diagnose(Scripted::with_pods(5)).await;
     assert_eq!(one.verdict, Verdict::Healthy);
-    assert_eq!(find(&one, RuleId::D12).unwrap().confidence, Confidence::Possible);
+    assert_eq!(find(&one, RuleId::OutOfMemory).unwrap().confidence, Confidence::Possible);
 
     node.file("proc/meminfo", "MemTotal: 16000000 kB\nMemAvailable: 100000 kB\n");
     let two = node.diagnose(Scripted::with_pods(5)).await;
-    assert_primary(&two, RuleId::D12, Confidence::Likely, Phase::None, None);
+    assert_primary(&two, RuleId::OutOfMemory, Confidence::Likely, Phase::None, None);
     assert_eq!(two.verdict, Verdict::Degraded);
 }
 
@@ -630,12 +644,12 @@ async fn cpu_pressure_alone_does_not_blame_the_cpu() {
     node.file("proc/pressure/cpu", "some avg10=95.00 avg60=0.00 avg300=0.00 total=0\n");
     let slow = || Scripted::with_pods(5).on(Rpc::Version, Behaviour::After(Duration::from_millis(800)));
     let of_node = node.diagnose(slow()).await;
-    assert_eq!(find(&of_node, RuleId::D13).unwrap().confidence, Confidence::Possible);
+    assert_eq!(find(&of_node, RuleId::CpuStarved).unwrap().confidence, Confidence::Possible);
     node.daemon_pressure("cpu", 95.0);
     let alone = node.diagnose(Scripted::with_pods(5)).await;
-    assert_eq!(find(&alone, RuleId::D13).unwrap().confidence, Confidence::Possible);
+    assert_eq!(find(&alone, RuleId::CpuStarved).unwrap().confidence, Confidence::Possible);
     let both = node.diagnose(slow()).await;
-    assert_eq!(find(&both, RuleId::D13).unwrap().confidence, Confidence::Likely);
+    assert_eq!(find(&both, RuleId::CpuStarved).unwrap().confidence, Confidence::Likely);
 }
 
 #[tokio::test(start_paused = true)]
@@ -651,7 +665,7 @@ async fn a_stopped_daemon_is_named_as_stopped() {
     inputs.proc = Some(node.proc());
     inputs.socket = Some("/run/test.sock".into());
     let report = judge(&gather(&inputs, &|_| ()).await);
-    assert_primary(&report, RuleId::D07, Confidence::Certain, Phase::Connect, None);
+    assert_primary(&report, RuleId::SilentRuntime, Confidence::Certain, Phase::Connect, None);
     assert!(report.primary.unwrap().title.contains("containerd[200] is in state T"));
     assert!(
         !report.keep.iter().map(ToString::to_string).any(|line| line.contains("USR1")),
@@ -669,7 +683,7 @@ async fn missing_kubelet_is_reported_only_if_it_was_installed() {
 
     bare.file("var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n");
     let report = bare.diagnose(Scripted::with_pods(3)).await;
-    assert_primary(&report, RuleId::D32, Confidence::Likely, Phase::Kubelet, None);
+    assert_primary(&report, RuleId::KubeletDown, Confidence::Likely, Phase::Kubelet, None);
     assert_eq!(report.verdict, Verdict::Unhealthy, "its directory exists, and the runtime has pods");
     let nothing = bare.diagnose(Scripted::with_pods(0)).await;
     assert_ne!(
@@ -687,7 +701,7 @@ async fn a_pod_that_sees_only_its_own_processes_reports_no_missing_kubelet() {
     pod.file("var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n");
     let report = pod.diagnose(Scripted::with_pods(3)).await;
     assert_eq!(report.verdict, Verdict::Healthy, "{report:#?}");
-    assert!(report.findings.iter().all(|finding| finding.id != RuleId::D32));
+    assert!(report.findings.iter().all(|finding| finding.id != RuleId::KubeletDown));
 }
 
 /// A node may have a containerd for Docker and another for the kubelet. If their file descriptors cannot be read, plegctl
@@ -697,11 +711,11 @@ async fn no_daemon_is_chosen_if_several_run() {
     let node = FakeNode::new("two-daemons").with_pods(3);
     fs::remove_dir_all(node.proc().join("100")).unwrap();
     let one = judge(&gather(&at_socket(&node, Scripted::with_pods(3)), &|_| ()).await);
-    assert!(find(&one, RuleId::D32).is_some(), "{one:#?}");
+    assert!(find(&one, RuleId::KubeletDown).is_some(), "{one:#?}");
     let command = &["containerd", "--config", "/etc/docker.toml"];
     node.process(&FakeProcess { pid: 201, comm: "containerd", command, ..FakeProcess::default() });
     let several = judge(&gather(&at_socket(&node, Scripted::with_pods(3)), &|_| ()).await);
-    assert!(find(&several, RuleId::D32).is_none(), "{several:#?}");
+    assert!(find(&several, RuleId::KubeletDown).is_none(), "{several:#?}");
     let skipped: Vec<&str> = several.not_checked.iter().map(|skipped| skipped.what.as_str()).collect();
     assert!(skipped.contains(&"the runtime's daemon"), "{skipped:?}");
     assert!(
@@ -715,7 +729,7 @@ async fn a_stopped_kubelet_is_named_by_its_state() {
     let node = FakeNode::new("stopped-kubelet").with_pods(3);
     node.process(&FakeProcess { pid: 100, comm: "kubelet", state: 'T', ..FakeProcess::default() });
     let report = node.diagnose(Scripted::with_pods(3)).await;
-    assert_primary(&report, RuleId::D32, Confidence::Certain, Phase::Kubelet, None);
+    assert_primary(&report, RuleId::KubeletDown, Confidence::Certain, Phase::Kubelet, None);
     assert_eq!(report.verdict, Verdict::Unhealthy);
     let summary = "the kubelet is stopped: kubelet[100] is in state T: NotReady at the latest at ";
     assert!(report.summary.starts_with(summary), "{}", report.summary);
@@ -766,7 +780,7 @@ async fn the_summary_names_the_wrong_path_of_the_user_although_a_finding_comes_f
     // A check that is left out does not make the verdict unknown.
     large.kubelet.healthz = None;
     let report = judge(&gather(&large, &|_| ()).await);
-    assert_eq!((report.verdict, report.primary.unwrap().id), (Verdict::Unknown, RuleId::D03));
+    assert_eq!((report.verdict, report.primary.unwrap().id), (Verdict::Unknown, RuleId::LargeList));
     let reason = "; not judged: `/plegctl-test-no-proc` is not a process file system";
     assert!(report.summary.ends_with(reason), "{}", report.summary);
 }
@@ -831,7 +845,7 @@ async fn an_untrusted_kubelet_of_root_is_neither_used_nor_reported_missing() {
     fs::create_dir_all(node.root.join("var/lib/kubelet")).unwrap();
     fs::remove_dir_all(node.proc().join("100")).unwrap();
     let missed = node.diagnose(Scripted::with_pods(3)).await;
-    assert!(find(&missed, RuleId::D32).is_some(), "no kubelet runs: {}", missed.summary);
+    assert!(find(&missed, RuleId::KubeletDown).is_some(), "no kubelet runs: {}", missed.summary);
     set_owner(&node, 1, 0, "mnt:[1]");
     // Some distributions run the kubelet as root from a container image.
     node.process(&FakeProcess {
@@ -843,7 +857,7 @@ async fn an_untrusted_kubelet_of_root_is_neither_used_nor_reported_missing() {
     });
     set_owner(&node, 300, 0, "mnt:[2]");
     let report = node.diagnose(Scripted::with_pods(3)).await;
-    assert!(find(&report, RuleId::D32).is_none(), "{}", report.summary);
+    assert!(find(&report, RuleId::KubeletDown).is_none(), "{}", report.summary);
     let why = "kubelet[300] does not count as the kubelet: it runs in another mount namespace";
     assert!(report.not_checked.iter().any(|left| left.why == why), "{:?}", report.not_checked);
 }
@@ -860,10 +874,10 @@ async fn only_a_child_of_the_daemon_with_the_name_of_a_plugin_is_a_hanging_plugi
         ..FakeProcess::default()
     });
     let unrelated = node.diagnose(Scripted::with_pods(3)).await;
-    assert!(find(&unrelated, RuleId::D16).is_none());
+    assert!(find(&unrelated, RuleId::NetworkNotReady).is_none());
     node.process(&FakeProcess { pid: 4001, parent: 200, comm: "calico", age: 90, ..FakeProcess::default() });
     let report = node.diagnose(Scripted::with_pods(3)).await;
-    assert_primary(&report, RuleId::D16, Confidence::Likely, Phase::None, None);
+    assert_primary(&report, RuleId::NetworkNotReady, Confidence::Likely, Phase::None, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -886,7 +900,9 @@ async fn shims_of_another_runtime_are_ignored() {
     });
     let report = node.diagnose(Scripted::with_pods(3)).await;
     assert_eq!(report.verdict, Verdict::Healthy);
-    assert!(find(&report, RuleId::D10).is_none() && find(&report, RuleId::D09).is_none());
+    assert!(
+        find(&report, RuleId::HungProcess).is_none() && find(&report, RuleId::RemoteStorageStall).is_none()
+    );
 }
 
 /// Asserts that the hang is certain before ten seconds of silence, and that the culprit has this holder.
@@ -897,7 +913,7 @@ fn assert_early(report: &HealthReport, holder: &str) {
     assert!((5.0..7.0).contains(&culprit.waited_seconds), "{culprit:#?}");
     assert!(report.duration_seconds < 8.0, "{}", report.duration_seconds);
     assert!(culprit.holder.as_ref().unwrap().contains(holder), "{culprit:#?}");
-    assert_eq!(find(report, RuleId::D01).unwrap().confidence, Confidence::Certain, "{report:#?}");
+    assert_eq!(find(report, RuleId::HungStatus).unwrap().confidence, Confidence::Certain, "{report:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -983,9 +999,12 @@ async fn lost_exits_are_d33_and_no_hang() {
         ..FakeProcess::default()
     });
     let report = judge(&gather(&at_socket(&node, with_lost_exits(20, &[1, 4, 7])), &|_| ()).await);
-    assert_primary(&report, RuleId::D33, Confidence::Certain, Phase::Status, Some("default/web-1"));
+    assert_primary(&report, RuleId::LostExit, Confidence::Certain, Phase::Status, Some("default/web-1"));
     assert_eq!((report.verdict, report.abandoned_calls), (Verdict::Degraded, 0), "{report:#?}");
-    assert!(find(&report, RuleId::D01).is_none() && find(&report, RuleId::D05).is_none(), "{report:#?}");
+    assert!(
+        find(&report, RuleId::HungStatus).is_none() && find(&report, RuleId::SlowStatuses).is_none(),
+        "{report:#?}"
+    );
     let primary = report.primary.unwrap();
     assert_eq!(primary.ids, [container_id(1), container_id(4), container_id(7)]);
     let text = format!("{:?} {:?}", primary.evidence, primary.steps);
@@ -997,8 +1016,8 @@ async fn lost_exits_are_d33_and_no_hang() {
     let script = with_lost_exits(20, &[1, 4]).on_id(container_id(9), Behaviour::Hangs);
     let report = judge(&gather(&at_socket(&node, script), &|_| ()).await);
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((primary.id, primary.ids.as_slice()), (RuleId::D01, [container_id(9)].as_slice()));
-    assert_eq!(find(&report, RuleId::D33).unwrap().ids.len(), 2);
+    assert_eq!((primary.id, primary.ids.as_slice()), (RuleId::HungStatus, [container_id(9)].as_slice()));
+    assert_eq!(find(&report, RuleId::LostExit).unwrap().ids.len(), 2);
     let text = format!("{:?} {:?}", primary.steps, report.keep);
     assert!(text.contains("grep -E c00000000000") && text.contains("/debug/goroutines"), "{text}");
     assert!(!text.contains("shim") && !text.contains("USR1"), "{text}");
@@ -1007,7 +1026,7 @@ async fn lost_exits_are_d33_and_no_hang() {
     let mut script = with_lost_exits(20, &[1]);
     script.crio = false;
     let report = judge(&gather(&inputs(script), &|_| ()).await);
-    assert_eq!(report.primary.unwrap().id, RuleId::D05);
+    assert_eq!(report.primary.unwrap().id, RuleId::SlowStatuses);
 }
 
 #[tokio::test(start_paused = true)]
@@ -1024,7 +1043,7 @@ async fn a_runtime_that_restores_its_containers_names_the_one_it_waits_for() {
     });
     let silent = Scripted::with_pods(5).on(Rpc::Version, Behaviour::Hangs);
     let report = judge(&gather(&at_socket(&node, silent), &|_| ()).await);
-    assert_primary(&report, RuleId::D21, Confidence::Likely, Phase::Connect, Some("shop/db-0"));
+    assert_primary(&report, RuleId::RecoveringRuntime, Confidence::Likely, Phase::Connect, Some("shop/db-0"));
     assert_eq!(report.verdict, Verdict::Unhealthy);
     let primary = report.primary.unwrap();
     assert!(primary.title.ends_with("waits for shop/db-0/postgres"), "{}", primary.title);
@@ -1045,7 +1064,7 @@ async fn a_runtime_that_restores_its_containers_names_the_one_it_waits_for() {
     });
     let silent = Scripted::with_pods(5).on(Rpc::Version, Behaviour::Hangs);
     let report = judge(&gather(&at_socket(&node, silent), &|_| ()).await);
-    assert_eq!(report.primary.unwrap().id, RuleId::D07);
+    assert_eq!(report.primary.unwrap().id, RuleId::SilentRuntime);
 }
 
 #[tokio::test(start_paused = true)]
@@ -1069,7 +1088,7 @@ async fn a_throttled_daemon_is_the_cause_and_no_pod_is_blamed() {
     };
     let (evidence, ()) = tokio::join!(gather(&inputs, &|_| ()), later);
     let report = judge(&evidence);
-    assert_primary(&report, RuleId::D35, Confidence::Likely, Phase::Status, None);
+    assert_primary(&report, RuleId::ThrottledRuntime, Confidence::Likely, Phase::Status, None);
     let primary = report.primary.as_ref().unwrap();
     assert!(primary.title.contains("throttled by the CPU limit"), "{primary:#?}");
     assert!(
@@ -1082,7 +1101,7 @@ async fn a_throttled_daemon_is_the_cause_and_no_pod_is_blamed() {
     let mut script = Scripted::with_pods(20).on_id(container_id(9), Behaviour::Hangs);
     script.crio = true;
     let report = judge(&gather(&at_socket(&node, script), &|_| ()).await);
-    assert_primary(&report, RuleId::D01, Confidence::Certain, Phase::Status, Some("default/web-9"));
+    assert_primary(&report, RuleId::HungStatus, Confidence::Certain, Phase::Status, Some("default/web-9"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -1090,29 +1109,29 @@ async fn pressure_of_the_node_explains_no_hang_if_the_runtime_itself_does_not_wa
     let node = FakeNode::new("own-pressure").with_pods(3).listening();
     node.pressure("io", 80.0);
     let unknown = node.diagnose(hung(3, 1)).await;
-    assert_eq!(find(&unknown, RuleId::D08).unwrap().confidence, Confidence::Likely);
+    assert_eq!(find(&unknown, RuleId::StorageStall).unwrap().confidence, Confidence::Likely);
     node.daemon_pressure("io", 2.0);
     let idle = node.diagnose(hung(3, 1)).await;
-    let found = find(&idle, RuleId::D08).unwrap();
+    let found = find(&idle, RuleId::StorageStall).unwrap();
     assert_eq!(found.confidence, Confidence::Possible);
     let both = "I/O pressure: all tasks waited 80 % of the last 10 s, in the runtime's own cgroup 2 %";
     assert_eq!(found.evidence[0], both);
     node.pressure("io", 0.0);
     node.daemon_pressure("io", 70.0);
     let waits = node.diagnose(hung(3, 1)).await;
-    assert_eq!(find(&waits, RuleId::D08).unwrap().confidence, Confidence::Likely);
+    assert_eq!(find(&waits, RuleId::StorageStall).unwrap().confidence, Confidence::Likely);
 }
 
 #[tokio::test(start_paused = true)]
 async fn on_a_busy_node_the_runtime_may_have_enough_cpu_and_lack_memory() {
     let node = FakeNode::new("own-cpu").with_pods(3).listening();
     node.file("proc/pressure/cpu", "some avg10=75.00 avg60=0.00 avg300=0.00 total=1\n");
-    assert!(find(&node.diagnose(Scripted::with_pods(3)).await, RuleId::D13).is_some());
+    assert!(find(&node.diagnose(Scripted::with_pods(3)).await, RuleId::CpuStarved).is_some());
     node.daemon_pressure("cpu", 1.0);
     node.daemon_pressure("memory", 30.0);
     let report = node.diagnose(Scripted::with_pods(3)).await;
-    assert!(find(&report, RuleId::D13).is_none(), "{report:#?}");
-    let memory = find(&report, RuleId::D12).unwrap();
+    assert!(find(&report, RuleId::CpuStarved).is_none(), "{report:#?}");
+    let memory = find(&report, RuleId::OutOfMemory).unwrap();
     let both = "memory pressure: all tasks waited 0 % of the last 10 s, in the runtime's own cgroup 30 %";
     assert_eq!((memory.confidence, memory.evidence[0].as_str()), (Confidence::Possible, both));
 }

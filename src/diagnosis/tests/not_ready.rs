@@ -93,7 +93,7 @@ async fn a_status_that_fails_beside_a_hung_list_decides_because_it_is_reported_e
     let script =
         Scripted::with_pods(3).on(Rpc::ListContainers, Behaviour::Hangs).on(Rpc::Status, Behaviour::Hangs);
     let evidence = evidence(script).await;
-    assert_eq!(judge(&evidence).primary.unwrap().id, RuleId::D02);
+    assert_eq!(judge(&evidence).primary.unwrap().id, RuleId::HungList);
     is_about(latest(&evidence), 30.0 + 10.4);
 }
 

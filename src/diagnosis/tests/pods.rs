@@ -38,7 +38,7 @@ fn stuck(evidence: &Evidence, (uid, owner): (&str, &str), is_ending: bool, secon
 /// The verdict, and the confidence and severity of D41.
 fn judged(evidence: &Evidence) -> (Verdict, Option<(Confidence, Severity)>, HealthReport) {
     let report = judge(evidence);
-    let found = report.findings.iter().find(|finding| finding.id == RuleId::D41);
+    let found = report.findings.iter().find(|finding| finding.id == RuleId::ReadyAndDead);
     (report.verdict, found.map(|found| (found.confidence, found.severity)), report)
 }
 
@@ -64,7 +64,7 @@ async fn pods_of_two_owners_each_that_neither_start_nor_end_make_the_node_unheal
         (Verdict::Unhealthy, Some((Confidence::Certain, Severity::Critical))),
         "{report:#?}"
     );
-    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D41);
+    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::ReadyAndDead);
     assert_eq!(
         report.summary,
         "the kubelet starts no pod (2 wait) and ends none (2 wait), although PLEG works"

@@ -54,7 +54,7 @@ fn deleted(id: &str) -> String {
 
 /// Returns the confidence, and the evidence in one text.
 fn left_over(report: &HealthReport) -> Option<(Confidence, String)> {
-    let found = find(report, RuleId::D38)?;
+    let found = find(report, RuleId::LeftOverShims)?;
     Some((found.confidence, found.evidence.join("\n")))
 }
 
@@ -70,7 +70,7 @@ async fn a_shim_without_a_listed_sandbox_is_likely_left_over_and_does_not_change
         ..FakeProcess::default()
     });
     let report = node.diagnose(Scripted::with_pods(3)).await;
-    let found = find(&report, RuleId::D38).unwrap();
+    let found = find(&report, RuleId::LeftOverShims).unwrap();
     assert_eq!((report.verdict, found.severity), (Verdict::Healthy, Severity::Info), "{report:#?}");
     assert_eq!(found.title, "containerd-shim[1900] of a pod that is gone still runs");
     assert_eq!(found.ids, std::slice::from_ref(&id));
@@ -97,7 +97,7 @@ async fn a_bundle_names_the_pod_and_a_bundle_of_another_client_is_no_finding() {
         r#"{"annotations": {"nerdctl/name": "x"}}"#,
     );
     let report = node.diagnose(Scripted::with_pods(3)).await;
-    let found = find(&report, RuleId::D38).unwrap();
+    let found = find(&report, RuleId::LeftOverShims).unwrap();
     assert_eq!(found.ids, [of_pod]);
     assert_eq!(found.pod.as_ref().unwrap().to_string(), "shop/db-0");
     assert_eq!(found.confidence, Confidence::Likely);
@@ -207,7 +207,7 @@ async fn a_conmon_of_cri_o_is_left_over_and_one_of_podman_is_not() {
     conmon(1900, &container_id(GONE), "k8s_postgres_db-0_shop_u-77_0");
     conmon(1901, &container_id(GONE + 1), "admiring_hopper");
     let report = node.diagnose(Scripted::with_pods(3).under_crio()).await;
-    let found = find(&report, RuleId::D38).unwrap();
+    let found = find(&report, RuleId::LeftOverShims).unwrap();
     assert_eq!(found.title, "conmon[1900] of a container that is gone still runs");
     assert_eq!(found.pod.as_ref().unwrap().to_string(), "shop/db-0");
     assert_eq!((found.confidence, &found.ids), (Confidence::Likely, &vec![container_id(GONE)]));
@@ -225,7 +225,7 @@ async fn clients_of_the_socket_are_named_if_they_are_many_or_do_not_read() {
         evidence.host.as_mut().unwrap().clients = Some(SocketClients { connections, waiting: 1, clients });
         let report = judge(&evidence);
         assert_eq!(report.verdict, Verdict::Healthy);
-        find(&report, RuleId::D39).cloned()
+        find(&report, RuleId::ManyClients).cloned()
     };
     assert_eq!(judged(vec![kubelet.clone(), client(301, "falco", 0), client(302, "crictl", 0)]), None);
     let many = judged([vec![kubelet.clone()], agents().to_vec()].concat()).unwrap();
@@ -250,27 +250,27 @@ async fn a_shim_far_larger_than_the_others_is_named_with_its_pod() {
     let node = FakeNode::new("large-shim").with_pods(5).listening();
     resize(&node, 1003, "containerd-shim", 90, 200);
     let report = node.diagnose(Scripted::with_pods(5)).await;
-    assert_eq!((report.verdict, find(&report, RuleId::D40)), (Verdict::Healthy, None));
+    assert_eq!((report.verdict, find(&report, RuleId::LargeDaemon)), (Verdict::Healthy, None));
     for (threads, mebibytes) in [(90, 610), (2000, 12)] {
         resize(&node, 1003, "containerd-shim", threads, mebibytes);
         let report = node.diagnose(Scripted::with_pods(5)).await;
-        let found = find(&report, RuleId::D40).unwrap_or_else(|| panic!("{report:#?}"));
+        let found = find(&report, RuleId::LargeDaemon).unwrap_or_else(|| panic!("{report:#?}"));
         let size = format!("{mebibytes} MiB and {threads} threads");
         let title =
             format!("containerd-shim[1003] of default/web-3 is far larger than the other shims: {size}");
         assert_eq!((found.title.as_str(), found.confidence), (title.as_str(), Confidence::Likely));
-        assert_eq!((report.verdict, report.primary.unwrap().id), (Verdict::Degraded, RuleId::D40));
+        assert_eq!((report.verdict, report.primary.unwrap().id), (Verdict::Degraded, RuleId::LargeDaemon));
     }
     // The shim of Kata contains more than a shim.
     let sandbox = sandbox_id(3);
     let kata = ["/usr/bin/containerd-shim-kata-v2", "-id", &sandbox, "-address", listening_socket()];
     node.file("proc/1003/cmdline", &kata.join("\0"));
     let report = node.diagnose(Scripted::with_pods(5)).await;
-    assert_eq!(find(&report, RuleId::D40), None);
+    assert_eq!(find(&report, RuleId::LargeDaemon), None);
     // Three shims are too few to compare.
     let few = FakeNode::new("few-shims").with_pods(3).listening();
     resize(&few, 1001, "containerd-shim", 90, 610);
-    assert_eq!(find(&few.diagnose(Scripted::with_pods(3)).await, RuleId::D40), None);
+    assert_eq!(find(&few.diagnose(Scripted::with_pods(3)).await, RuleId::LargeDaemon), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -279,14 +279,14 @@ async fn a_large_runtime_is_likely_leaking_only_with_a_release_that_is_known_to_
     resize(&node, 200, "containerd", 40, 3000);
     let mut evidence = node.gathered(Scripted::with_pods(3)).await;
     let report = judge(&evidence);
-    let found = find(&report, RuleId::D40).unwrap_or_else(|| panic!("{report:#?}"));
+    let found = find(&report, RuleId::LargeDaemon).unwrap_or_else(|| panic!("{report:#?}"));
     assert_eq!((found.confidence, found.severity), (Confidence::Possible, Severity::Info));
     assert_eq!(found.title, "containerd[200] has 3000 MiB of memory after 25h");
     assert_eq!(report.verdict, Verdict::Healthy, "containerd 2.1.9 is not known to leak");
     let version = evidence.runtime.version.as_mut().unwrap().result.as_mut().unwrap();
     version.runtime_version = "1.7.24".into();
     let report = judge(&evidence);
-    let found = find(&report, RuleId::D40).unwrap();
+    let found = find(&report, RuleId::LargeDaemon).unwrap();
     assert_eq!((found.confidence, found.severity), (Confidence::Likely, Severity::Info));
     let leak = "containerd 1.7.24 has a known leak: exec probes that leave children behind leak goroutines \
                 (CVE-2026-53495; fixed in 1.7.35)";

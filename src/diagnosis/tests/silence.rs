@@ -31,7 +31,13 @@ fn assert_slow(report: &HealthReport, verdict: Verdict, primary: RuleId) {
     assert_eq!(report.abandoned_calls, 0, "{report:#?}");
     assert!(!report.estimate.as_ref().unwrap().would_trip);
     for finding in &report.findings {
-        assert!(!matches!(finding.id, RuleId::D01 | RuleId::D02 | RuleId::D07 | RuleId::D28), "{finding:#?}");
+        assert!(
+            !matches!(
+                finding.id,
+                RuleId::HungStatus | RuleId::HungList | RuleId::SilentRuntime | RuleId::HiddenStall
+            ),
+            "{finding:#?}"
+        );
         let steps: Vec<String> = finding.steps.iter().map(ToString::to_string).collect();
         for line in finding.evidence.iter().chain(&steps).chain([&finding.title]) {
             let is_about_a_hang = |word: &str| word.starts_with("hang") || word.starts_with("hung");
@@ -51,7 +57,7 @@ async fn slow_status_calls_are_reported_as_slow_with_their_time() {
             let mut inputs = inputs(script);
             inputs.kubelet.version = Some(KubeletVersion::parse(release).unwrap());
             let report = diagnose(&inputs).await;
-            assert_slow(&report, Verdict::Degraded, RuleId::D05);
+            assert_slow(&report, Verdict::Degraded, RuleId::SlowStatuses);
             let primary = report.primary.as_ref().unwrap();
             assert_eq!(primary.confidence, Confidence::Certain);
             assert_eq!(primary.ids.len(), count, "{primary:#?}");
@@ -75,7 +81,7 @@ async fn a_slow_list_is_d30_and_all_status_calls_are_made() {
     ] {
         let inputs = inputs(Scripted::with_pods(20).on(rpc, late(millis)));
         let report = diagnose(&inputs).await;
-        assert_slow(&report, Verdict::Degraded, RuleId::D30);
+        assert_slow(&report, Verdict::Degraded, RuleId::SlowLists);
         let calls = report.probes.iter().filter_map(|probe| probe.calls).sum::<usize>();
         assert_eq!(calls, 40, "all status calls are made: {:#?}", report.probes);
     }
@@ -85,10 +91,10 @@ async fn a_slow_list_is_d30_and_all_status_calls_are_made() {
 async fn a_slow_version_or_status_does_not_change_the_verdict() {
     for millis in [2000, 4500, 8000] {
         let report = diagnose(&inputs(Scripted::with_pods(5).on(Rpc::Version, late(millis)))).await;
-        assert_slow(&report, Verdict::Healthy, RuleId::D00);
+        assert_slow(&report, Verdict::Healthy, RuleId::NothingFound);
     }
     let report = diagnose(&inputs(Scripted::with_pods(5).on(Rpc::Status, late(6000)))).await;
-    assert_slow(&report, Verdict::Healthy, RuleId::D00);
+    assert_slow(&report, Verdict::Healthy, RuleId::NothingFound);
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +113,7 @@ async fn a_hung_call_is_certain_within_13_seconds_and_likely_in_a_short_run() {
     ] {
         let report = diagnose(&row(patience)).await;
         let primary = report.primary.as_ref().unwrap();
-        assert_eq!((primary.id, primary.confidence), (RuleId::D01, confidence), "{patience:?}");
+        assert_eq!((primary.id, primary.confidence), (RuleId::HungStatus, confidence), "{patience:?}");
         assert_eq!(report.phase, Phase::Status);
         assert!(report.duration_seconds <= at_most, "{patience:?}: {}", report.duration_seconds);
     }
@@ -121,8 +127,8 @@ async fn a_hung_call_is_reported_before_slow_calls() {
         .on_id(container_id(31), Behaviour::Hangs);
     let report = diagnose(&inputs(script)).await;
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((primary.id, primary.ids.as_slice()), (RuleId::D01, [container_id(31)].as_slice()));
-    let slow = find(&report, RuleId::D05).unwrap();
+    assert_eq!((primary.id, primary.ids.as_slice()), (RuleId::HungStatus, [container_id(31)].as_slice()));
+    let slow = find(&report, RuleId::SlowStatuses).unwrap();
     assert_eq!(slow.ids.len(), 2);
     assert_eq!(report.verdict, Verdict::Degraded, "one hung pod is below the threshold");
 }
@@ -134,7 +140,7 @@ async fn with_npd_and_small_budgets_a_hang_is_likely() {
     npd.budget = Duration::from_secs(4);
     let report = diagnose(&npd).await;
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((primary.id, primary.confidence), (RuleId::D01, Confidence::Likely));
+    assert_eq!((primary.id, primary.confidence), (RuleId::HungStatus, Confidence::Likely));
     assert!(report.duration_seconds <= 4.0);
 
     for budget in [1500, 2000] {
@@ -145,7 +151,7 @@ async fn with_npd_and_small_budgets_a_hang_is_likely() {
         sick.budget = Duration::from_millis(budget);
         let report = diagnose(&sick).await;
         let primary = report.primary.as_ref().unwrap();
-        assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::D02), "{budget} ms");
+        assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::HungList), "{budget} ms");
         assert_eq!(primary.confidence, Confidence::Likely);
         assert!(report.duration_seconds <= 2.0);
     }
@@ -162,7 +168,7 @@ async fn a_call_that_was_made_late_in_a_short_run_is_no_culprit() {
     inputs.mode = HealthMode::Npd;
     inputs.budget = Duration::from_secs(4);
     let report = diagnose(&inputs).await;
-    assert!(find(&report, RuleId::D01).is_none(), "{report:#?}");
+    assert!(find(&report, RuleId::HungStatus).is_none(), "{report:#?}");
     assert_ne!(report.verdict, Verdict::Unhealthy);
 }
 
@@ -181,7 +187,7 @@ async fn a_call_of_the_caller_that_is_answered_during_the_run_is_slow() {
         sender.send(Some(CallEnd::Answered(Duration::from_secs(4)))).unwrap();
     };
     let (report, ()) = tokio::join!(diagnose(&inputs), answer);
-    assert_slow(&report, Verdict::Degraded, RuleId::D05);
+    assert_slow(&report, Verdict::Degraded, RuleId::SlowStatuses);
     assert!(report.primary.unwrap().title.contains("answered after 4.0 s"));
 }
 
@@ -258,7 +264,10 @@ async fn a_silence_while_plegctl_itself_had_no_time_is_no_hang() {
         assert_eq!(report.verdict, Verdict::Unknown, "{report:#?}");
         for finding in &report.findings {
             assert!(
-                !matches!(finding.id, RuleId::D01 | RuleId::D02 | RuleId::D07 | RuleId::D31),
+                !matches!(
+                    finding.id,
+                    RuleId::HungStatus | RuleId::HungList | RuleId::SilentRuntime | RuleId::RuntimeNotReady
+                ),
                 "{finding:#?}"
             );
         }
@@ -292,7 +301,7 @@ async fn a_run_that_the_caller_stops_returns_what_is_known_so_far() {
     // After 7 s the hang is likely.
     let late = stopped_after(hung(), 7).await;
     let primary = late.primary.as_ref().unwrap();
-    assert_eq!((primary.id, primary.confidence), (RuleId::D01, Confidence::Likely));
+    assert_eq!((primary.id, primary.confidence), (RuleId::HungStatus, Confidence::Likely));
     assert_eq!(late.verdict, Verdict::Degraded);
     for rpc in [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers] {
         let early = stopped_after(Scripted::with_pods(3).on(rpc, Behaviour::Hangs), 1).await;
@@ -333,8 +342,8 @@ async fn late_answers_in_every_phase_are_slow() {
         .on_id(sandbox_id(4), late(3500))
         .on_id(container_id(9), late(6000));
     let report = diagnose(&inputs(script)).await;
-    assert_slow(&report, Verdict::Degraded, RuleId::D05);
-    assert_eq!(find(&report, RuleId::D05).unwrap().ids.len(), 2);
+    assert_slow(&report, Verdict::Degraded, RuleId::SlowStatuses);
+    assert_eq!(find(&report, RuleId::SlowStatuses).unwrap().ids.len(), 2);
     // In a run with little patience, one late call in each phase is not a hang either.
     for patience in [3, 7] {
         for (rpc, millis) in [
@@ -364,7 +373,10 @@ async fn a_list_that_is_still_arriving_at_the_end_of_the_budget_is_not_silent() 
             assert_eq!((probe.outcome, report.abandoned_calls), (Outcome::Error, 0), "{report:#?}");
             assert!(probe.response_bytes >= Some(at_least << 20), "{probe:#?}");
             for finding in &report.findings {
-                assert!(!matches!(finding.id, RuleId::D02 | RuleId::D07 | RuleId::D29), "{finding:#?}");
+                assert!(
+                    !matches!(finding.id, RuleId::HungList | RuleId::SilentRuntime | RuleId::FailingList),
+                    "{finding:#?}"
+                );
                 let lines = finding.evidence.iter().chain([&finding.title]);
                 assert!(lines.into_iter().all(|line| !line.contains("not answer")), "{finding:#?}");
             }
@@ -373,7 +385,7 @@ async fn a_list_that_is_still_arriving_at_the_end_of_the_budget_is_not_silent() 
             assert_eq!(report.verdict, if over { Verdict::Unhealthy } else { Verdict::Unknown });
             if over {
                 let primary = report.primary.as_ref().unwrap();
-                assert_eq!(primary.id, RuleId::D03, "{primary:#?}");
+                assert_eq!(primary.id, RuleId::LargeList, "{primary:#?}");
                 assert!(
                     primary.evidence.iter().all(|line| !line.contains("0 of 0 sandboxes")),
                     "{primary:#?}"
@@ -396,7 +408,7 @@ async fn a_list_that_stops_arriving_is_silent_from_its_last_byte_on() {
     let stops = Behaviour::Arrives(Duration::from_millis(500), 6);
     let report = diagnose(&inputs(Scripted::with_pods(3).on(Rpc::ListContainers, stops))).await;
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::D02), "{report:#?}");
+    assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::HungList), "{report:#?}");
     assert_eq!(primary.confidence, Confidence::Certain);
     // The list arrives for three seconds, and ten seconds of silence follow.
     assert!((12.5..15.0).contains(&report.duration_seconds), "{}", report.duration_seconds);
@@ -410,7 +422,7 @@ async fn a_status_that_is_still_arriving_is_no_culprit() {
     let report = diagnose(&inputs).await;
     assert!(report.culprits.is_empty(), "{report:#?}");
     assert_eq!(report.verdict, Verdict::Unknown, "{report:#?}");
-    assert!(find(&report, RuleId::D01).is_none(), "{report:#?}");
+    assert!(find(&report, RuleId::HungStatus).is_none(), "{report:#?}");
 }
 
 /// Runs `health` and stops it after `length`.
@@ -433,7 +445,7 @@ async fn an_interrupted_run_reports_silent_calls_as_possible_and_has_no_estimate
     let report = interrupted_after(inputs(script), Duration::from_millis(4500)).await;
     assert_eq!(report.verdict, Verdict::Unknown, "{report:#?}");
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((primary.id, primary.confidence), (RuleId::D01, Confidence::Possible));
+    assert_eq!((primary.id, primary.confidence), (RuleId::HungStatus, Confidence::Possible));
     let mut ids = primary.ids.clone();
     ids.sort();
     assert_eq!(ids, [container_id(3), container_id(11)]);
@@ -453,7 +465,7 @@ async fn an_interrupted_run_reports_a_silent_list_but_no_call_of_half_a_second()
     let script = Scripted::with_pods(3).on(Rpc::ListContainers, Behaviour::Hangs);
     let report = interrupted_after(inputs(script), Duration::from_secs(4)).await;
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((primary.id, primary.confidence), (RuleId::D02, Confidence::Possible));
+    assert_eq!((primary.id, primary.confidence), (RuleId::HungList, Confidence::Possible));
     assert!(primary.title.starts_with("ListContainers has not answered for"), "{}", primary.title);
     // Half a second of silence is normal.
     let script = Scripted::with_pods(3).on_id(container_id(1), Behaviour::Hangs);
@@ -496,5 +508,5 @@ async fn a_list_that_the_caller_gave_up_is_not_repeated() {
         vec![CallersAbandonedCall { rpc: Rpc::ListContainers, id: None, waited: Duration::from_secs(20) }];
     let report = diagnose(&inputs).await;
     assert_eq!(inputs.runtime.times_called(Rpc::ListContainers, ""), 0);
-    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D02, "{report:#?}");
+    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::HungList, "{report:#?}");
 }

@@ -44,7 +44,11 @@ fn node_with(name: &str, config: &str) -> FakeNode {
 
 fn d06(report: &HealthReport) -> &HealthFinding {
     let primary = report.primary.as_ref().unwrap();
-    assert_eq!((primary.id, primary.confidence), (RuleId::D06, Confidence::Certain), "{report:#?}");
+    assert_eq!(
+        (primary.id, primary.confidence),
+        (RuleId::UnreachableRuntime, Confidence::Certain),
+        "{report:#?}"
+    );
     primary
 }
 
@@ -171,7 +175,7 @@ async fn a_missing_kubelet_is_explained_by_its_last_message() {
     let lines = [format!("kubelet[700]: {FAILS}"), format!("kubelet[701]: {FAILS}")];
     evidence.journal = Some(journal(&[&lines[0], &lines[1]]));
     let report = judge(&evidence);
-    let found = find(&report, RuleId::D32).unwrap();
+    let found = find(&report, RuleId::KubeletDown).unwrap();
     assert_eq!(found.title, "no kubelet runs on this node: it does not know a feature gate");
     assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
     assert!(has(found, "its last message: failed to set feature gates"), "{found:#?}");
@@ -183,7 +187,7 @@ async fn a_missing_kubelet_is_explained_by_its_last_message() {
     evidence.journal = Some(journal(&[&lines[0], started]));
     evidence.kubelet.start_error = None;
     let report = judge(&evidence);
-    assert_eq!(find(&report, RuleId::D32).unwrap().title, "no kubelet runs on this node");
+    assert_eq!(find(&report, RuleId::KubeletDown).unwrap().title, "no kubelet runs on this node");
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,16 +208,16 @@ async fn a_kubelet_that_was_just_started_again_is_explained_too() {
     let mut evidence = node.gathered(Scripted::with_pods(3)).await;
     evidence.journal = Some(journal(&lines));
     let report = judge(&evidence);
-    let found = find(&report, RuleId::D32).unwrap();
+    let found = find(&report, RuleId::KubeletDown).unwrap();
     assert_eq!(found.title, "the kubelet keeps exiting: it does not know a feature gate");
     // If the kubelet has started, or has run for some minutes, it works again.
     let started = "kubelet[100]: I1122 server.go:1] \"Started kubelet\" hostname=\"n1\"";
     evidence.journal = Some(journal(&[lines[0], lines[1], started]));
-    assert!(find(&judge(&evidence), RuleId::D32).is_none());
+    assert!(find(&judge(&evidence), RuleId::KubeletDown).is_none());
     young(600);
     let mut evidence = node.gathered(Scripted::with_pods(3)).await;
     evidence.journal = Some(journal(&lines));
-    assert!(find(&judge(&evidence), RuleId::D32).is_none());
+    assert!(find(&judge(&evidence), RuleId::KubeletDown).is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,7 +225,7 @@ async fn without_a_journal_the_first_preflight_error_of_all_releases_is_the_reas
     let node = without_kubelet("preflight");
     node.file("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n");
     let report = node.diagnose(Scripted::with_pods(3)).await;
-    let found = find(&report, RuleId::D32).unwrap();
+    let found = find(&report, RuleId::KubeletDown).unwrap();
     assert!(found.title.starts_with("no kubelet runs on this node, and it would not start: "), "{found:#?}");
     assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Likely));
 
@@ -259,7 +263,7 @@ async fn a_certificate_that_has_expired_is_a_finding_with_its_date() {
     node.file("etc/kubelet.conf", kubeconfig);
     node.file("etc/pki/c.pem", &pem(&["expired.crt", "expired.key"]));
     let report = node.diagnose(Scripted::with_pods(3)).await;
-    let found = find(&report, RuleId::D36).unwrap();
+    let found = find(&report, RuleId::InvalidCertificate).unwrap();
     assert!(found.title.starts_with("the kubelet's client certificate expired on 20"), "{}", found.title);
     assert_eq!((found.severity, found.confidence), (Severity::Warning, Confidence::Likely));
     assert!(has(found, "it is in /etc/pki/c.pem") && has(found, "plegctl explain KP060"), "{found:#?}");
@@ -267,6 +271,6 @@ async fn a_certificate_that_has_expired_is_a_finding_with_its_date() {
 
     node.file("etc/pki/c.pem", &pem(&["client.crt", "client.key"]));
     let report = node.diagnose(Scripted::with_pods(3)).await;
-    assert!(find(&report, RuleId::D36).is_none(), "{report:#?}");
+    assert!(find(&report, RuleId::InvalidCertificate).is_none(), "{report:#?}");
     assert_eq!(report.verdict, Verdict::Healthy);
 }

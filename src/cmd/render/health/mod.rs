@@ -499,7 +499,7 @@ fn more(report: &HealthReport, primary: Option<&HealthFinding>, hidden: usize) -
         parts.push(format!("what was not checked ({skipped}{rest})"));
     }
     // D00 says only that nothing was found.
-    let primary = primary.filter(|primary| primary.id != RuleId::D00);
+    let primary = primary.filter(|primary| primary.id != RuleId::NothingFound);
     let explain = primary.map(|primary| format!("; what {0} means: plegctl explain {0}", primary.id));
     let explain = explain.unwrap_or_default();
     if parts.is_empty() {

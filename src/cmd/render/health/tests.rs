@@ -165,7 +165,8 @@ async fn what_to_keep_is_urgent_only_if_it_is_more_than_the_logs() {
 async fn possible_findings_are_shown_under_also_if_there_is_room() {
     let mut report = report(Scripted::with_pods(3)).await;
     let mut possible = report.primary.clone().unwrap();
-    (possible.id, possible.confidence) = (RuleId::D14, crate::diagnosis::report::Confidence::Possible);
+    (possible.id, possible.confidence) =
+        (RuleId::ExhaustedLimits, crate::diagnosis::report::Confidence::Possible);
     possible.title = "the shim may be stopped".into();
     report.findings.extend([possible.clone(), possible.clone()]);
     let text = shown(&report, ScreenStyle::default());
@@ -276,7 +277,7 @@ async fn npd_has_80_ascii_bytes_and_says_likely() {
     report.primary.as_mut().unwrap().pod.as_mut().unwrap().name = "ä".repeat(200);
     let line = npd(&report, None);
     assert!(line.is_ascii() && line.len() <= 80, "{line}");
-    assert_eq!(report.primary.unwrap().id, RuleId::D01);
+    assert_eq!(report.primary.unwrap().id, RuleId::HungStatus);
 }
 
 #[tokio::test(start_paused = true)]
