@@ -1,7 +1,6 @@
 //! The types of the report of `plegctl health`. Their field names are the JSON names of the output with `-o json`, which
 //! `--from` reads again.
 
-
 use serde::{Deserialize, Serialize};
 
 use super::facts::{Fact, FactKind};

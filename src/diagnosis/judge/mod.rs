@@ -39,7 +39,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     let verdict = verdict(&facts(&case, &findings));
     limit_severity(verdict, &mut findings);
     if verdict == Verdict::Healthy {
-        findings.insert(0, rules::nothing_found(&case));
+        findings.insert(0, rules::nothing_found::find(&case));
     }
     let keep = if evidence.moment.is_some() { Vec::new() } else { keep(&case, verdict, &findings) };
     if evidence.moment.is_some() {

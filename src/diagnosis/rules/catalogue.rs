@@ -1,5 +1,5 @@
 //! The catalogue of the rules of `health`: one row for each, with everything in which rules differ. The texts, which `explain`
-//! and the documents show, are in `rules.txt`.
+//! and the documents show, are in a file beside the rule's code.
 //!
 //! A rule without a row does not compile, and neither does a row without one of the columns. No other code may decide by the
 //! id of a rule.
@@ -8,8 +8,13 @@
 use std::sync::LazyLock;
 
 use super::{
-    Case, certificates, clients, disk, growth, hang, journal, kernel, kubelet, load, node, pods, reach,
-    shims, size, state, versions,
+    Case, cpu_starved, dead_containers, evented_pleg, exec_storm, exhausted_limits, exited_but_alive,
+    failing_list, failing_status, flapping_pleg, frozen_cgroup, full_disk, hidden_stall, hung_list,
+    hung_process, hung_status, inconsistent_state, invalid_certificate, kernel_wait, known_bad_version,
+    kubelet_down, large_daemon, large_list, left_over_shims, lost_exit, many_clients, network_not_ready,
+    never_relisted, out_of_memory, ready_and_dead, recovering_runtime, remote_storage_stall, reserved_name,
+    runtime_not_ready, silent_runtime, slow_statuses, stale_kubelet, storage_stall, stuck_systemd,
+    throttled_runtime, unreachable_runtime, watchdog_restarts,
 };
 #[cfg(feature = "cli")]
 use crate::diagnosis::pod_holders::report::HolderKind;
@@ -45,6 +50,8 @@ pub struct HealthRule {
 #[cfg(feature = "cli")]
 #[derive(Clone, Copy)]
 pub struct ScreenColumns {
+    /// The texts, which `explain` and the documents show: the content of the rule's file.
+    pub texts: &'static str,
     /// Two or three words for node-problem-detector, the same in every run.
     pub words: &'static str,
     /// What the confidence of a finding is about.
@@ -161,8 +168,8 @@ pub struct Traits {
 impl HealthRule {
     /// Returns the rule's texts.
     pub fn rule(&self) -> &'static Rule {
-        const TEXTS: &str = include_str!("rules.txt");
-        static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| Rule::table(TEXTS));
+        static RULES: LazyLock<Vec<Rule>> =
+            LazyLock::new(|| catalogue().flat_map(|row| Rule::table(row.screen.texts)).collect());
         let id = self.id.to_string();
         RULES.iter().find(|rule| rule.id == id).unwrap_or(Rule::MISSING)
     }
@@ -228,7 +235,7 @@ use RuleFunction::{AfterOthers, Many, One};
 
 /// Makes the function that returns the row of each rule.
 macro_rules! rows {
-    ($($id:ident, $rank:literal, $phase:ident, $function:expr, $unhealthy:literal, $silence:literal, $impact:ident, $stacks:ident,
+    ($($id:ident, $file:ident, $rank:literal, $phase:ident, $function:expr, $unhealthy:literal, $silence:literal, $impact:ident, $stacks:ident,
        $words:literal, $confidence:ident, $kind:ident, $own:ident, $every:ident, $may_hang:literal,
        [$($trait:ident),*];)*) => {
         const fn rows(id: RuleId) -> HealthRule {
@@ -244,6 +251,7 @@ macro_rules! rows {
                     traits: Traits::NONE$(.$trait())*,
                     #[cfg(feature = "cli")]
                     screen: ScreenColumns {
+                        texts: include_str!(concat!(stringify!($file), ".txt")),
                         words: $words,
                         confidence_is_of: ConfidenceIsOf::$confidence,
                         holds: Holds { kind: HolderKind::$kind, own: OwnPod::$own, every: EveryPod::$every },
@@ -258,52 +266,52 @@ macro_rules! rows {
 
 #[rustfmt::skip]
 rows! {
-    // Rule, rank, phase, function; makes unhealthy, finds silence, impact, whether stacks help; words, what the confidence is of; what holds a
+    // Rule, file, rank, phase, function; makes unhealthy, finds silence, impact, whether stacks help; words, what the confidence is of; what holds a
     // pod, whether it holds its own pod, and which others; whether a process may hang
     // that no call shows; traits.
-    NothingFound, 36, None, AfterOthers, false, false, OfRelist, Yes, "healthy", Nothing, Runtime, Yes, No, false, [];
-    HungStatus, 19, Status, One(hang::status_hangs), false, true, OfRelist, Yes, "status hang", Symptom, Runtime, Yes, No, false, [];
-    HungList, 16, List, One(hang::list_hangs), false, true, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [explains_slow_list];
-    LargeList, 4, List, One(size::too_large), false, false, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    DeadContainers, 21, List, One(size::backlog), false, false, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [explains_slow_list, is_about_relists];
-    SlowStatuses, 20, Status, One(size::slow_pass), false, false, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [explains_slow_list, is_about_relists];
-    UnreachableRuntime, 1, Connect, One(reach::unreachable), false, false, OfRelist, No, "runtime unreachable", Symptom, Runtime, Yes, Yes, false, [];
-    SilentRuntime, 3, Connect, One(reach::silent), true, true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [explains_slow_list];
-    StorageStall, 8, None, One(node::storage), false, false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    RemoteStorageStall, 6, None, One(node::remote), false, false, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
-    HungProcess, 15, None, Many(node::blocking_processes), false, false, OfRelist, UnlessStopped, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
-    FrozenCgroup, 7, None, Many(node::frozen), false, false, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
-    OutOfMemory, 10, None, One(load::memory), false, false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    CpuStarved, 13, None, One(load::cpu), false, false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    ExhaustedLimits, 11, None, One(load::exhausted), false, false, OfRelist, Yes, "limits exhausted", Cause, Runtime, Yes, Starts, false, [];
-    StuckSystemd, 12, None, One(load::systemd), false, false, OfRelist, Yes, "systemd stuck", Cause, Runtime, Yes, No, false, [];
-    NetworkNotReady, 24, None, One(state::network), false, false, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
-    ExecStorm, 25, None, One(load::execs), false, false, OfRelist, Yes, "exec probe storm", Cause, Runtime, No, No, false, [];
-    ReservedName, 23, None, One(journal::reserved), false, false, OfRelist, Yes, "name reserved", Cause, Runtime, Yes, No, false, [];
-    InconsistentState, 27, List, One(state::inconsistent), false, false, OfRelist, IfStuck, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
-    FailingStatus, 26, Status, One(state::failing_status), false, false, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
-    RecoveringRuntime, 0, None, One(journal::recovering), false, false, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
-    StaleKubelet, 28, Kubelet, One(kubelet::stale), false, false, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [kubelet_stacks_help];
-    EventedPleg, 32, Kubelet, One(kubelet::evented), false, false, OfRelist, Yes, "evented pleg", Cause, Runtime, Yes, No, false, [];
-    NeverRelisted, 30, Kubelet, One(journal::never_relisted), false, false, OfRelist, Yes, "never relisted", Symptom, Runtime, Yes, No, false, [];
-    FlappingPleg, 33, Kubelet, One(journal::flapping), false, false, OfRelist, Yes, "pleg flaps", Symptom, Runtime, Yes, No, false, [];
-    WatchdogRestarts, 34, Kubelet, One(journal::watchdog), false, false, OfRelist, Yes, "watchdog restarts", Symptom, Runtime, Yes, No, false, [];
-    KnownBadVersion, 35, None, Many(versions::known_bad), false, false, OfRelist, Yes, "known bad version", Nothing, Runtime, No, No, false, [];
-    HiddenStall, 31, Status, One(hang::hidden_stall), false, false, OfRelist, Yes, "hidden stall", Symptom, Runtime, No, No, false, [];
-    FailingList, 17, List, One(reach::list_fails), false, false, OfRelist, Yes, "list fails", Symptom, Runtime, Yes, No, false, [];
-    SlowLists, 22, List, AfterOthers, false, false, OfRelist, Yes, "lists slow", Symptom, Runtime, Yes, No, false, [is_about_relists];
-    RuntimeNotReady, 18, None, One(state::not_ready), true, false, NoRuntime, Yes, "runtime not ready", Symptom, Runtime, Yes, Yes, false, [];
-    KubeletDown, 29, Kubelet, One(kubelet::absent), true, false, NoKubelet, IfStuck, "kubelet down", Symptom, Kubelet, Yes, Yes, false, [];
-    LostExit, 14, Status, One(state::lost_exit), false, false, OfRelist, Yes, "exit lost", Symptom, Runtime, No, No, false, [];
-    FullDisk, 9, None, One(disk::full), false, false, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
-    ThrottledRuntime, 2, None, One(load::throttled), false, false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    InvalidCertificate, 37, Kubelet, Many(certificates::invalid), false, false, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
-    KernelWait, 5, None, Many(kernel::reasons), false, false, OfRelist, KernelShowsMore, "kernel wait", Cause, Kernel, Yes, No, true, [];
-    LeftOverShims, 38, None, One(shims::left_over), false, false, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
-    ManyClients, 39, None, One(clients::many), false, false, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
-    LargeDaemon, 40, None, Many(growth::too_large), false, false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
-    ReadyAndDead, 41, Kubelet, One(pods::ready_and_dead), true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [kubelet_stacks_help];
-    ExitedButAlive, 42, None, Many(state::exited_but_alive), false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
+    NothingFound, nothing_found, 36, None, AfterOthers, false, false, OfRelist, Yes, "healthy", Nothing, Runtime, Yes, No, false, [];
+    HungStatus, hung_status, 19, Status, One(hung_status::find), false, true, OfRelist, Yes, "status hang", Symptom, Runtime, Yes, No, false, [];
+    HungList, hung_list, 16, List, One(hung_list::find), false, true, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [explains_slow_list];
+    LargeList, large_list, 4, List, One(large_list::find), false, false, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    DeadContainers, dead_containers, 21, List, One(dead_containers::find), false, false, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [explains_slow_list, is_about_relists];
+    SlowStatuses, slow_statuses, 20, Status, One(slow_statuses::find), false, false, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [explains_slow_list, is_about_relists];
+    UnreachableRuntime, unreachable_runtime, 1, Connect, One(unreachable_runtime::find), false, false, OfRelist, No, "runtime unreachable", Symptom, Runtime, Yes, Yes, false, [];
+    SilentRuntime, silent_runtime, 3, Connect, One(silent_runtime::find), true, true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [explains_slow_list];
+    StorageStall, storage_stall, 8, None, One(storage_stall::find), false, false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    RemoteStorageStall, remote_storage_stall, 6, None, One(remote_storage_stall::find), false, false, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
+    HungProcess, hung_process, 15, None, Many(hung_process::find), false, false, OfRelist, UnlessStopped, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
+    FrozenCgroup, frozen_cgroup, 7, None, Many(frozen_cgroup::find), false, false, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
+    OutOfMemory, out_of_memory, 10, None, One(out_of_memory::find), false, false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    CpuStarved, cpu_starved, 13, None, One(cpu_starved::find), false, false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    ExhaustedLimits, exhausted_limits, 11, None, One(exhausted_limits::find), false, false, OfRelist, Yes, "limits exhausted", Cause, Runtime, Yes, Starts, false, [];
+    StuckSystemd, stuck_systemd, 12, None, One(stuck_systemd::find), false, false, OfRelist, Yes, "systemd stuck", Cause, Runtime, Yes, No, false, [];
+    NetworkNotReady, network_not_ready, 24, None, One(network_not_ready::find), false, false, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
+    ExecStorm, exec_storm, 25, None, One(exec_storm::find), false, false, OfRelist, Yes, "exec probe storm", Cause, Runtime, No, No, false, [];
+    ReservedName, reserved_name, 23, None, One(reserved_name::find), false, false, OfRelist, Yes, "name reserved", Cause, Runtime, Yes, No, false, [];
+    InconsistentState, inconsistent_state, 27, List, One(inconsistent_state::find), false, false, OfRelist, IfStuck, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
+    FailingStatus, failing_status, 26, Status, One(failing_status::find), false, false, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
+    RecoveringRuntime, recovering_runtime, 0, None, One(recovering_runtime::find), false, false, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
+    StaleKubelet, stale_kubelet, 28, Kubelet, One(stale_kubelet::find), false, false, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [kubelet_stacks_help];
+    EventedPleg, evented_pleg, 32, Kubelet, One(evented_pleg::find), false, false, OfRelist, Yes, "evented pleg", Cause, Runtime, Yes, No, false, [];
+    NeverRelisted, never_relisted, 30, Kubelet, One(never_relisted::find), false, false, OfRelist, Yes, "never relisted", Symptom, Runtime, Yes, No, false, [];
+    FlappingPleg, flapping_pleg, 33, Kubelet, One(flapping_pleg::find), false, false, OfRelist, Yes, "pleg flaps", Symptom, Runtime, Yes, No, false, [];
+    WatchdogRestarts, watchdog_restarts, 34, Kubelet, One(watchdog_restarts::find), false, false, OfRelist, Yes, "watchdog restarts", Symptom, Runtime, Yes, No, false, [];
+    KnownBadVersion, known_bad_version, 35, None, Many(known_bad_version::find), false, false, OfRelist, Yes, "known bad version", Nothing, Runtime, No, No, false, [];
+    HiddenStall, hidden_stall, 31, Status, One(hidden_stall::find), false, false, OfRelist, Yes, "hidden stall", Symptom, Runtime, No, No, false, [];
+    FailingList, failing_list, 17, List, One(failing_list::find), false, false, OfRelist, Yes, "list fails", Symptom, Runtime, Yes, No, false, [];
+    SlowLists, slow_lists, 22, List, AfterOthers, false, false, OfRelist, Yes, "lists slow", Symptom, Runtime, Yes, No, false, [is_about_relists];
+    RuntimeNotReady, runtime_not_ready, 18, None, One(runtime_not_ready::find), true, false, NoRuntime, Yes, "runtime not ready", Symptom, Runtime, Yes, Yes, false, [];
+    KubeletDown, kubelet_down, 29, Kubelet, One(kubelet_down::find), true, false, NoKubelet, IfStuck, "kubelet down", Symptom, Kubelet, Yes, Yes, false, [];
+    LostExit, lost_exit, 14, Status, One(lost_exit::find), false, false, OfRelist, Yes, "exit lost", Symptom, Runtime, No, No, false, [];
+    FullDisk, full_disk, 9, None, One(full_disk::find), false, false, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
+    ThrottledRuntime, throttled_runtime, 2, None, One(throttled_runtime::find), false, false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    InvalidCertificate, invalid_certificate, 37, Kubelet, Many(invalid_certificate::find), false, false, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
+    KernelWait, kernel_wait, 5, None, Many(kernel_wait::find), false, false, OfRelist, KernelShowsMore, "kernel wait", Cause, Kernel, Yes, No, true, [];
+    LeftOverShims, left_over_shims, 38, None, One(left_over_shims::find), false, false, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
+    ManyClients, many_clients, 39, None, One(many_clients::find), false, false, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
+    LargeDaemon, large_daemon, 40, None, Many(large_daemon::find), false, false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
+    ReadyAndDead, ready_and_dead, 41, Kubelet, One(ready_and_dead::find), true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [kubelet_stacks_help];
+    ExitedButAlive, exited_but_alive, 42, None, Many(exited_but_alive::find), false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
 }
 
 #[cfg(test)]

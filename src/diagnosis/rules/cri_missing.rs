@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Case;
-use super::versions::numbers;
+use super::known_bad_version::numbers;
 use crate::cri::Error;
 use crate::diagnosis::facts::{FactKind, ProcessRef, Quoted};
 use crate::diagnosis::report::HealthFinding;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::size::is_too_large;
+use super::list_size::is_too_large;
 use crate::clock::Wall;
 use crate::cri::{Rpc, label};
 use crate::diagnosis::evidence::{Evidence, Settings, StatusRecord};

@@ -2,52 +2,81 @@
 //!
 //! [`catalogue()`] lists the rules with their texts; the files have the functions, grouped by the kind of evidence.
 
+mod blocked_tasks;
 mod catalogue;
-mod certificates;
-mod clients;
+mod cpu_starved;
 mod cri_missing;
-mod disk;
+mod dead_containers;
 pub mod estimate;
-mod growth;
-pub mod hang;
-mod journal;
-mod kernel;
+mod evented_pleg;
+mod exec_storm;
+mod exhausted_limits;
+mod exited_but_alive;
+mod failing_list;
+mod failing_status;
+mod flapping_pleg;
+mod frozen_cgroup;
+mod full_disk;
+mod hidden_stall;
+mod hung_list;
+mod hung_process;
+mod hung_status;
+mod inconsistent_state;
+mod invalid_certificate;
+mod kernel_wait;
+mod known_bad_version;
 mod kubelet;
+mod kubelet_down;
+mod large_daemon;
+mod large_list;
+mod left_over_shims;
+mod list_size;
 mod load;
-mod node;
+pub mod lost_exit;
+mod many_clients;
+mod network_not_ready;
+mod never_relisted;
+pub mod nothing_found;
+mod out_of_memory;
 mod owners;
-mod pods;
-mod reach;
+mod ready_and_dead;
+mod recovering_runtime;
+mod remote_storage_stall;
 mod removal;
-mod shims;
-mod size;
-pub mod state;
-mod versions;
+mod reserved_name;
+mod runtime_not_ready;
+pub mod runtime_state;
+pub mod silent_calls;
+mod silent_runtime;
+mod slow_lists;
+mod slow_statuses;
+mod stale_kubelet;
+mod storage_stall;
+mod stuck_systemd;
+mod throttled_runtime;
+mod unreachable_runtime;
+mod watchdog_restarts;
 
 use std::time::Duration;
 
+pub(crate) use blocked_tasks::known_wait;
 use catalogue::RuleFunction;
 #[cfg(feature = "cli")]
 pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod, rules_about};
 pub use catalogue::{Impact, StacksHelp, catalogue, row};
 pub(crate) use kubelet::disagreements;
-pub(crate) use node::known_wait;
 #[cfg(feature = "cli")]
-pub(crate) use size::judge_size;
-pub(in crate::diagnosis) use state::has_network_problem;
+pub(crate) use large_list::judge_size;
+pub(in crate::diagnosis) use network_not_ready::has_network_problem;
 
+use super::evidence::Evidence;
 use super::evidence::container_parts::still_blocked;
-use super::evidence::{Evidence, Population};
-use super::facts::{Fact, FactKind};
-use super::limits::{CRASH_LOOP_PAUSE, MANY_RESTARTS};
+use super::facts::Fact;
 use super::proc::{Blocked, Process};
 use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use super::words::short;
-use crate::clock::Wall;
 use crate::cri::Rpc;
 use crate::panics::catch_panic;
-use crate::report::duration::elapsed;
-use crate::report::{Command, Step};
+use crate::report::Step;
 use estimate::Estimate;
 
 /// The input of a rule.
@@ -77,7 +106,7 @@ pub struct Culprit {
 impl<'a> Case<'a> {
     /// Computes the estimate and the culprits.
     pub fn new(evidence: &'a Evidence) -> Self {
-        Self { evidence, estimate: estimate::estimate(evidence), culprits: hang::culprits(evidence) }
+        Self { evidence, estimate: estimate::estimate(evidence), culprits: silent_calls::culprits(evidence) }
     }
 
     /// Returns whether the run made the calls on which the estimate is based; an interrupted run may not have made them.
@@ -209,11 +238,11 @@ impl HealthFinding {
 pub fn apply(case: &Case<'_>) -> (Vec<HealthFinding>, Vec<(RuleId, String)>) {
     let functions = catalogue().map(|rule| (rule.id, rule.function));
     let (mut findings, mut failed) = findings_of(functions, case);
-    match catch_panic(|| hang::silent_so_far(case)) {
+    match catch_panic(|| silent_calls::silent_so_far(case)) {
         Ok(silent) => findings.extend(silent),
         Err(why) => failed.push((RuleId::HungStatus, why)),
     }
-    match catch_panic(|| size::slow_lists(case, &findings)) {
+    match catch_panic(|| slow_lists::find(case, &findings)) {
         Ok(slow) => findings.extend(slow),
         Err(why) => failed.push((RuleId::SlowLists, why)),
     }
@@ -239,88 +268,6 @@ fn findings_of(
         }
     }
     (findings, failed)
-}
-
-/// Returns the finding D00: every call is answered, and nothing on the node needs a person, as far as plegctl has looked.
-pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
-    let estimate = &case.estimate;
-    let population = case.evidence.runtime.population();
-    let pods = case.evidence.runtime.pod_uids().len();
-    let kubelet = &case.evidence.kubelet;
-    let is_unchecked = kubelet.healthz.is_none() && kubelet.latest().is_none();
-    let title = FactKind::NothingFound { serial: estimate.serial.into(), kubelet_is_unchecked: is_unchecked };
-    let mut finding = finding(RuleId::NothingFound, Severity::Info, Confidence::Certain, title);
-    let Population { sandboxes, containers, running, exited, .. } = population;
-    finding.add_fact(FactKind::Population { pods, sandboxes, containers, running, exited });
-    finding.add_facts(
-        estimate
-            .lists
-            .map(|lists| FactKind::RelistDurations { lists: lists.into(), full: estimate.full.into() }),
-    );
-    let threshold = case.evidence.settings.threshold.value.into();
-    finding.add_fact(FactKind::UnhealthyAfter { threshold });
-    let node = case.evidence.node_or_placeholder();
-    let for_node = |purpose: &str, template| Step::look(purpose).with(Command::new(template).arg(node));
-    if is_unchecked {
-        finding
-            .add_step(for_node("after an alert, first look at the kubelet too", "plegctl health --node {}"));
-    }
-    finding.add_step(for_node("if the node is NotReady", "kubectl describe node {}"));
-    if case.evidence.has_systemd() {
-        let messages = "journalctl --no-pager -u kubelet -S -6h | grep -e 'PLEG is not healthy'";
-        finding.add_step(Step::look("if it was NotReady before").with(Command::new(messages)));
-    }
-    finding.steps.extend(most_restarted(case.evidence));
-    let if_not = [
-        ("if it comes and goes (waits, then says why)", "plegctl watch --until-slow 2s"),
-        ("if pod states are late or wrong: lost events (until Ctrl-C)", "plegctl watch --mode compare"),
-        ("if pods do not start or end (one pod: plegctl pods --why NS/POD)", "plegctl pods"),
-        ("if a static pod is missing, outdated or not removed", "plegctl static-pods lint"),
-    ];
-    finding.steps.extend(if_not.map(|(purpose, command)| Step::look(purpose).with(Command::new(command))));
-    finding
-}
-
-/// Returns the step that shows why the container that was restarted most often ended.
-fn most_restarted(evidence: &Evidence) -> Option<Step> {
-    let containers = evidence.runtime.containers.items().into_iter().flatten();
-    let attempts = containers
-        .filter_map(|container| Some((container.metadata.as_ref()?.attempt, &container.id, container)));
-    let (attempt, id, newest) = attempts
-        .max_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)))
-        .filter(|(attempt, ..)| *attempt >= MANY_RESTARTS)?;
-    let age = |created_at| evidence.taken_at.duration_since(Wall::from_nanos(created_at));
-    let last = age(newest.created_at);
-    let (pod, container) = (evidence.names.pod(id)?, evidence.names.container(id)?);
-    let (namespace, name, container) = (&pod.namespace, &pod.name, container.name);
-    // The API server may be the container that is restarted, and another pod may have the same name.
-    let sandboxes = || evidence.runtime.sandboxes.items().into_iter().flatten();
-    let same_name = sandboxes().filter(|sandbox| {
-        sandbox.metadata.as_ref().is_some_and(|other| other.namespace == *namespace && other.name == *name)
-    });
-    let (short_id, sandbox) = (short(id), short(&newest.sandbox_id));
-    let (place, log) = if same_name.count() > 1 {
-        (
-            format!(" in sandbox {sandbox}"),
-            Command::limited(20, "crictl --timeout {}s logs --tail 20 {}").arg(short_id),
-        )
-    } else {
-        let log = Command::limited(20, "kubectl --request-timeout={}s -n {} logs {} -c {} -p --tail 20");
-        (String::new(), log.arg(namespace).arg(name).arg(&container))
-    };
-    // Of a pod that is days old, five restarts are no loop, also if the last one was just now. A new sandbox restarts its
-    // containers too.
-    let first_sandbox = sandboxes().find(|sandbox| {
-        sandbox.id == newest.sandbox_id && sandbox.metadata.as_ref().is_some_and(|of| of.attempt == 0)
-    });
-    let is_loop = last <= CRASH_LOOP_PAUSE
-        && first_sandbox.is_some_and(|sandbox| age(sandbox.created_at) / attempt <= CRASH_LOOP_PAUSE);
-    let again = if is_loop { "crashes again and again:" } else { "was" };
-    let last = elapsed(last);
-    let restarted = format!(
-        "{namespace}/{name}/{container}{place} {again} restarted {attempt} times, last {last} ago; its log"
-    );
-    Some(Step::look(restarted).with(log))
 }
 
 /// Creates a finding with only its title, which is its first fact.
@@ -352,7 +299,7 @@ mod tests {
     fn a_rule_that_panics_does_not_affect_other_rules() {
         let evidence = Evidence::default();
         let case = Case::new(&evidence);
-        let works = RuleFunction::One(|case| Some(nothing_found(case)));
+        let works = RuleFunction::One(|case| Some(nothing_found::find(case)));
         let fails = RuleFunction::Many(|_| panic!("a bug in the rule"));
         let rules = [(RuleId::HungStatus, works), (RuleId::HungList, fails), (RuleId::LargeList, works)];
         let (found, failed) = findings_of(rules.into_iter(), &case);

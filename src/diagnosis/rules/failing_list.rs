@@ -1,0 +1,24 @@
+//! D29: a list fails.
+
+use super::{Case, finding};
+use crate::cri::{Error, Rpc};
+use crate::diagnosis::facts::FactKind;
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+
+/// Applies D29. The kubelet gets the same error; it is not a hang.
+pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
+    let runtime = &case.evidence.runtime;
+    let fails = |error: &&Error| {
+        !matches!(error, Error::Silent { .. } | Error::TooLarge { .. }) && !error.is_unread()
+    };
+    let error = runtime.errors_of_lists().find(fails)?;
+    let is_of_sandboxes = runtime.sandboxes.error() == Some(error);
+    let rpc = if is_of_sandboxes { Rpc::ListPodSandbox } else { Rpc::ListContainers };
+    let title = FactKind::ListFails { rpc, code: error.code() };
+    let mut found = finding(RuleId::FailingList, Severity::Critical, Confidence::Certain, title);
+    found.rpc = Some(rpc.name().to_owned());
+    found.add_fact(FactKind::CallFailed { error: error.into() });
+    found.add_fact(FactKind::RelistTimeDoesNotAdvance);
+    found.add_step(case.evidence.show_journal());
+    Some(found)
+}

@@ -1,0 +1,130 @@
+//! D19: the runtime's state contradicts reality.
+
+use super::{Case, finding};
+use crate::cri::Sandbox;
+use crate::diagnosis::advice::{self, DaemonFamily};
+use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
+use crate::diagnosis::evidence::{Evidence, container_parts};
+use crate::diagnosis::facts::{Fact, FactKind, ProcessRef, Word};
+use crate::diagnosis::limits;
+use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids, sub_command};
+use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
+use crate::manifests::pod_versions::PodVersions;
+use crate::manifests::running::running_pods;
+use crate::manifests::{PodSource, RunningPod};
+use crate::report::{Command, Step};
+
+/// Returns whether a container of CRI-O has no conmon.
+fn has_no_conmon(evidence: &Evidence, id: &str, sandbox: Option<&str>) -> bool {
+    let Some(host) = evidence.node().filter(|_| evidence.family() == DaemonFamily::Crio) else {
+        return false;
+    };
+    // Without their command lines, the conmon processes cannot be compared.
+    if host.latest().shims == Shims::Counted {
+        return false;
+    }
+    let is_searched = |named: &str| named == id || Some(named) == sandbox;
+    let monitors_it = |conmon: &Process| monitored_ids(&conmon.command).any(is_searched);
+    !host.latest().with_role(Role::Shim).any(monitors_it)
+}
+
+/// Applies D19. With a single sample the finding is only possible: the runtime may be creating or removing the item.
+pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
+    let runtime = &case.evidence.runtime;
+    let first = first_oddities(case.evidence);
+    let again = runtime.sandboxes.second.is_some() || runtime.containers.second.is_some();
+    let mut lasting = first;
+    if again {
+        let later = oddities(case.evidence, runtime.sandboxes.latest(), runtime.containers.latest());
+        lasting.retain(|oddity| later.contains(oddity));
+    }
+    let worst = lasting.first()?;
+    let confidence = if again { worst.kind.confidence() } else { Confidence::Possible };
+    let id = worst.id;
+    let item = |id: &str| case.evidence.names.item(id);
+    let title = FactKind::Contradiction { of: item(id), what: worst.kind };
+    let found = finding(RuleId::InconsistentState, Severity::Warning, confidence, title);
+    let mut found = case.about(found, Some(id));
+    let ids = lasting.iter().flat_map(Oddity::ids).take(limits::MAX_LISTED_IDS);
+    found.ids = ids.map(str::to_owned).collect();
+    if worst.kind == OddKind::TwoVersions {
+        add_versions(&mut found, case.evidence, worst);
+        return Some(found);
+    }
+    found.add_facts(lasting.iter().take(10).map(|oddity| FactKind::Contradictions {
+        of: oddity.ids().take(10).map(item).collect(),
+        what: oddity.kind,
+    }));
+    if lasting.len() > 10 {
+        found.add_fact(FactKind::AndMore { others: lasting.len() - 10 });
+    }
+    let without_process = || lasting.iter().filter(|oddity| oddity.kind == OddKind::NoProcess);
+    let awaited: Vec<&Process> =
+        without_process().filter_map(|oddity| awaited_command(case.evidence, oddity.id)).collect();
+    found.add_facts(awaited.iter().take(5).map(|process| FactKind::ExitAwaitsCommand {
+        process: ProcessRef::from(*process),
+        command: Word::from(sub_command(&process.command).unwrap_or_default()),
+        age: process.age.into(),
+    }));
+    let lost_conmon = |oddity: &&Oddity<'_>| {
+        let sandbox = case.evidence.names.sandbox_of(oddity.id);
+        // conmon ends with its container, so its absence proves nothing while the runtime has not recorded the exit.
+        has_no_conmon(case.evidence, oddity.id, sandbox)
+            && awaited_command(case.evidence, oddity.id).is_none()
+    };
+    let without_conmon = without_process().filter(lost_conmon).count();
+    if without_conmon > 0 {
+        found.add_fact(FactKind::ConmonLostToo { containers: without_conmon });
+    }
+    if worst.kind == OddKind::NoMonitor {
+        found.add_fact(FactKind::NothingMonitors);
+    }
+    found.add_fact(if again { FactKind::SeenTwice } else { FactKind::SeenOnce });
+    found.add_step(match awaited.first() {
+        Some(process) => advice::kernel_stack(&format!("for what {} waits", process.comm), process.pid),
+        None if worst.kind == OddKind::NoMonitor => {
+            Step::look("find out what ended it").with(Command::new("dmesg -T | grep -iE 'conmon|oom'"))
+        }
+        None => Step::look("compare with the processes of its cgroup; was the runtime restarted recently?"),
+    });
+    if worst.kind == OddKind::NoMonitor
+        && let Some(PodRef { namespace, name, .. }) = &found.pod
+    {
+        let delete = Command::new("kubectl -n {} delete pod {} --wait=false").arg(namespace).arg(name);
+        found.steps.push(Step::change("let it be started anew").with(delete));
+    }
+    Some(found)
+}
+
+/// Adds what the versions of a pod are, which of them is wanted, and what to do then.
+fn add_versions(found: &mut HealthFinding, evidence: &Evidence, oddity: &Oddity<'_>) {
+    let sandboxes = evidence.runtime.sandboxes.items().into_iter().flatten();
+    let mut sandboxes: Vec<&Sandbox> =
+        sandboxes.filter(|sandbox| oddity.ids().any(|id| id == sandbox.id)).collect();
+    sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at));
+    let containers = evidence.runtime.containers.items().into_iter().flatten();
+    let own = containers.filter(|container| oddity.ids().any(|id| id == container.sandbox_id));
+    let pods: Vec<RunningPod> = running_pods(sandboxes, own).collect();
+    let versions = PodVersions { instances: pods.iter().collect(), wanted: None, now: evidence.taken_at };
+    found.add_facts(versions.describe().into_iter().map(Fact::line));
+    found.phase = Phase::None;
+    let is_static = pods.iter().any(|pod| pod.source == Some(PodSource::File));
+    found.steps.extend(if is_static {
+        Some(
+            Step::look("which of the two matches its manifest file, and what to do")
+                .with(Command::new("plegctl static-pods lint")),
+        )
+    } else {
+        let pod = found.pod.as_ref();
+        pod.map(|pod| Step::look("why both run").with(Command::new("plegctl pods --why {}").arg(pod)))
+    });
+    found.steps.extend(versions.steps());
+}
+
+/// Returns the command of the OCI runtime on a container for which the runtime waits before it records the container's exit.
+fn awaited_command<'a>(evidence: &'a Evidence, id: &str) -> Option<&'a Process> {
+    let holds_lock = |process: &&Process| {
+        container_parts::works_on(process, id) && sub_command(&process.command) != Some("exec")
+    };
+    container_parts::parts_of(evidence, id).oci.into_iter().find(holds_lock)
+}

@@ -1,0 +1,144 @@
+//! The sizes of lists and batches, and what makes lists smaller, for the rules about large and slow lists.
+
+use std::time::Duration;
+
+use super::Case;
+use super::owners::{OwnedPods, owners};
+use super::removal::is_plain;
+use crate::cri::{Call, Error, Rpc};
+use crate::diagnosis::advice::DaemonFamily;
+use crate::diagnosis::evidence::{Evidence, ListEvidence};
+use crate::diagnosis::limits;
+use crate::kubelet::{KubeletLists, ListSigns, timing};
+use crate::report::{Command, Step};
+
+/// The size of a list.
+pub(super) struct ListSize {
+    pub(super) rpc: Rpc,
+    pub(super) bytes: u64,
+    /// The number of items; unknown for a list that was not read to the end.
+    pub(super) items: Option<usize>,
+    pub(super) took: Duration,
+}
+
+/// Returns the size of a list that was answered, or that was received in part.
+pub(super) fn list_size<T>(call: Option<&Call<Vec<T>>>) -> Option<ListSize> {
+    let call = call?;
+    let items = match &call.result {
+        Ok(items) => Some(items.len()),
+        Err(why) if why.is_unread() => None,
+        Err(_) => return None,
+    };
+    Some(ListSize { rpc: call.rpc, bytes: call.response_bytes, items, took: call.duration })
+}
+
+/// The largest message of the kubelet's streamed lists, estimated by the average size of an entry.
+pub(super) struct Batch {
+    pub(super) rpc: Rpc,
+    pub(super) entries: usize,
+    pub(super) bytes: u64,
+}
+
+impl Evidence {
+    /// Returns how the kubelet lists.
+    pub fn kubelet_lists(&self) -> KubeletLists {
+        let fallback = self.journal.as_ref().and_then(|journal| journal.list_fallback.as_ref());
+        KubeletLists::of(ListSigns {
+            release: self.settings.kubelet.value,
+            gate: self.kubelet.config.streamed_lists.as_ref(),
+            gauge: self.kubelet.latest().and_then(|reading| reading.metrics.streams_lists),
+            // A kubelet that was started later begins with streams again.
+            logged_fallback: fallback
+                .is_some_and(|known| self.kubelet.pid.is_none_or(|running| running == known.pid)),
+        })
+    }
+
+    /// Whether a list as a whole is larger than the kubelet accepts in one message.
+    pub(super) fn has_list_over_limit(&self) -> bool {
+        self.over_kubelet_limit().is_some() || self.runtime.errors_of_lists().any(is_too_large)
+    }
+
+    /// Whether a list is so large that it matters whether the kubelet receives it in one message.
+    pub(in crate::diagnosis) fn has_large_list(&self) -> bool {
+        let lists = [size_and_items(&self.runtime.sandboxes), size_and_items(&self.runtime.containers)];
+        let is_large = |(bytes, _): (u64, usize)| {
+            limits::reaches(bytes, timing::RECEIVE_LIMIT, limits::LIST_SIZE_WARNING_PERCENT)
+        };
+        self.has_list_over_limit() || lists.into_iter().flatten().any(is_large)
+    }
+
+    /// Whether the kubelet may refuse a list because of its size, and this is not certain.
+    pub(in crate::diagnosis) fn list_may_be_refused(&self) -> bool {
+        let lists = self.kubelet_lists();
+        if lists.are_streams() {
+            // The messages of a list whose size is not known may be too large.
+            let unknown = self.runtime.errors_of_lists().any(is_too_large) && self.batches().count() < 2;
+            unknown || self.batches().any(|batch| timing::refused_message(batch.bytes).is_some())
+        } else {
+            !lists.are_unary() && self.has_list_over_limit()
+        }
+    }
+
+    /// Returns the largest message of each list whose size is known, if the runtime streams it.
+    pub(super) fn batches(&self) -> impl Iterator<Item = Batch> {
+        let runtime = &self.runtime;
+        let most = match self.family() {
+            DaemonFamily::Crio => limits::CRIO_BATCH,
+            DaemonFamily::Containerd | DaemonFamily::Other => limits::CONTAINERD_BATCH,
+        };
+        let of = move |rpc, (bytes, items): (u64, usize)| {
+            let entries = items.min(most);
+            let count = |items| u64::try_from(items).unwrap_or(u64::MAX);
+            let bytes = bytes.saturating_mul(count(entries)) / count(items.max(1));
+            Batch { rpc, entries, bytes }
+        };
+        let sandboxes = size_and_items(&runtime.sandboxes).map(|size| of(Rpc::StreamPodSandboxes, size));
+        let containers = size_and_items(&runtime.containers).map(|size| of(Rpc::StreamContainers, size));
+        sandboxes.into_iter().chain(containers)
+    }
+}
+
+/// Whether a list is refused because of its size.
+pub(super) fn is_too_large(error: &Error) -> bool {
+    matches!(error, Error::TooLarge { .. })
+}
+
+/// Returns the size of a whole list in bytes, and the number of its items.
+fn size_and_items<T>(list: &ListEvidence<T>) -> Option<(u64, usize)> {
+    let read = list_size(list.first.as_ref()).and_then(|size| Some((size.bytes, size.items?)));
+    let in_parts = || {
+        let whole = list.shards.as_ref().filter(|shards| !shards.is_incomplete())?;
+        Some((whole.bytes, whole.total))
+    };
+    read.or_else(in_parts)
+}
+
+/// The step that keeps finished pods from piling up.
+const LIMIT_HISTORY: &str = "there, set ttlSecondsAfterFinished and the CronJob's history limits";
+
+/// Returns the steps that keep dead pods from coming again.
+pub(super) fn limit_history(owner: Option<&OwnedPods>) -> Vec<Step> {
+    let Some(OwnedPods { name, namespace, .. }) = owner.filter(|owner| is_plain(&owner.namespace)) else {
+        let text = "find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits";
+        return vec![Step::look(text)];
+    };
+    let find = Command::limited(30, "kubectl --request-timeout={}s -n {} get cronjobs,jobs").arg(namespace);
+    vec![Step::look(format!("find what creates {name}")).with(find), Step::look(LIMIT_HISTORY)]
+}
+
+/// Returns the steps against dead pods: find what creates most of them, then delete those that are there.
+pub(super) fn against_dead_pods(case: &Case<'_>) -> Vec<Step> {
+    let owners = owners(&case.evidence.runtime, true);
+    let mut steps = limit_history(owners.first());
+    let node = &case.evidence.node;
+    steps.extend(owners.first().filter(|owner| is_plain(&owner.namespace)).map(|owner| {
+        let namespace = &owner.namespace;
+        let node = if is_plain(node) { node } else { "NODE" };
+        let delete = Command::new(
+            "kubectl -n {} delete pods --field-selector status.phase=Succeeded,spec.nodeName={} --wait=false",
+        );
+        Step::change(format!("delete all Succeeded pods of {namespace} on this node, with their logs"))
+            .with(delete.arg(namespace).arg(node))
+    }));
+    steps
+}

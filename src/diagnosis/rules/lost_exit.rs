@@ -1,0 +1,93 @@
+//! D33: the exit of a container was lost.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Case, finding};
+use crate::cri::Rpc;
+use crate::diagnosis::advice::DaemonFamily;
+use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
+use crate::diagnosis::facts::FactKind;
+use crate::diagnosis::limits;
+use crate::diagnosis::proc::Shims;
+use crate::diagnosis::report::{HealthFinding, RuleId, Severity};
+use crate::diagnosis::words::short;
+use crate::report::{Command, Step};
+
+/// Returns the status calls in which CRI-O waited for a lost exit. They take as long as CRI-O waits for the exit file, and
+/// return the exit code -1, which CRI-O sets then.
+pub fn lost_exits(evidence: &Evidence) -> Vec<&StatusRecord> {
+    if evidence.family() != DaemonFamily::Crio {
+        return Vec::new();
+    }
+    let runtime = &evidence.runtime;
+    let lost = |record: &&StatusRecord| {
+        record.duration >= limits::LOST_EXIT_WAIT
+            && record.result.as_ref().is_ok_and(|facts| facts.exit_code == Some(-1))
+    };
+    let mut found: Vec<&StatusRecord> = runtime.status_calls.iter().filter(lost).collect();
+    found.sort_by(|one, other| one.target.id.cmp(&other.target.id));
+    found
+}
+
+/// Applies D33. These calls are slow and do not hang: CRI-O answers them with exit code -1.
+pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
+    let evidence = case.evidence;
+    let lost = lost_exits(evidence);
+    let first = lost.first()?;
+    let of = evidence.names.item(&first.target.id);
+    let title = FactKind::ExitLost { of, others: lost.len() - 1, wait: first.duration.into() };
+    let found = finding(RuleId::LostExit, Severity::Warning, case.confidence_in_answers(), title);
+    let mut found = case.about(found, Some(&first.target.id));
+    found.rpc = Some(first.rpc.name().to_owned());
+    found.ids = lost.iter().map(|record| record.target.id.clone()).collect();
+    let of_pods = slow_pods_of(evidence, &lost);
+    let total: Duration = lost.iter().chain(&of_pods).map(|record| record.duration).sum();
+    found.add_fact(FactKind::LostExitAnswers { relist: total.into(), pods_wait: !of_pods.is_empty() });
+    for record in lost.iter().take(5) {
+        let id = &record.target.id;
+        let of = evidence.names.item(id);
+        match container_parts::parts_of(evidence, id).shim {
+            Some(conmon) if conmon.is_stopped() => {
+                let state = conmon.state;
+                found.add_fact(FactKind::ConmonStopped { of, conmon: conmon.into(), state });
+                let run_on = Command::new("kill -CONT {}").pid(conmon.pid);
+                found.add_step(Step::change("who stopped it? to make its calls quick again").with(run_on));
+            }
+            Some(conmon) => found.add_fact(FactKind::ConmonRuns { of, conmon: conmon.into() }),
+            None if evidence.node().is_some_and(|host| host.latest().shims == Shims::Detailed) => {
+                found.add_fact(FactKind::ConmonGone { of });
+                found.add_step(Step::change("remove it").with(remove(id)));
+            }
+            None => found.add_fact(FactKind::ConmonStoppedOrGone { of }),
+        }
+    }
+    if found.steps.is_empty() {
+        let conmon = Command::new("pgrep -af {}").arg(short(&first.target.id));
+        found.add_step(
+            Step::look("its conmon; if it is in state T, continue it with kill -CONT").with(conmon),
+        );
+        found.add_step(Step::change("if its conmon is gone, remove it").with(remove(&first.target.id)));
+    }
+    Some(found)
+}
+
+/// Returns the command that removes a container whose exit was lost. CRI-O waits for the exit here too, and crictl gives up
+/// after 2 s by default.
+pub(super) fn remove(id: &str) -> Command {
+    Command::limited(60, "crictl --timeout {}s rm {}").arg(short(id))
+}
+
+/// Returns the slow `PodSandboxStatus` calls of these containers' pods. If pod events are on, CRI-O fetches the status of
+/// each container for such a call.
+pub fn slow_pods_of<'a>(evidence: &'a Evidence, lost: &[&StatusRecord]) -> Vec<&'a StatusRecord> {
+    let pods: BTreeSet<&str> =
+        lost.iter().filter_map(|record| evidence.names.sandbox_of(&record.target.id)).collect();
+    let slow = |record: &&StatusRecord| {
+        record.rpc == Rpc::PodSandboxStatus
+            && record.duration >= limits::LOST_EXIT_WAIT
+            && record.result.is_ok()
+            && pods.contains(record.target.id.as_str())
+    };
+    evidence.runtime.status_calls.iter().filter(slow).collect()
+}

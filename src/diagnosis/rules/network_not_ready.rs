@@ -1,0 +1,81 @@
+//! D16: the network plugin is slow or not ready.
+
+use super::runtime_state::{fact_of, status_answer};
+use super::{Case, finding};
+use crate::cri::RuntimeCondition;
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::facts::{FactKind, ProcessRef};
+use crate::diagnosis::limits;
+use crate::diagnosis::overdue_processes;
+use crate::diagnosis::proc::{Process, Role};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+use crate::host::CNI_DIRECTORY;
+use crate::report::{Command, Step};
+
+/// Returns the condition of Status which says that the network is not ready.
+fn network_not_ready(evidence: &Evidence) -> Option<&RuntimeCondition> {
+    status_answer(evidence)?.condition("NetworkReady").filter(|ready| !ready.holds)
+}
+
+/// Whether anything shows a problem of the network, so that D16 applies.
+pub(in crate::diagnosis) fn has_network_problem(evidence: &Evidence) -> bool {
+    network_not_ready(evidence).is_some()
+        || !overdue_plugins(evidence).is_empty()
+        || evidence.journal.as_ref().is_some_and(|journal| journal.network_failures > 0)
+}
+
+/// Applies D16. The network makes the node `NotReady`, but does not affect PLEG.
+pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
+    let evidence = case.evidence;
+    let mut signs = Vec::new();
+    let mut confidence = Confidence::Possible;
+    let mut title = FactKind::NetworkPluginSlow;
+    let (mut about, mut pid) = (None, None);
+    let not_ready = network_not_ready(evidence);
+    if let Some(condition) = not_ready {
+        confidence = Confidence::Certain;
+        title = FactKind::NetworkNotReady;
+        signs.push(fact_of(condition));
+    }
+    for plugin in overdue_plugins(evidence) {
+        let id = evidence.node().and_then(|host| host.overdue_ids.get(&plugin.pid));
+        let (process, age) = (ProcessRef::from(plugin), plugin.age.into());
+        let sandbox = id.map(|id| evidence.names.item(id));
+        if plugin.age >= limits::CNI_PROCESS_STUCK && confidence == Confidence::Possible {
+            confidence = Confidence::Likely;
+            title = FactKind::NetworkPluginHangs { process: process.clone(), sandbox: sandbox.clone() };
+            pid = Some(plugin.pid);
+        } else if signs.is_empty() {
+            let (process, sandbox) = (process.clone(), sandbox.clone());
+            title = FactKind::NetworkPluginUnfinished { process, sandbox, age };
+            pid = Some(plugin.pid);
+        }
+        signs.push(FactKind::NetworkPluginAge { process, sandbox, age });
+        about = about.or_else(|| id.cloned());
+    }
+    if let Some(journal) = evidence.journal.as_ref().filter(|journal| journal.network_failures > 0) {
+        signs.push(FactKind::NetworkFailuresLogged { failures: journal.network_failures });
+    }
+    if signs.is_empty() {
+        return None;
+    }
+    let found = finding(RuleId::NetworkNotReady, Severity::Warning, confidence, title);
+    let mut found = case.about(found, about.as_deref());
+    found.pid = pid;
+    if not_ready.is_some() {
+        found.rpc = Some("Status".to_owned());
+    }
+    found.add_facts(signs);
+    found.add_fact(FactKind::PodsCannotStartOrStop);
+    let directory = evidence.cni_directory.as_deref().unwrap_or(CNI_DIRECTORY);
+    let list = Command::new("ls {}").arg(directory);
+    found.add_step(Step::look("check that the network plugin's DaemonSet runs on this node").with(list));
+    Some(found)
+}
+
+/// Returns the overdue network plugins.
+fn overdue_plugins(evidence: &Evidence) -> Vec<&Process> {
+    let Some(host) = evidence.node() else { return Vec::new() };
+    let overdue = overdue_processes::find(evidence, host.latest());
+    overdue.filter(|process| process.role == Role::Other).collect()
+}

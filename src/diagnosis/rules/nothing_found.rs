@@ -1,0 +1,93 @@
+//! D00: nothing found.
+
+use super::{Case, finding};
+use crate::clock::Wall;
+use crate::diagnosis::evidence::{Evidence, Population};
+use crate::diagnosis::facts::FactKind;
+use crate::diagnosis::limits::{CRASH_LOOP_PAUSE, MANY_RESTARTS};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+use crate::diagnosis::words::short;
+use crate::report::duration::elapsed;
+use crate::report::{Command, Step};
+
+/// Returns the finding D00: every call is answered, and nothing on the node needs a person, as far as plegctl has looked.
+pub fn find(case: &Case<'_>) -> HealthFinding {
+    let estimate = &case.estimate;
+    let population = case.evidence.runtime.population();
+    let pods = case.evidence.runtime.pod_uids().len();
+    let kubelet = &case.evidence.kubelet;
+    let is_unchecked = kubelet.healthz.is_none() && kubelet.latest().is_none();
+    let title = FactKind::NothingFound { serial: estimate.serial.into(), kubelet_is_unchecked: is_unchecked };
+    let mut finding = finding(RuleId::NothingFound, Severity::Info, Confidence::Certain, title);
+    let Population { sandboxes, containers, running, exited, .. } = population;
+    finding.add_fact(FactKind::Population { pods, sandboxes, containers, running, exited });
+    finding.add_facts(
+        estimate
+            .lists
+            .map(|lists| FactKind::RelistDurations { lists: lists.into(), full: estimate.full.into() }),
+    );
+    let threshold = case.evidence.settings.threshold.value.into();
+    finding.add_fact(FactKind::UnhealthyAfter { threshold });
+    let node = case.evidence.node_or_placeholder();
+    let for_node = |purpose: &str, template| Step::look(purpose).with(Command::new(template).arg(node));
+    if is_unchecked {
+        finding
+            .add_step(for_node("after an alert, first look at the kubelet too", "plegctl health --node {}"));
+    }
+    finding.add_step(for_node("if the node is NotReady", "kubectl describe node {}"));
+    if case.evidence.has_systemd() {
+        let messages = "journalctl --no-pager -u kubelet -S -6h | grep -e 'PLEG is not healthy'";
+        finding.add_step(Step::look("if it was NotReady before").with(Command::new(messages)));
+    }
+    finding.steps.extend(most_restarted(case.evidence));
+    let if_not = [
+        ("if it comes and goes (waits, then says why)", "plegctl watch --until-slow 2s"),
+        ("if pod states are late or wrong: lost events (until Ctrl-C)", "plegctl watch --mode compare"),
+        ("if pods do not start or end (one pod: plegctl pods --why NS/POD)", "plegctl pods"),
+        ("if a static pod is missing, outdated or not removed", "plegctl static-pods lint"),
+    ];
+    finding.steps.extend(if_not.map(|(purpose, command)| Step::look(purpose).with(Command::new(command))));
+    finding
+}
+
+/// Returns the step that shows why the container that was restarted most often ended.
+fn most_restarted(evidence: &Evidence) -> Option<Step> {
+    let containers = evidence.runtime.containers.items().into_iter().flatten();
+    let attempts = containers
+        .filter_map(|container| Some((container.metadata.as_ref()?.attempt, &container.id, container)));
+    let (attempt, id, newest) = attempts
+        .max_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)))
+        .filter(|(attempt, ..)| *attempt >= MANY_RESTARTS)?;
+    let age = |created_at| evidence.taken_at.duration_since(Wall::from_nanos(created_at));
+    let last = age(newest.created_at);
+    let (pod, container) = (evidence.names.pod(id)?, evidence.names.container(id)?);
+    let (namespace, name, container) = (&pod.namespace, &pod.name, container.name);
+    // The API server may be the container that is restarted, and another pod may have the same name.
+    let sandboxes = || evidence.runtime.sandboxes.items().into_iter().flatten();
+    let same_name = sandboxes().filter(|sandbox| {
+        sandbox.metadata.as_ref().is_some_and(|other| other.namespace == *namespace && other.name == *name)
+    });
+    let (short_id, sandbox) = (short(id), short(&newest.sandbox_id));
+    let (place, log) = if same_name.count() > 1 {
+        (
+            format!(" in sandbox {sandbox}"),
+            Command::limited(20, "crictl --timeout {}s logs --tail 20 {}").arg(short_id),
+        )
+    } else {
+        let log = Command::limited(20, "kubectl --request-timeout={}s -n {} logs {} -c {} -p --tail 20");
+        (String::new(), log.arg(namespace).arg(name).arg(&container))
+    };
+    // Of a pod that is days old, five restarts are no loop, also if the last one was just now. A new sandbox restarts its
+    // containers too.
+    let first_sandbox = sandboxes().find(|sandbox| {
+        sandbox.id == newest.sandbox_id && sandbox.metadata.as_ref().is_some_and(|of| of.attempt == 0)
+    });
+    let is_loop = last <= CRASH_LOOP_PAUSE
+        && first_sandbox.is_some_and(|sandbox| age(sandbox.created_at) / attempt <= CRASH_LOOP_PAUSE);
+    let again = if is_loop { "crashes again and again:" } else { "was" };
+    let last = elapsed(last);
+    let restarted = format!(
+        "{namespace}/{name}/{container}{place} {again} restarted {attempt} times, last {last} ago; its log"
+    );
+    Some(Step::look(restarted).with(log))
+}

@@ -1,0 +1,21 @@
+//! D18: a name stays reserved.
+
+use super::{Case, finding};
+use crate::diagnosis::facts::{FactKind, Quoted};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+use crate::report::Step;
+
+/// Applies D18. The cause is not a conflict of two names: an earlier create call for the same name has not finished.
+pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
+    let line = case.evidence.journal.as_ref().and_then(|journal| journal.name_reserved.clone());
+    let line = line?;
+    let found =
+        finding(RuleId::ReservedName, Severity::Warning, Confidence::Certain, FactKind::NameStaysReserved);
+    let id = line.split(|letter: char| !letter.is_ascii_hexdigit()).find(|word| word.len() == 64);
+    let mut found = case.about(found, id);
+    found.add_fact(FactKind::Logged { line: Quoted(line) });
+    found.add_step(Step::look(
+        "find what that create waits for: storage, the network plugin, a mount; do not delete the pod first",
+    ));
+    Some(found)
+}

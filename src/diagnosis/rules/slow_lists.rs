@@ -1,0 +1,44 @@
+//! D30: lists are slow, cause not found.
+
+use super::{Case, finding, row};
+use crate::cri::Rpc;
+use crate::diagnosis::advice;
+use crate::diagnosis::facts::FactKind;
+use crate::diagnosis::limits;
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+
+/// Applies D30: a list is slow, and no other finding explains it.
+pub(super) fn find(case: &Case<'_>, findings: &[HealthFinding]) -> Option<HealthFinding> {
+    let runtime = &case.evidence.runtime;
+    let took = [
+        (Rpc::ListPodSandbox, runtime.sandboxes.duration()),
+        (Rpc::ListContainers, runtime.containers.duration()),
+    ];
+    let slowest = took.into_iter().filter_map(|(rpc, took)| Some((took?, rpc))).max();
+    let (took, rpc) = slowest.filter(|(took, _)| *took > limits::LIST_SLOW)?;
+    let explained = findings
+        .iter()
+        .any(|found| found.confidence != Confidence::Possible && row(found.id).traits.explains_slow_list);
+    if explained {
+        return None;
+    }
+    let severity = if took >= limits::LIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
+    let title = FactKind::ListSlow { rpc, took: took.into() };
+    let mut found = finding(RuleId::SlowLists, severity, Confidence::Certain, title);
+    found.rpc = Some(rpc.name().to_owned());
+    let again = [
+        runtime.sandboxes.second.as_ref().map(|call| call.duration),
+        runtime.containers.second.as_ref().map(|call| call.duration),
+    ];
+    let again = again.into_iter().flatten().max();
+    found.add_fact(FactKind::ListAnsweredLate { rpc, took: took.into() });
+    found.add_facts(again.map(|again| FactKind::ListRepeated {
+        took: again.into(),
+        is_recovered: again <= limits::LIST_SLOW,
+    }));
+    let others = runtime.status_calls.iter().map(|record| record.duration);
+    found.add_facts(others.max().map(|longest| FactKind::LongestStatusCall { took: longest.into() }));
+    found.add_step(advice::node_pressure("look at storage, memory and CPU of the node"));
+    found.add_step(advice::until_slow());
+    Some(found)
+}

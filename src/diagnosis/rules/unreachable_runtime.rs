@@ -1,0 +1,99 @@
+//! D06: the endpoint cannot be reached.
+
+use super::{Case, cri_missing, finding};
+use crate::cri::{Error, FileKind};
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::facts::{Address, DescriptorUse, FactKind, Quoted};
+use crate::diagnosis::proc::Process;
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+use crate::report::{Command, Step};
+
+/// Applies D06. The finding says that plegctl cannot reach the endpoint, not that the runtime is down: the kubelet may use
+/// another endpoint, or plegctl may lack the permission.
+pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
+    let evidence = case.evidence;
+    if evidence.runtime.version_answer().is_some() {
+        return None;
+    }
+    let error = evidence.runtime.version.as_ref().and_then(|call| call.result.as_ref().err());
+    let is_late = |error: &&Error| matches!(error, Error::Silent { .. } | Error::Unfinished { .. });
+    let error = error.filter(|error| !is_late(error))?;
+    let title = match error {
+        Error::NoSuchSocket { .. } => FactKind::NoSuchSocket,
+        Error::NotASocket { kind: FileKind::Directory, .. } => FactKind::EndpointIsDirectory,
+        Error::NotASocket { .. } => FactKind::EndpointIsFile,
+        Error::PermissionDenied { .. } => FactKind::SocketPermissionDenied,
+        Error::Refused { .. } => FactKind::NothingListens,
+        Error::WrongProtocol { .. } => FactKind::NoGrpc,
+        Error::Unimplemented { .. } => FactKind::NoCriV1,
+        Error::ClosedMidCall { .. } => FactKind::ConnectionClosed,
+        Error::Unreachable { .. } => FactKind::RuntimeUnreachable,
+        Error::Silent { .. }
+        | Error::Unfinished { .. }
+        | Error::TooLarge { .. }
+        | Error::Decode { .. }
+        | Error::Implausible { .. }
+        | Error::Internal { .. }
+        | Error::Unanswerable { .. }
+        | Error::Runtime { .. } => FactKind::VersionFails,
+    };
+    let mut found = finding(RuleId::UnreachableRuntime, Severity::Critical, Confidence::Certain, title);
+    found.rpc = Some("Version".to_owned());
+    found.add_fact(FactKind::CallFailed { error: error.into() });
+    let used = evidence.kubelet.config.endpoint.as_ref();
+    if let Some(used) = used {
+        let same =
+            used.value.trim_start_matches("unix://") == evidence.endpoint.trim_start_matches("unix://");
+        let source = Quoted::from(&used.source);
+        found.add_fact(if same {
+            FactKind::KubeletUsesThisEndpoint { source }
+        } else {
+            FactKind::KubeletUsesAnotherEndpoint { endpoint: Address::from(&used.value), source }
+        });
+    }
+    let others = evidence.other_sockets.iter();
+    found.add_facts(others.map(|socket| FactKind::OtherSocket { endpoint: Address::from(socket) }));
+    // A socket without a listener has better steps, below.
+    found.steps.extend(error.hint().filter(|_| !matches!(error, Error::Refused { .. })).map(Step::look));
+    let shows_units = cri_missing::explain(case, error, &mut found);
+    if matches!(error, Error::Refused { .. } | Error::NoSuchSocket { .. } | Error::ClosedMidCall { .. }) {
+        let units = evidence.runtime_units();
+        if !shows_units {
+            found.add_step(evidence.show_units(units));
+        }
+        let start = |unit: &str| Command::new("systemctl start {}").arg(unit);
+        found.add_step(match units {
+            _ if !evidence.has_systemd() => Step::change("then start the runtime"),
+            [only] => Step::change("then start the runtime").with(start(only)),
+            [first, others @ ..] => {
+                let others = others.join(" or ");
+                Step::change(format!("then start the runtime ({first}, or {others})")).with(start(first))
+            }
+            [] => Step::change("then start the runtime"),
+        });
+    }
+    Some(found)
+}
+
+/// Returns how many descriptors the daemon has, and what to do, if it has no free one.
+pub(super) fn without_descriptor(
+    evidence: &Evidence,
+    daemon: &Process,
+) -> Option<(DescriptorUse, Vec<Step>)> {
+    let (pid, open, limit) = (daemon.pid, daemon.descriptors?, daemon.descriptor_limit?);
+    if open < limit {
+        return None;
+    }
+    // A limit may be set below the number that is open.
+    let more = open.saturating_mul(2);
+    let hard = daemon.descriptor_hard_limit.filter(|hard| *hard < more).map(|_| more.to_string());
+    let list = "ls -l /proc/{}/fd | awk '{print $NF}' | tr -d 0-9 | sort | uniq -c | sort -rn | head";
+    let limits = format!("{more}:{}", hard.unwrap_or_default());
+    let raise = Command::new("prlimit --pid {} --nofile={}").pid(pid).arg(limits);
+    let steps = vec![
+        Step::look("what it has most of").with(Command::new(list).pid(pid)),
+        Step::change("let it answer until the cause is found").with(raise),
+        evidence.restart_runtime(),
+    ];
+    Some((DescriptorUse { process: daemon.into(), open, limit }, steps))
+}

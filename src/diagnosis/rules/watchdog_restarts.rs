@@ -1,0 +1,20 @@
+//! D26: a watchdog restarts the kubelet.
+
+use super::{Case, finding};
+use crate::diagnosis::facts::{FactKind, Quoted};
+use crate::diagnosis::limits;
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+use crate::report::Step;
+
+/// Applies D26: a watchdog restarts the kubelet, which hides the cause of the problem.
+pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
+    let journal = case.evidence.journal.as_ref()?;
+    let young = case.evidence.kubelet.age.is_some_and(|age| age < limits::PLEG_AGE_STALE * 5);
+    let line = journal.watchdog.clone().filter(|_| young && !journal.pleg_ages.is_empty())?;
+    let title = FactKind::WatchdogRestartsKubelet;
+    let mut found = finding(RuleId::WatchdogRestarts, Severity::Warning, Confidence::Likely, title);
+    found.add_fact(FactKind::Logged { line: Quoted(line) });
+    found.add_fact(FactKind::RestartsHideCause);
+    found.add_step(Step::change("switch the watchdog off until the cause is found"));
+    Some(found)
+}
