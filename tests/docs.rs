@@ -225,6 +225,18 @@ fn the_index_lists_every_page() {
 }
 
 #[test]
+fn the_first_command_of_the_readme_compiles_without_optimisation_and_prints_its_picture() {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    let command = text.lines().find_map(|line| line.strip_prefix("cargo run --profile ")).unwrap();
+    let (profile, arguments) = command.split_once(" --locked -- ").unwrap();
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, settings) = manifest.split_once(&format!("[profile.{profile}]\n")).unwrap();
+    let settings = settings.split("\n\n").next().unwrap();
+    assert!(settings.lines().any(|line| line == "opt-level = 0"), "{settings}");
+    assert!(text.contains(&format!("<!-- picture: plegctl {arguments} -->")), "{arguments}");
+}
+
+#[test]
 fn a_section_of_the_readme_fits_a_screen() {
     let text = fs::read_to_string(root().join("README.md")).unwrap();
     let mut in_block = false;
