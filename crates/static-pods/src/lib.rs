@@ -1,7 +1,7 @@
 //! Predicts what a kubelet does with the manifests of its static pods.
 //!
 //! [`inspect`] reads a manifest path and returns the kubelet's verdict on each entry, as in the given kubelet release. For
-//! each file, `reader` parses the bytes into a tree with positions, `decode` converts the tree into a Pod with the
+//! each file, `plegctl-api-values` parses the bytes into a tree with positions, `decode` converts the tree into a Pod with the
 //! kubelet's lenient rules, `defaults` adds the default values, and `validate` checks the Pod (`pipeline`). If several
 //! files define the same pod, `source` decides which file wins. The rules of the API server are not applied.
 //!
