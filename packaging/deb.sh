@@ -3,19 +3,21 @@
 # system.
 #
 #   usage: deb.sh STAGED VERSION OUTPUT       (SOURCE_DATE_EPOCH set)
+#   DEBFULLNAME, DEBEMAIL   who makes the package; default: the author of the commit
 set -eu
 umask 022
 here=$(cd "$(dirname "$0")/.." && pwd)
 version=$2
 output=$3
-maintainer='The plegctl authors <noreply@plegctl.invalid>'
+address=$("$here/packaging/address.sh")
+maintainer="${DEBFULLNAME:-$(git -C "$here" log -1 --format=%an)} <${DEBEMAIL:-$(git -C "$here" log -1 --format=%ae)}>"
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 cp -a "$1/." "$root/"
 doc=$root/usr/share/doc/plegctl
 
 {
-    printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: plegctl\n\n'
+    printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: plegctl\nSource: %s\n\n' "$address"
     printf 'Files: *\nCopyright: %s\nLicense: Expat\n\n' "$(sed -n 's/^Copyright (c) //p' "$here/LICENSE")"
     printf 'Files: crates/go-yaml/*\nCopyright: Simon Ask Ulsnes <simon@ulsnes.dk>\nLicense: Expat\n\n'
     printf 'License: Expat\n'
@@ -42,6 +44,7 @@ Version: $version
 Architecture: ${PACKAGE_ARCHITECTURE:-$(dpkg --print-architecture)}
 Maintainer: $maintainer
 Section: admin
+Homepage: $address
 Priority: optional
 Installed-Size: $(du -k --apparent-size -s "$root/usr" | cut -f1)
 Description: find what blocks the PLEG of a Kubernetes node

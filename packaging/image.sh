@@ -2,7 +2,9 @@
 # Builds an image that contains only the binary and a CA bundle, as an OCI archive. Needs no daemon, no builder, no base image.
 #
 #   usage: image.sh BINARY VERSION OUTPUT       (SOURCE_DATE_EPOCH set)
-#   CA_BUNDLE   the bundle; default /etc/ssl/certs/ca-certificates.crt
+#   CA_BUNDLE        the bundle; default /etc/ssl/certs/ca-certificates.crt
+#   IMAGE_NAME       the name of the image, without a tag; default localhost/plegctl
+#   PLEGCTL_ADDRESS  the address of the project, for a label
 set -eu
 umask 022
 binary=$1
@@ -40,8 +42,10 @@ gzip -9n <"$work/layer" >"$work/layer.gz"
 blob "$work/layer.gz"
 layer=$digest layer_size=$size
 
+source=
+[ -z "${PLEGCTL_ADDRESS:-}" ] || source=",\"org.opencontainers.image.source\":\"$PLEGCTL_ADDRESS\""
 cat >"$work/config" <<CONFIG
-{"created":"$created","architecture":"$architecture","os":"linux","config":{"Entrypoint":["/plegctl"],"Cmd":["health"],"Env":["PATH=/","SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"],"WorkingDir":"/","Labels":{"org.opencontainers.image.title":"plegctl","org.opencontainers.image.version":"$version","org.opencontainers.image.licenses":"MIT"}},"rootfs":{"type":"layers","diff_ids":["sha256:$unpacked"]},"history":[{"created":"$created","created_by":"packaging/image.sh"}]}
+{"created":"$created","architecture":"$architecture","os":"linux","config":{"Entrypoint":["/plegctl"],"Cmd":["health"],"Env":["PATH=/","SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"],"WorkingDir":"/","Labels":{"org.opencontainers.image.title":"plegctl","org.opencontainers.image.version":"$version","org.opencontainers.image.licenses":"MIT"$source}},"rootfs":{"type":"layers","diff_ids":["sha256:$unpacked"]},"history":[{"created":"$created","created_by":"packaging/image.sh"}]}
 CONFIG
 blob "$work/config"
 config=$digest config_size=$size
@@ -53,7 +57,7 @@ blob "$work/manifest"
 
 # containerd reads the first annotation as the image's full name; other readers read the second as its tag.
 cat >"$work/layout/index.json" <<INDEX
-{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:$digest","size":$size,"platform":{"architecture":"$architecture","os":"linux"},"annotations":{"io.containerd.image.name":"localhost/plegctl:$version","org.opencontainers.image.ref.name":"$version"}}]}
+{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:$digest","size":$size,"platform":{"architecture":"$architecture","os":"linux"},"annotations":{"io.containerd.image.name":"${IMAGE_NAME:-localhost/plegctl}:$version","org.opencontainers.image.ref.name":"$version"}}]}
 INDEX
 printf '{"imageLayoutVersion":"1.0.0"}' >"$work/layout/oci-layout"
 pack "$work/layout" >"$output"

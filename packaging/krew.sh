@@ -2,11 +2,11 @@
 # Writes the manifest with which krew installs plegctl as a plugin of kubectl, for each tarball in a directory.
 #
 #   usage: krew.sh VERSION DIRECTORY > plegctl.yaml
-#   RELEASE_URL   the address of the published tarballs. Without it, krew needs --archive=TARBALL
 set -eu
 version=$1
 directory=$2
-url=${RELEASE_URL:-https://plegctl.invalid/v$version}
+address=$("$(dirname "$0")/address.sh")
+url=$("$(dirname "$0")/address.sh" download "$version")
 
 cat <<MANIFEST
 apiVersion: krew.googlecontainertools.github.com/v1alpha2
@@ -15,6 +15,7 @@ metadata:
   name: plegctl
 spec:
   version: v$version
+  homepage: $address
   shortDescription: Find what blocks the PLEG of a node
   description: |
     When a node is NotReady because "PLEG is not healthy", plegctl names the

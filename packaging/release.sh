@@ -1,15 +1,14 @@
 #!/bin/sh
 # Builds everything that is published: tarball, Debian package, RPM, image, SBOM, Helm chart, manifest for krew, and the
-# checksums of all of them.
+# checksums of all of them. The files contain the address of the project, which is `repository` in Cargo.toml.
 # One commit gives the same bytes on any machine with the same Rust, tar, gzip, xz and CA bundle.
 #
-#   usage: release.sh [--target TRIPLE] [--binary FILE] [DIRECTORY]       default: dist
+#   usage: release.sh [--address URL] [--target TRIPLE] [--binary FILE] [DIRECTORY]       default: dist
+#   --address URL     try a release without an address in Cargo.toml, or with another one
 #   --target TRIPLE   x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; default: this machine's, and the other one if its
 #                     tools are installed (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static, or the
 #                     same for x86-64; and `rustup target add TRIPLE`)
 #   --binary FILE     pack this binary for this machine, or for the target, instead of building one
-#
-# RELEASE_URL is the address of the published tarballs, for krew.
 #
 # If cargo-auditable is installed, the binary contains the list of its crates, for image scanners.
 set -eu
@@ -23,11 +22,16 @@ while :; do
     case ${1:-} in
     --binary) binary=$(realpath "$2") ;;
     --target) target=$2 ;;
+    --address) export PLEGCTL_ADDRESS="$2" ;;
     *) break ;;
     esac
     shift 2
 done
 out=$(realpath -m "${1:-dist}")
+PLEGCTL_ADDRESS=$(packaging/address.sh)
+export PLEGCTL_ADDRESS
+IMAGE_NAME=$(packaging/address.sh image)
+export IMAGE_NAME
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 
 if [ -z "$binary$target" ]; then
@@ -107,7 +111,7 @@ packaging/chart.sh "$out/plegctl-$version.tgz"
 packaging/deb.sh "$work/staged" "$version" "$out/plegctl_${version}_$architecture.deb"
 
 if command -v rpmbuild >/dev/null; then
-    rpmbuild -bb --quiet --target "$machine" --define "_topdir $work/rpm" --define "version $version" --define "staged $work/staged" \
+    rpmbuild -bb --quiet --target "$machine" --define "_topdir $work/rpm" --define "version $version" --define "staged $work/staged" --define "address $PLEGCTL_ADDRESS" \
         --define "_build_id_links none" --define "use_source_date_epoch_as_buildtime 1" \
         --define "_buildhost plegctl" --define "clamp_mtime_to_source_date_epoch 1" packaging/plegctl.spec
     mv "$work"/rpm/RPMS/*/*.rpm "$out/"
@@ -118,7 +122,8 @@ fi
 packaging/image.sh "$binary" "$version" "$out/plegctl-$version-$architecture-oci.tar"
 cargo metadata --locked --format-version 1 --filter-platform "$target" >"$work/metadata"
 # A build script reads SOURCE_DATE_EPOCH, so with this variable cargo would build crates of the tests again.
-env -u SOURCE_DATE_EPOCH cargo run --quiet --locked --example sbom <"$work/metadata" >"$out/plegctl-$version-$architecture.cdx.json"
+env -u SOURCE_DATE_EPOCH cargo run --quiet --locked --example sbom -- "$PLEGCTL_ADDRESS" \
+    <"$work/metadata" >"$out/plegctl-$version-$architecture.cdx.json"
 
 (cd "$out" && sha256sum -- * >SHA256SUMS)
 cat "$out/SHA256SUMS"

@@ -64,7 +64,7 @@ fn component(package: &Value) -> Option<Value> {
     } else if let Some(file) = package["license_file"].as_str() {
         component["licenses"] = json!([{"license": {"name": file}}]);
     }
-    if let Some(repository) = package["repository"].as_str() {
+    if let Some(repository) = package["repository"].as_str().filter(|address| !address.is_empty()) {
         component["externalReferences"] = json!([{"type": "vcs", "url": repository}]);
     }
     Some(component)
@@ -81,8 +81,9 @@ fn yaml_origin() -> Value {
     })
 }
 
-/// The SBOM for the output of `cargo metadata`, or `None` if `metadata` is something else.
-pub fn bom(metadata: &Value) -> Option<Value> {
+/// The SBOM for the output of `cargo metadata`, or `None` if `metadata` is something else. `address` is where plegctl is
+/// published, if this is not the address in `metadata`.
+pub fn bom(metadata: &Value, address: Option<&str>) -> Option<Value> {
     let root = metadata["resolve"]["root"].as_str()?;
     let linked = linked(metadata)?;
     let packages = metadata["packages"].as_array()?;
@@ -97,6 +98,9 @@ pub fn bom(metadata: &Value) -> Option<Value> {
         reference.insert(id, component["bom-ref"].clone());
         if id == root {
             component["type"] = "application".into();
+            if let Some(address) = address {
+                component["externalReferences"] = json!([{"type": "vcs", "url": address}]);
+            }
             subject = component;
         } else {
             components.push(component);

@@ -151,7 +151,7 @@ fn manifest_for_krew_names_files_of_each_tarball_with_its_checksum() {
     }
     let script = file("packaging/krew.sh");
     let yaml = output_of(
-        Command::new(&script).arg(version).arg(&folder.0).env("RELEASE_URL", "https://r.example/download/v1"),
+        Command::new(&script).arg(version).arg(&folder.0).env("PLEGCTL_ADDRESS", "https://r.example/o/n"),
     );
     let path = folder.0.join("plegctl.yaml");
     fs::write(&path, yaml).unwrap();
@@ -161,13 +161,15 @@ fn manifest_for_krew_names_files_of_each_tarball_with_its_checksum() {
     assert_eq!((&manifest["kind"], &manifest["metadata"]["name"]), (&"Plugin".into(), &"plegctl".into()));
     // krew accepts only a version that starts with v.
     assert_eq!(manifest["spec"]["version"], format!("v{version}"));
+    assert_eq!(manifest["spec"]["homepage"], "https://r.example/o/n");
     assert!(manifest["spec"]["shortDescription"].as_str().unwrap().len() <= 50);
     let platforms = manifest["spec"]["platforms"].as_array().unwrap();
     let architectures: Vec<&str> =
         platforms.iter().map(|each| each["selector"]["matchLabels"]["arch"].as_str().unwrap()).collect();
     assert_eq!(architectures, ["arm64", "amd64"]);
     for platform in platforms {
-        let name = platform["uri"].as_str().unwrap().strip_prefix("https://r.example/download/v1/").unwrap();
+        let directory = format!("https://r.example/o/n/releases/download/v{version}/");
+        let name = platform["uri"].as_str().unwrap().strip_prefix(&directory).unwrap();
         let tarball = folder.0.join(name);
         let sum = output_of(Command::new("sha256sum").arg(&tarball));
         assert_eq!(sum.split(' ').next(), platform["sha256"].as_str());
@@ -188,7 +190,7 @@ fn manifest_for_krew_needs_a_tarball() {
         file("packaging/krew.sh").to_str().unwrap(),
         &["9.9.9", folder.0.to_str().unwrap()],
     );
-    let output = run.run();
+    let output = run.env("PLEGCTL_ADDRESS", "https://r.example/o/n").run();
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stderr.contains("there is no platform for"), "{output}");
 }

@@ -26,7 +26,7 @@ fn cargo() -> String {
 
 /// Returns the SBOM as `packaging/release.sh` creates it.
 fn bom() -> Value {
-    sbom::bom(&serde_json::from_str(&metadata()).unwrap()).expect("cargo metadata has every field")
+    sbom::bom(&serde_json::from_str(&metadata()).unwrap(), None).expect("cargo metadata has every field")
 }
 
 /// Returns the strings of a list in `deny.toml`.

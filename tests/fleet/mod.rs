@@ -20,6 +20,7 @@ mod plugin;
 mod preflight;
 mod probes;
 mod recorders;
+mod release;
 mod remote;
 
 use std::io::Write;

@@ -14,16 +14,22 @@ fail() { report "$*" >&2; exit 1; }
 # quietly COMMAND...: runs COMMAND and prints its output only if it fails.
 quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$* failed"; }; }
 
-quietly packaging/release.sh --binary "$binary" "$work/one"
-quietly packaging/release.sh --binary "$binary" "$work/two"
+# An address of our own, so that the test also runs before the project has one.
+address=https://github.com/Example/plegctl
+quietly packaging/release.sh --address "$address" --binary "$binary" "$work/one"
+quietly packaging/release.sh --address "$address" --binary "$binary" "$work/two"
 diff -r "$work/one" "$work/two" || fail 'two builds from one binary differ'
 for kind in .tar.gz .deb .rpm -oci.tar .cdx.json .tgz plegctl.yaml; do
     ls "$work/one"/*"$kind" >/dev/null || fail "there is no $kind"
 done
 (cd "$work/one" && sha256sum --check --quiet SHA256SUMS)
+grep -q "^      uri: $address/releases/download/" "$work/one/plegctl.yaml" || fail 'the manifest for krew has another address'
+grep -q "\"url\": \"$address\"" "$work/one"/*.cdx.json || fail 'the SBOM does not have the address'
 tar --list --file "$work/one"/*.tgz >"$work/contents"
 grep -qx plegctl/Chart.yaml "$work/contents" || fail 'the chart is not in the directory that Helm expects'
 deb=$(ls "$work/one"/*.deb) rpm=$(ls "$work/one"/*.rpm)
+dpkg-deb --field "$deb" Homepage | grep -qx "$address" || fail 'the deb does not have the address'
+rpm --query --package --queryformat '%{URL}\n' "$rpm" | grep -qx "$address" || fail 'the rpm does not have the address'
 stat -c '%s %n' "$work/one"/* | sed "s,$work/one/,,"
 
 quietly lintian --fail-on error,warning "$deb"
