@@ -7,14 +7,17 @@ DESTDIR ?=
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 STATIC_DIR := target/$(HOST)/release
 
+# The commit that `plegctl version -o json` shows; empty if files have changed since.
+COMMIT = $(shell git diff --quiet HEAD -- 2>/dev/null && git rev-parse HEAD)
+
 .PHONY: build static quick test tests lint format clippy library unit doctests docs real-runtimes slow slow-commands soak fuzz bench completions install clean
 
 build:
-	$(CARGO) build --release --locked
+	PLEGCTL_COMMIT=$(COMMIT) $(CARGO) build --release --locked
 
 # Builds one file without shared libraries: $(STATIC_DIR)/plegctl
 static:
-	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --target $(HOST)
+	PLEGCTL_COMMIT=$(COMMIT) RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --target $(HOST)
 
 # Run this before each commit: format, lints, and the unit and command tests that are not LONG.
 quick: format clippy

@@ -83,6 +83,9 @@ if [ -z "$binary" ]; then
     else
         echo "release.sh: cargo-auditable is not installed: the binary does not contain the list of its crates" >&2
     fi
+    # `plegctl version -o json` shows the commit, unless files have changed since.
+    PLEGCTL_COMMIT=$(git diff --quiet HEAD -- 2>/dev/null && git rev-parse HEAD) || PLEGCTL_COMMIT=
+    export PLEGCTL_COMMIT
     # Keeps the paths of the sources and the registry out of the binary.
     RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$top=/plegctl --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
         cargo $auditable build --release --locked --target "$target"

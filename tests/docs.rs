@@ -34,9 +34,11 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the README and the pages in `docs`.
+/// Returns the README, the other pages of the root, and the pages in `docs`.
 fn documents() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("README.md")];
+    let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"]
+        .map(|page| root().join(page))
+        .into();
     for folder in ["docs", "docs/runbooks"] {
         let files = fs::read_dir(root().join(folder)).unwrap().map(|file| file.unwrap().path());
         pages.extend(files.filter(|file| file.extension().is_some_and(|end| end == "md")));
@@ -207,6 +209,18 @@ fn links_lead_to_files_and_headings() {
         }
     }
     assert!(links > 50, "the search finds too few links: {links}");
+}
+
+#[test]
+fn files_that_the_guide_for_contributors_names_exist() {
+    let guide = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let names = guide.split('`').skip(1).step_by(2).map(|name| name.split([':', ' ']).next().unwrap());
+    let is_path =
+        |name: &&str| ["src/", "tests/", "docs/", "crates/"].iter().any(|top| name.starts_with(top));
+    let paths: BTreeSet<&str> = names.filter(is_path).filter(|name| !name.contains("NAME")).collect();
+    assert!(paths.len() > 15, "{paths:?}");
+    let missing: Vec<&&str> = paths.iter().filter(|path| !root().join(path).exists()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

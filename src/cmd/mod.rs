@@ -46,6 +46,7 @@ mod stop_signals;
 mod streams;
 mod token_file;
 mod top;
+mod version;
 mod watch;
 
 pub use error::Error;
@@ -134,7 +135,7 @@ enum CliCommand {
     /// Write a man page for every command.
     Man(Deferred<completions::ManArgs>),
     /// Print the version of plegctl.
-    Version(Deferred<VersionArgs>),
+    Version(Deferred<version::VersionArgs>),
 }
 
 /// The arguments of one sub-command. The parser builds them only when the user runs that sub-command, because
@@ -176,10 +177,6 @@ fn with_own_description(
         None => command.long_about(None::<&str>),
     }
 }
-
-/// `version` has no options of its own.
-#[derive(Debug, Args)]
-struct VersionArgs {}
 
 /// The options of every command, as the user typed them.
 #[derive(Debug, Args)]
@@ -387,10 +384,7 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
         CliCommand::Sim(Deferred(arguments)) => sim::run(arguments, &context()),
         CliCommand::Completions(Deferred(arguments)) => completions::completions(arguments),
         CliCommand::Man(Deferred(arguments)) => completions::man(arguments),
-        CliCommand::Version(_) => {
-            streams::text(PLAIN, |out| writeln!(out, "plegctl {}", env!("CARGO_PKG_VERSION")))?;
-            Ok(Exit::Good)
-        }
+        CliCommand::Version(Deferred(arguments)) => version::run(arguments),
     }
 }
 

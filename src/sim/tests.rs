@@ -457,7 +457,6 @@ async fn equal_seeds_give_equal_events_and_different_seeds_different_ones() {
 
 #[test]
 fn every_built_in_scenario_is_found_by_its_name() {
-    assert_eq!(names().count(), 23);
     for name in names() {
         assert_eq!(load(name).unwrap().name, name);
     }

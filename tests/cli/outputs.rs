@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::support::plegctl::{Invocation, plegctl};
 
 /// The arguments of each command and the document that it prints.
-const ROWS: [(&[&str], &str); 12] = [
+const ROWS: [(&[&str], &str); 13] = [
     (&["health", "-r", "sim:hung-two-pods", "--budget", "5m"], "HealthReport"),
     (&["relist", "-r", "sim:quiet", "--at", "0s"], "RelistReport"),
     (&["pods", "--manifests", "docs/examples/manifests", "--no-cri"], "PodsReport"),
@@ -22,6 +22,7 @@ const ROWS: [(&[&str], &str); 12] = [
     (&["sim", "list"], "ScenarioList"),
     (&["explain", "D01"], "RuleList"),
     (&["explain"], "RuleList"),
+    (&["version"], "VersionReport"),
 ];
 
 #[test]
@@ -109,4 +110,16 @@ fn pods_selects_like_relist() {
         let output = pods(none);
         assert_eq!((output.stdout.as_str(), output.stderr.trim_end()), ("", words), "{output}");
     }
+}
+
+#[test]
+fn version_as_a_document_names_the_build() {
+    let output = plegctl(&["version", "-o", "json"]);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
+    assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    assert_eq!(report["target"], target);
+    // Only `make` and a release name the commit, when they compile.
+    let commit = option_env!("PLEGCTL_COMMIT").filter(|commit| !commit.is_empty());
+    assert_eq!(report.get("commit").and_then(Value::as_str), commit, "{report}");
 }

@@ -9,11 +9,12 @@ use crate::support::socket::TempDir;
 fn list_names_every_scenario() {
     let output = plegctl(&["sim", "list", "--no-headers"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!(output.stdout.lines().count(), 23, "{output}");
     assert!(output.stdout.lines().all(|line| line.starts_with("sim:")), "{output}");
     let json = plegctl(&["sim", "list", "-o", "json"]);
     let list: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!((&list["kind"], list["scenarios"].as_array().unwrap().len()), (&"ScenarioList".into(), 23));
+    let scenarios = list["scenarios"].as_array().unwrap();
+    assert_eq!((&list["kind"], scenarios.len()), (&"ScenarioList".into(), output.stdout.lines().count()));
+    assert!(scenarios.len() > 20, "{json}");
     assert_eq!(list["scenarios"][0]["endpoint"], "sim:quiet");
     let names = plegctl(&["sim", "list", "-o", "name"]);
     assert_eq!(names.stdout.lines().nth(1), Some("sim:busy-deploy"), "{names}");

@@ -60,6 +60,7 @@ const SCHEMAS: &[(&str, &str)] = schemas![
     Silence
     StackReport
     Stream
+    VersionReport
     WatchStarted
     WatchSummary
 ];

@@ -51,6 +51,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("Silence", schema::<stream::Silence>()),
         ("StackReport", schema::<crate::stacks::report::StackReport>()),
         ("Stream", schema::<stream::Stream>()),
+        ("VersionReport", schema::<crate::cmd::version::VersionReport>()),
         ("WatchStarted", schema::<stream::WatchStarted>()),
         ("WatchSummary", schema::<stream::WatchSummary>()),
     ]);
