@@ -3,7 +3,8 @@
 # checksums of all of them. The files contain the address of the project, which is `repository` in Cargo.toml.
 # One commit gives the same bytes on any machine with the same Rust, tar, gzip, xz and CA bundle.
 #
-#   usage: release.sh [--address URL] [--target TRIPLE] [--binary FILE] [DIRECTORY]       default: dist
+#   usage: release.sh [--complete] [--address URL] [--target TRIPLE] [--binary FILE] [DIRECTORY]       default: dist
+#   --complete        fail if an architecture or the RPM cannot be built, instead of skipping it
 #   --address URL     try a release without an address in Cargo.toml, or with another one
 #   --target TRIPLE   x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; default: this machine's, and the other one if its
 #                     tools are installed (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static, or the
@@ -22,6 +23,7 @@ while :; do
     case ${1:-} in
     --binary) binary=$(realpath "$2") ;;
     --target) target=$2 ;;
+    --complete) export PLEGCTL_COMPLETE=1 && shift && continue ;;
     --address) export PLEGCTL_ADDRESS="$2" ;;
     *) break ;;
     esac
@@ -32,6 +34,13 @@ PLEGCTL_ADDRESS=$(packaging/address.sh)
 export PLEGCTL_ADDRESS
 IMAGE_NAME=$(packaging/address.sh image)
 export IMAGE_NAME
+# skip WHAT REASON: leaves something out of this release, unless it must be complete.
+skip() {
+    echo "release.sh: ${PLEGCTL_COMPLETE:+not }skipping $1: $2" >&2
+    [ -z "${PLEGCTL_COMPLETE:-}" ]
+}
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.lock)}
+export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 
 if [ -z "$binary$target" ]; then
@@ -43,7 +52,7 @@ if [ -z "$binary$target" ]; then
             command -v "$machine-linux-gnu-gcc" && command -v "qemu-$machine-static" &&
                 [ -d "$(rustc --print target-libdir --target "$target")" ]
         } >/dev/null; then
-            echo "release.sh: skipping $machine: its compiler, its qemu or Rust's target is not installed" >&2
+            skip "$machine" "its compiler, its qemu or Rust's target is not installed"
             continue
         fi
         packaging/release.sh --target "$target" "$out/$target" >/dev/null
@@ -52,6 +61,9 @@ if [ -z "$binary$target" ]; then
         rmdir "$out/$target"
     done
     packaging/krew.sh "$version" "$out" >"$out/plegctl.yaml"
+    packaging/index.sh "$version" "$out/index.tar" "$out"/plegctl-*-oci.tar
+    rm "$out"/plegctl-*-oci.tar
+    mv "$out/index.tar" "$out/plegctl-$version-oci.tar"
     (cd "$out" && sha256sum -- * >SHA256SUMS)
     cat "$out/SHA256SUMS"
     exit
@@ -72,9 +84,6 @@ if [ "$target" != "$host" ]; then
     export "CC_$under=$compiler" "CARGO_TARGET_$(echo "$under" | tr a-z A-Z)_LINKER=$compiler"
 fi
 export RUN PACKAGE_ARCHITECTURE="$architecture" IMAGE_ARCHITECTURE="$architecture"
-
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.lock)}
-export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 
 if [ -z "$binary" ]; then
     auditable=
@@ -119,7 +128,7 @@ if command -v rpmbuild >/dev/null; then
         --define "_buildhost plegctl" --define "clamp_mtime_to_source_date_epoch 1" packaging/plegctl.spec
     mv "$work"/rpm/RPMS/*/*.rpm "$out/"
 else
-    echo "release.sh: skipping the RPM: rpmbuild is not installed (Debian: rpm)" >&2
+    skip 'the RPM' 'rpmbuild is not installed (Debian: rpm)'
 fi
 
 packaging/image.sh "$binary" "$version" "$out/plegctl-$version-$architecture-oci.tar"
