@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds everything that is published: tarball, Debian package, RPM, image, SBOM, Helm chart, manifest for krew, and the
-# checksums of all of them. The files contain the address of the project, which is `repository` in Cargo.toml.
+# Builds everything that is published: tarball, Debian package, RPM, image, SBOM, Helm chart, manifest for krew, formula for
+# Homebrew, Nix flake, PKGBUILD, a statement of provenance, and the checksums of all of them. The files contain the address of the project, which is `repository` in Cargo.toml.
 # One commit gives the same bytes on any machine with the same Rust, tar, gzip, xz and CA bundle.
 #
 #   usage: release.sh [--complete] [--address URL] [--target TRIPLE] [--binary FILE] [DIRECTORY]       default: dist
@@ -43,6 +43,8 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || 
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 if [ -z "$binary$target" ]; then
     rm -rf "$out"
     mkdir -p "$out"
@@ -64,6 +66,13 @@ if [ -z "$binary$target" ]; then
     packaging/index.sh "$version" "$out/index.tar" "$out"/plegctl-*-oci.tar
     rm "$out"/plegctl-*-oci.tar
     mv "$out/index.tar" "$out/plegctl-$version-oci.tar"
+    if ls "$out"/plegctl-*-x86_64-*.tar.gz "$out"/plegctl-*-aarch64-*.tar.gz >/dev/null 2>&1; then
+        packaging/templates.sh "$version" "$out"
+    else
+        skip 'the Homebrew formula, the Nix flake and the PKGBUILD' 'they need the tarballs of both architectures'
+    fi
+    packaging/provenance.sh "$version" "$out" >"$work/provenance"
+    mv "$work/provenance" "$out/plegctl-$version.provenance.json"
     (cd "$out" && sha256sum -- * >SHA256SUMS)
     cat "$out/SHA256SUMS"
     exit
@@ -103,8 +112,6 @@ fi
 
 rm -rf "$out"
 mkdir -p "$out"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 packaging/stage.sh "$binary" "$work/staged"
 
 name=plegctl-$version-$target

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{file, output_of, text};
+use super::{file, output_of, text, tool};
 use crate::support::plegctl::{Invocation, Output};
 use crate::support::socket::TempDir;
 
@@ -145,4 +145,88 @@ fn one_image_has_both_architectures() {
         assert_eq!(blob(&blob(descriptor)["config"])["architecture"], architecture);
     }
     assert_eq!(index["manifests"].as_array().unwrap().len(), 2);
+}
+
+/// Runs a program that checks a file, and returns what it prints.
+fn checked_by(name: &str, package: &str, arguments: &[&str], path: &Path) -> Option<String> {
+    let program = tool(name, package)?;
+    Some(output_of(Command::new(program).args(arguments).arg(path)))
+}
+
+#[test]
+fn templates_of_other_package_managers_are_filled_in_and_can_be_read() {
+    let folder = TempDir::new();
+    let version = env!("CARGO_PKG_VERSION");
+    let mut sums = Vec::new();
+    for machine in ["x86_64", "aarch64"] {
+        let tarball = folder.path().join(format!("plegctl-{version}-{machine}-unknown-linux-gnu.tar.gz"));
+        fs::write(&tarball, machine).unwrap();
+        let sum = output_of(Command::new("sha256sum").arg(&tarball));
+        sums.push((tarball, sum.split(' ').next().unwrap().to_owned()));
+    }
+    let mut script = Command::new(file("packaging/templates.sh"));
+    output_of(script.arg(version).arg(folder.path()).env("PLEGCTL_ADDRESS", ADDRESS));
+    for name in ["plegctl.rb", "flake.nix", "PKGBUILD"] {
+        let text = fs::read_to_string(folder.path().join(name)).unwrap();
+        assert!(
+            text.contains(&format!("{ADDRESS}/releases/download/v{version}/plegctl-{version}-")),
+            "{text}"
+        );
+        assert!(sums.iter().all(|(_, sum)| text.matches(sum).count() == 1), "{text}");
+        let left = text
+            .split('@')
+            .skip(1)
+            .step_by(2)
+            .find(|word| word.chars().all(|letter| letter.is_ascii_uppercase()));
+        assert_eq!(left, None, "{text}");
+    }
+    checked_by("ruby", "ruby", &["-c"], &folder.path().join("plegctl.rb"));
+    checked_by("nix-instantiate", "nix-bin", &["--parse"], &folder.path().join("flake.nix"));
+    // The PKGBUILD is a script of bash, which makepkg reads as a plain user only.
+    let fields = "source \"$0\"; printf '%s\\n' \"$pkgname\" \"$pkgver\" \"${source_aarch64[@]}\" \"${sha256sums_aarch64[@]}\"; type package";
+    let shown = output_of(Command::new("bash").args(["-euc", fields]).arg(folder.path().join("PKGBUILD")));
+    let shown: Vec<&str> = shown.lines().take(4).collect();
+    let (tarball, sum) = &sums[1];
+    let address =
+        format!("{ADDRESS}/releases/download/v{version}/{}", tarball.file_name().unwrap().display());
+    assert_eq!(shown, ["plegctl-bin", version, &address, sum]);
+}
+
+#[test]
+fn statement_of_provenance_names_the_files_and_the_commit() {
+    let folder = TempDir::new();
+    for name in ["one.tar.gz", "two.deb"] {
+        fs::write(folder.path().join(name), name).unwrap();
+    }
+    let statement = |workflow: &str| -> Value {
+        let mut script = Command::new(file("packaging/provenance.sh"));
+        script.env("PLEGCTL_ADDRESS", ADDRESS).env("GITHUB_SERVER_URL", "https://github.com");
+        let text = output_of(script.arg("9").arg(folder.path()).env("GITHUB_WORKFLOW_REF", workflow));
+        serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}: {text}"))
+    };
+    let by_hand = statement("");
+    assert_eq!(
+        (&by_hand["_type"], &by_hand["predicateType"]),
+        (&"https://in-toto.io/Statement/v1".into(), &"https://slsa.dev/provenance/v1".into())
+    );
+    let subjects = by_hand["subject"].as_array().unwrap();
+    assert_eq!(subjects.len(), 2);
+    for subject in subjects {
+        let sum =
+            output_of(Command::new("sha256sum").arg(folder.path().join(subject["name"].as_str().unwrap())));
+        assert_eq!(subject["digest"]["sha256"], sum.split(' ').next().unwrap());
+    }
+    let predicate = &by_hand["predicate"];
+    assert_eq!(predicate["buildDefinition"]["externalParameters"]["repository"], ADDRESS);
+    let source = &predicate["buildDefinition"]["resolvedDependencies"][0];
+    assert_eq!(source["uri"], format!("git+{ADDRESS}"));
+    assert!(
+        predicate["buildDefinition"]["internalParameters"]["rustc"].as_str().unwrap().starts_with("rustc ")
+    );
+    let builder = |statement: &Value| {
+        statement["predicate"]["runDetails"]["builder"]["id"].as_str().unwrap().to_owned()
+    };
+    assert!(builder(&by_hand).ends_with("#by-hand"), "{by_hand}");
+    let workflow = "Example/Plegctl/.github/workflows/release.yml@refs/tags/v9";
+    assert_eq!(builder(&statement(workflow)), format!("https://github.com/{workflow}"));
 }
