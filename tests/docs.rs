@@ -22,6 +22,8 @@ const RUN: &str = "<!-- run: plegctl ";
 const SAMPLE: &str = "<!-- sample: plegctl ";
 /// The page whose commands take long.
 const WALKTHROUGH: &str = "docs/walkthrough.md";
+/// The table of contents of the site.
+const SUMMARY: &str = "docs/SUMMARY.md";
 /// The first line of a block.
 const FENCE: &str = "```console\n";
 
@@ -36,10 +38,11 @@ fn root() -> &'static Path {
 
 /// Returns the README, the other pages of the root, and the pages in `docs`.
 fn documents() -> Vec<PathBuf> {
-    let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"]
-        .map(|page| root().join(page))
-        .into();
-    for folder in ["docs", "docs/runbooks"] {
+    let mut pages: Vec<PathBuf> =
+        ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "llms.txt"]
+            .map(|page| root().join(page))
+            .into();
+    for folder in ["docs", "docs/runbooks", "docs/upstream"] {
         let files = fs::read_dir(root().join(folder)).unwrap().map(|file| file.unwrap().path());
         pages.extend(files.filter(|file| file.extension().is_some_and(|end| end == "md")));
     }
@@ -230,8 +233,10 @@ fn the_index_lists_every_page() {
         let name = page.strip_prefix(root().join("docs")).map(|name| name.display().to_string());
         if let Ok(name) = name
             && name != "README.md"
+            && name != "SUMMARY.md"
             && !name.starts_with("runbooks/Kubelet")
             && !name.starts_with("runbooks/Plegctl")
+            && !name.starts_with("upstream/")
         {
             assert!(index.contains(&format!("]({name})")), "docs/README.md does not list {name}");
         }
@@ -248,6 +253,21 @@ fn the_first_command_of_the_readme_compiles_without_optimisation_and_prints_its_
     let settings = settings.split("\n\n").next().unwrap();
     assert!(settings.lines().any(|line| line == "opt-level = 0"), "{settings}");
     assert!(text.contains(&format!("<!-- picture: plegctl {arguments} -->")), "{arguments}");
+}
+
+#[test]
+fn the_site_has_every_page_once() {
+    let contents = fs::read_to_string(root().join(SUMMARY)).unwrap();
+    let listed: Vec<&str> =
+        contents.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+    let pages = documents().into_iter().filter(|page| !page.ends_with(SUMMARY));
+    let pages: BTreeSet<String> = pages
+        .filter_map(|page| Some(page.strip_prefix(root().join("docs")).ok()?.display().to_string()))
+        .collect();
+    assert_eq!(listed.iter().map(|page| (*page).to_owned()).collect::<BTreeSet<_>>(), pages);
+    assert_eq!(listed.len(), pages.len(), "a page is listed twice");
+    let settings = fs::read_to_string(root().join("book.toml")).unwrap();
+    assert!(settings.contains("src = \"docs\"") && settings.contains("[output.html.search]"), "{settings}");
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod probes;
 mod recorders;
 mod release;
 mod remote;
+mod skill;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

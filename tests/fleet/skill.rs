@@ -1,0 +1,105 @@
+//! Tests of `skills/plegctl/SKILL.md`: each command in it runs as it is, on a simulated node and a simulated cluster, and none
+//! of them changes anything.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use super::api::{Clients, Reply, Server};
+use super::nodes::{authority, kubeconfig, unhealthy};
+use super::remote::{node, pods, verdict};
+use super::{file, output_of, text, tool};
+use crate::support::plegctl::Invocation;
+use crate::support::socket::TempDir;
+
+const SKILL: &str = "skills/plegctl/SKILL.md";
+
+/// Options with which a command would change more than a file that the user names, or would not end.
+const NEVER: [&str; 5] = ["--on-incident-put", "--events", "--state", " -w", "--follow"];
+
+/// Returns the lines of all `sh` blocks.
+fn commands(skill: &str) -> Vec<&str> {
+    let blocks = skill.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    blocks.flat_map(str::lines).collect()
+}
+
+#[test]
+fn skill_has_a_name_and_says_when_to_use_it() {
+    let skill = text(SKILL);
+    let head = skill.strip_prefix("---\n").and_then(|rest| rest.split("\n---\n").next()).expect("a head");
+    let field =
+        |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned();
+    assert_eq!(field("name: "), "plegctl");
+    // The limits of the format of skills.
+    let description = field("description: ");
+    assert!(description.contains("PLEG is not healthy") && description.len() <= 1024, "{description}");
+    assert!(skill.lines().count() < 500);
+}
+
+#[test]
+fn every_command_of_the_skill_runs() {
+    if tool("jq", "jq").is_none() {
+        return;
+    }
+    let incidents = json!({"apiVersion": "plegctl/v1", "kind": "IncidentList", "takenAt": "2026-11-21T12:00:00Z",
+        "from": "2026-11-20T12:00:00Z", "incidents": []});
+    let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
+        "/api/v1/nodes/n1" => node("True", "ok"),
+        path if path.starts_with("/api/v1/pods?") || path.starts_with("/api/v1/namespaces/plegctl/pods?") => {
+            pods(&["plegctl-x"])
+        }
+        path if path.contains("/proxy/verdict") => Reply::ok(verdict().to_string()),
+        path if path.contains("/proxy/incidents") => Reply::ok(incidents.to_string()),
+        _ => unhealthy(request),
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let folder = TempDir::new();
+    for (from, to) in [
+        ("tests/captures/0.1.0.plegcap", "node.plegcap"),
+        ("tests/recordings/stacks/c2-lock.t75.debug2.gz", "dump.gz"),
+    ] {
+        fs::copy(file(from), folder.path().join(to)).unwrap();
+    }
+    let programs = Path::new(env!("CARGO_BIN_EXE_plegctl")).parent().unwrap().display().to_string();
+    let path = format!("{programs}:{}", env::var("PATH").unwrap());
+    let skill = text(SKILL);
+    let commands = commands(&skill);
+    assert!(commands.len() > 18, "{commands:?}");
+    for command in commands {
+        assert!(command.starts_with("plegctl "), "{command}");
+        assert!(!NEVER.iter().any(|option| command.contains(option)), "{command}");
+        let run =
+            Invocation::program("sh", &["-c", command]).current_dir(folder.path()).with_short_silences();
+        let run = run
+            .env("PATH", &path)
+            .env("KUBECONFIG", &config.0)
+            .env("HOME", folder.path().to_str().unwrap())
+            .env("CONTAINER_RUNTIME_ENDPOINT", "sim:hung-container");
+        let output = run.run();
+        // 1 is the status of bad news, such as an unhealthy node.
+        assert!(matches!(output.code, Some(0 | 1)), "{command}: {output}");
+        assert!(!output.stdout.trim().is_empty(), "{command}: {output}");
+        if command.ends_with("-o json") || command.starts_with("plegctl schema") {
+            let checked = folder.path().join("document.json");
+            fs::write(&checked, &output.stdout).unwrap();
+            output_of(Command::new("jq").args(["-e", "."]).arg(&checked));
+        }
+    }
+}
+
+#[test]
+fn fields_that_the_skill_names_are_in_the_schema() {
+    let skill = text(SKILL);
+    let (_, table) = skill.split_once("| field | says |\n|---|---|\n").expect("a table of fields");
+    let table = table.split("\n\n").next().unwrap();
+    let schema = text("docs/schema/HealthReport.json");
+    let names = table.split('`').skip(1).step_by(2).flat_map(|path| path.split('.'));
+    let names: Vec<&str> = names.map(|name| name.trim_end_matches("[]")).collect();
+    assert!(names.len() > 18, "{names:?}");
+    for name in names {
+        assert!(schema.contains(&format!("\"{name}\": {{")), "HealthReport has no {name}");
+    }
+}
