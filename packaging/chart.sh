@@ -12,6 +12,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -RL deploy/chart/plegctl "$work/plegctl"
 printf 'home: %s\nsources: [%s]\n' "$address" "$address" >>"$work/plegctl/Chart.yaml"
+version=$(sed -n 's/^version: //p' "$work/plegctl/Chart.yaml")
+sed -i "s,^  runbooks: \"\"$,  runbooks: $(packaging/address.sh source "$version")/docs/runbooks," "$work/plegctl/values.yaml"
 if [ -n "$image" ]; then
     sed -i "s,^  repository: plegctl$,  repository: $image," "$work/plegctl/values.yaml"
 fi

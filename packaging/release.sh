@@ -121,6 +121,9 @@ install -m 644 README.md CHANGELOG.md LICENSE "$work/$name/"
 install -m 644 completions/* "$work/$name/completions/"
 $RUN "$binary" man "$work/$name/man"
 cp -R deploy "$work/$name/deploy"
+# The alerts link to the runbooks of this release.
+find "$work/$name/deploy" "$work/staged" -type f -name '*rules.yaml' -exec \
+    sed -i "s,runbook_url: docs/,runbook_url: $(packaging/address.sh source "$version")/docs/," {} +
 tar --create --directory "$work" --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --sort=name \
     --mode=go-w "$name" | gzip -9n >"$out/$name.tar.gz"
 

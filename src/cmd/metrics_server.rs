@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -23,6 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::pleg::SharedState;
+use crate::pleg::metrics::MetricNames;
 use crate::report::json;
 use crate::threads;
 
@@ -165,6 +167,8 @@ impl Write for JobBody<'_> {
 pub struct ServedPages {
     /// The state that `/metrics` and `/readyz` show.
     pub shared_state: Arc<SharedState>,
+    /// The names of PLEG's metrics.
+    pub names: MetricNames,
     /// The metrics that `/metrics` adds to the kubelet's.
     pub metrics: MetricsPage,
     /// The pages next to `/metrics`.
@@ -238,6 +242,24 @@ impl HttpReply {
     /// Answers with an error and its reason.
     pub fn error(status: &'static str, why: &str) -> Self {
         Self { status, ..Self::text(format!("{why}\n")) }
+    }
+}
+
+/// The value of `--metric-names`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NamesOption {
+    /// `plegctl_pleg_…`, so that a dashboard of the kubelet's metrics does not count them
+    Plegctl,
+    /// `kubelet_pleg_…`, as the kubelet's own
+    Kubelet,
+}
+
+impl From<NamesOption> for MetricNames {
+    fn from(option: NamesOption) -> Self {
+        match option {
+            NamesOption::Plegctl => Self::Plegctl,
+            NamesOption::Kubelet => Self::Kubelet,
+        }
     }
 }
 
@@ -440,7 +462,7 @@ fn reply(head: &RequestHead, pages: &ServedPages) -> PageReply {
         "/metrics" => {
             let mut body = String::new();
             // Writing to a String cannot fail.
-            let _ = pages.shared_state.lock().metrics.render(&mut body);
+            let _ = pages.shared_state.lock().metrics.render(pages.names, &mut body);
             body.push_str(&(pages.metrics)());
             HttpReply { content_type: "text/plain; version=0.0.4; charset=utf-8", ..HttpReply::text(body) }
         }
@@ -469,6 +491,7 @@ mod tests {
     fn pages() -> ServedPages {
         ServedPages {
             shared_state: Arc::new(SharedState::new(false)),
+            names: MetricNames::Kubelet,
             metrics: Arc::new(String::new),
             more: Arc::new(|request| {
                 let parameters: Vec<_> = request.parameters().collect();

@@ -152,6 +152,11 @@ pub struct RecordArgs {
     #[arg(long, value_name = "ADDR", value_parser = metrics_server::address)]
     metrics_listen: Option<SocketAddr>,
 
+    /// The names of PLEG's metrics. The kubelet's names are for dashboards and rules that tell the two apart by the label
+    /// `job`
+    #[arg(long, value_name = "NAMES", default_value = "plegctl", requires = "metrics_listen")]
+    metric_names: metrics_server::NamesOption,
+
     /// Also serve parts of the capture at `/capture`, and an archive of what the recorder knows at `/bundle`, to clients
     /// that send the token in this file in the header `X-Plegctl-Token`. The file is read for each request; only its owner
     /// may read it
@@ -269,6 +274,7 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
         );
         let pages = ServedPages {
             shared_state: recording.shared_state(),
+            names: arguments.metric_names.into(),
             metrics: with_deliveries(recording.metrics_page(), sent),
             more: recorder_pages::pages(recording.view(), names, Arc::new(exports)),
         };

@@ -1,4 +1,5 @@
-//! The kubelet's PLEG metrics in Prometheus' text format, with the kubelet's names, buckets, help texts and peculiarities.
+//! The kubelet's PLEG metrics in Prometheus' text format, with the kubelet's buckets, help texts and peculiarities, and with its
+//! names or with names of plegctl.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,6 +28,25 @@ const OPERATION_BUCKETS: [f64; 14] = [
     298.023_223_876_953_1,
     745.058_059_692_382_8,
 ];
+
+/// The names of the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricNames {
+    /// `plegctl_pleg_last_seen_seconds`: a query of the kubelet's metrics does not find them, whatever labels it looks at.
+    Plegctl,
+    /// `kubelet_pleg_last_seen_seconds`, as the kubelet's own, and all of them.
+    Kubelet,
+}
+
+impl MetricNames {
+    /// Returns the first word of each name.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Plegctl => "plegctl",
+            Self::Kubelet => "kubelet",
+        }
+    }
+}
 
 /// A Prometheus histogram.
 #[derive(Clone, Debug)]
@@ -150,65 +170,68 @@ impl PlegMetrics {
     }
 
     /// Writes all metrics in Prometheus' text format.
-    pub fn render(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+    pub fn render(&self, names: MetricNames, out: &mut dyn fmt::Write) -> fmt::Result {
+        let prefix = names.prefix();
+        let name = |rest: &str| format!("{prefix}_{rest}");
         let help = "Duration in seconds for relisting pods in PLEG.";
-        histogram(out, "kubelet_pleg_relist_duration_seconds", help, &self.relist_duration)?;
+        histogram(out, &name("pleg_relist_duration_seconds"), help, &self.relist_duration)?;
         let help = "Interval in seconds between relisting in PLEG.";
-        histogram(out, "kubelet_pleg_relist_interval_seconds", help, &self.relist_interval)?;
-        // plegctl simulates no caller that relists a single pod and no sync loop that is too slow, so the metrics
-        // `pod_relist_duration_seconds` and `discard_events` stay zero.
-        let help = "Duration in seconds for relisting a single pod in PLEG.";
-        histogram(out, "kubelet_pleg_pod_relist_duration_seconds", help, &Histogram::default())?;
+        histogram(out, &name("pleg_relist_interval_seconds"), help, &self.relist_interval)?;
         if let Some(seconds) = self.last_seen {
             let help = "Timestamp in seconds when PLEG was last seen active.";
-            single(out, "kubelet_pleg_last_seen_seconds", "gauge", help, seconds)?;
+            single(out, &name("pleg_last_seen_seconds"), "gauge", help, seconds)?;
         }
-        let help = "The number of discard events in PLEG.";
-        single(out, "kubelet_pleg_discard_events", "counter", help, 0)?;
+        // plegctl simulates no caller that relists a single pod and no sync loop that is too slow, so these stay zero.
+        if names == MetricNames::Kubelet {
+            let help = "Duration in seconds for relisting a single pod in PLEG.";
+            histogram(out, &name("pleg_pod_relist_duration_seconds"), help, &Histogram::default())?;
+            let help = "The number of discard events in PLEG.";
+            single(out, &name("pleg_discard_events"), "counter", help, 0)?;
+        }
         if let Some(pods) = self.running_pods {
             let help = "Number of pods that have a running pod sandbox";
-            single(out, "kubelet_running_pods", "gauge", help, pods)?;
+            single(out, &name("running_pods"), "gauge", help, pods)?;
         }
         if !self.running_containers.is_empty() {
-            let name = "kubelet_running_containers";
+            let name = &name("running_containers");
             head(out, name, "gauge", "Number of containers currently running")?;
             for (state, count) in &self.running_containers {
                 writeln!(out, "{name}{{container_state=\"{}\"}} {count}", state.as_str())?;
             }
         }
-        self.render_connection(out)?;
-        self.render_operations(out)
+        self.render_connection(prefix, out)?;
+        self.render_operations(prefix, out)
     }
 
-    fn render_connection(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let name = "kubelet_evented_pleg_connection_error_count";
+    fn render_connection(&self, prefix: &str, out: &mut dyn fmt::Write) -> fmt::Result {
+        let name = &format!("{prefix}_evented_pleg_connection_error_count");
         let help = "The number of errors encountered during the establishment of streaming connection with the CRI runtime.";
         single(out, name, "counter", help, self.connection_errors)?;
-        let name = "kubelet_evented_pleg_connection_success_count";
+        let name = &format!("{prefix}_evented_pleg_connection_success_count");
         let help = "The number of times a streaming client was obtained to receive CRI Events.";
         single(out, name, "counter", help, self.connection_successes)?;
-        let name = "kubelet_evented_pleg_connection_latency_seconds";
+        let name = &format!("{prefix}_evented_pleg_connection_latency_seconds");
         let help = "The latency of streaming connection with the CRI runtime, measured in seconds.";
         histogram(out, name, help, &self.connection_latency)
     }
 
-    fn render_operations(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+    fn render_operations(&self, prefix: &str, out: &mut dyn fmt::Write) -> fmt::Result {
         if self.operations.is_empty() {
             return Ok(());
         }
-        let name = "kubelet_runtime_operations_total";
+        let name = &format!("{prefix}_runtime_operations_total");
         head(out, name, "counter", "Cumulative number of runtime operations by operation type.")?;
         for (kind, operation) in &self.operations {
             writeln!(out, "{name}{{operation_type=\"{kind}\"}} {}", operation.duration.count)?;
         }
-        let name = "kubelet_runtime_operations_errors_total";
+        let name = &format!("{prefix}_runtime_operations_errors_total");
         head(out, name, "counter", "Cumulative number of runtime operation errors by operation type.")?;
         for (kind, operation) in &self.operations {
             if operation.errors > 0 {
                 writeln!(out, "{name}{{operation_type=\"{kind}\"}} {}", operation.errors)?;
             }
         }
-        let name = "kubelet_runtime_operations_duration_seconds";
+        let name = &format!("{prefix}_runtime_operations_duration_seconds");
         let help = "Duration in seconds of runtime operations. Broken down by operation type.";
         head(out, name, "histogram", help)?;
         for (kind, operation) in &self.operations {

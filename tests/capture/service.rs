@@ -124,7 +124,7 @@ fn recorder_metrics_have_the_kubelets_names_and_name_the_culprit() {
     let mut page = String::new();
     stream.read_to_string(&mut page).unwrap();
     for words in [
-        "kubelet_pleg_relist_duration_seconds",
+        "plegctl_pleg_relist_duration_seconds",
         "plegctl_record_incident_open 1",
         "plegctl_incident_culprit{rule=\"D01\",rpc=\"ContainerStatus\",namespace=\"shop\",pod=\"db-0\",container=\"postgres\"} 1",
     ] {

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
+use super::probes::recorded_metrics;
 use super::{file, output_of, text, tool};
+use crate::support::difference;
 
 const RULES: &str = "deploy/prometheus/plegctl.rules.yaml";
 const CASES: &str = "deploy/prometheus/tests/alerts.yaml";
@@ -72,6 +74,31 @@ fn every_alert_has_a_runbook_with_commands() {
     }
     let pages = fs::read_dir(file("docs/runbooks")).unwrap().count();
     assert_eq!(pages, alerts().len() + 1, "a page without its alert");
+}
+
+#[test]
+fn object_for_the_prometheus_operator_has_the_rules() {
+    let rules = text(RULES);
+    let rules = rules.lines().filter(|line| !line.starts_with('#'));
+    let rules: String =
+        rules.map(|line| if line.is_empty() { "\n".to_owned() } else { format!("  {line}\n") }).collect();
+    let command = "PLEGCTL_BLESS=1 cargo test --test product fleet::alerts";
+    let expected = format!(
+        "# Generated from {RULES} by `{command}`.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\n\
+         metadata:\n  name: plegctl\n  namespace: plegctl\nspec:\n{rules}"
+    );
+    let path = "deploy/components/monitoring/rules.yaml";
+    if !difference::update_if_blessed(&file(path), &expected) {
+        assert_eq!(text(path), expected, "{path}: {command}");
+    }
+}
+
+/// Whoever counts the series of the kubelets by their names alone does not count the recorder's too.
+#[test]
+fn recorder_serves_no_series_of_the_kubelet() {
+    let served = recorded_metrics();
+    assert!(served.contains("\nplegctl_pleg_relist_duration_seconds_count "), "{served}");
+    assert!(!served.contains("kubelet_"), "{served}");
 }
 
 /// Debian's Prometheus is built without Kubernetes, so the service discovery is removed.

@@ -22,6 +22,8 @@ fn values_of(overlay: &str) -> Value {
         "overlays/kubelet-access" => json!({"kubeletAccess": true}),
         "overlays/events" => json!({"events": true}),
         "overlays/upload" => json!({"uploadSecret": "plegctl-upload"}),
+        "overlays/monitoring" => json!({"monitoring": {"podMonitor": true, "rules": true}}),
+        "overlays/network-policy" => json!({"networkPolicy": {"enabled": true}}),
         "overlays/serve-token" => json!({"serveTokenSecret": "plegctl-token"}),
         other => panic!("the chart has no values for {other}"),
     }
@@ -38,8 +40,13 @@ const RENDERER: (&str, &str) = ("chart-render", "built by tests/fleet/fetch.sh")
 
 /// Returns the objects that the chart renders with these values, in an order that does not depend on file names.
 fn rendered(values: &Value) -> Option<Vec<Value>> {
+    rendered_in("plegctl", values)
+}
+
+/// Returns the same for a release in this namespace.
+fn rendered_in(namespace: &str, values: &Value) -> Option<Vec<Value>> {
     let renderer = tool(RENDERER.0, RENDERER.1)?;
-    let json = output_of(Command::new(renderer).arg(file(CHART)).args(["plegctl", &values.to_string()]));
+    let json = output_of(Command::new(renderer).arg(file(CHART)).args([namespace, &values.to_string()]));
     Some(ordered(&json))
 }
 
@@ -260,6 +267,53 @@ fn every_value_changes_its_field() {
         let Some(objects) = rendered(&values) else { return };
         let set = objects.iter().find(|object| object["kind"] == "DaemonSet").unwrap();
         assert_eq!(set.pointer(&pointer), Some(&expected), "{values}");
+    }
+}
+
+#[test]
+fn releases_for_two_runtimes_share_no_object() {
+    let values = json!({"kubeletAccess": true, "events": true, "networkPolicy": {"enabled": true},
+        "monitoring": {"podMonitor": true, "rules": true}});
+    let names = |namespace: &str| -> Option<BTreeSet<String>> {
+        let name = |object: Value| {
+            let about = &object["metadata"];
+            format!("{} {} {}", object["kind"], about["namespace"], about["name"])
+        };
+        Some(rendered_in(namespace, &values)?.into_iter().map(name).collect())
+    };
+    let (Some(first), Some(second)) = (names("plegctl"), names("plegctl-crio")) else { return };
+    assert!(first.len() > 8, "{first:?}");
+    assert!(first.is_disjoint(&second), "{first:?} {second:?}");
+}
+
+#[test]
+fn only_the_named_clients_may_connect_to_the_recorders() {
+    let clients = json!({"enabled": true, "namespace": "prom", "cidrs": ["10.0.0.0/28"]});
+    let Some(objects) = rendered(&json!({"networkPolicy": clients})) else { return };
+    let policy = objects.iter().find(|object| object["kind"] == "NetworkPolicy").unwrap();
+    let namespace = json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prom"}}});
+    let from = json!([namespace, {"ipBlock": {"cidr": "10.0.0.0/28"}}]);
+    assert_eq!(
+        policy["spec"]["ingress"],
+        json!([{"ports": [{"port": 9469, "protocol": "TCP"}], "from": from}])
+    );
+    let set = objects.iter().find(|object| object["kind"] == "DaemonSet").unwrap();
+    assert_eq!(policy["spec"]["podSelector"], set["spec"]["selector"]);
+}
+
+#[test]
+fn alerts_of_the_chart_link_to_the_runbooks_of_its_release() {
+    let values = json!({"monitoring": {"rules": true, "labels": {"release": "stack"}, "runbooks": "https://h.example/r"}});
+    let Some(objects) = rendered(&values) else { return };
+    let rule = objects.iter().find(|object| object["kind"] == "PrometheusRule").unwrap();
+    assert_eq!(rule["metadata"]["labels"]["release"], "stack");
+    let groups = rule["spec"]["groups"].as_array().unwrap().iter();
+    let rules = groups.flat_map(|group| group["rules"].as_array().unwrap());
+    let alerts: Vec<&Value> = rules.filter(|rule| rule.get("alert").is_some()).collect();
+    assert!(alerts.len() > 9, "{rule}");
+    for alert in alerts {
+        let page = format!("https://h.example/r/{}.md", alert["alert"].as_str().unwrap());
+        assert_eq!(alert["annotations"]["runbook_url"], page);
     }
 }
 

@@ -75,6 +75,10 @@ fn chart_of_a_release_names_the_project_and_its_image() {
     assert!(about.contains(&format!("\nhome: {ADDRESS}\nsources: [{ADDRESS}]\n")), "{about}");
     let values = read("values.yaml");
     assert!(values.contains("\n  repository: ghcr.io/example/plegctl\n"), "{values}");
+    let runbooks = format!("\n  runbooks: {ADDRESS}/blob/v{}/docs/runbooks\n", env!("CARGO_PKG_VERSION"));
+    assert!(values.contains(&runbooks), "{values}");
+    // In the checkout, this file is a link.
+    assert!(read("plegctl.rules.yaml").contains("KubeletPlegUnhealthy"));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-// Renders a Helm chart as `helm template` does, for charts that use only Go's own template functions and toJson.
+// Renders a Helm chart as `helm template` does, for charts that use only Go's own template functions, toJson,
+// replace, indent and .Files.Get.
 //
 //	usage: chart-render CHART NAMESPACE VALUES    the objects of the chart; VALUES is JSON and overrides values.yaml
 //	       chart-render FILE                      the documents of a YAML file, or of - for standard input
@@ -15,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 	"text/template"
 
 	"gopkg.in/yaml.v3"
@@ -65,19 +67,27 @@ func render(chart, namespace, overrides string) ([]interface{}, error) {
 	data := map[string]interface{}{
 		"Values":  merge(values, given),
 		"Release": map[string]interface{}{"Name": "plegctl", "Namespace": namespace, "Service": "Helm"},
+		"Files":   files(chart),
 		"Chart":   map[string]interface{}{"Name": about["name"], "Version": about["version"], "AppVersion": about["appVersion"]},
 	}
-	functions := template.FuncMap{"toJson": func(value interface{}) (string, error) {
-		text, err := json.Marshal(value)
-		return string(text), err
-	}}
-	files, err := filepath.Glob(filepath.Join(chart, "templates", "*"))
+	functions := template.FuncMap{
+		"toJson": func(value interface{}) (string, error) {
+			text, err := json.Marshal(value)
+			return string(text), err
+		},
+		"replace": func(old, new, text string) string { return strings.ReplaceAll(text, old, new) },
+		"indent": func(spaces int, text string) string {
+			pad := strings.Repeat(" ", spaces)
+			return pad + strings.ReplaceAll(text, "\n", "\n"+pad)
+		},
+	}
+	templates, err := filepath.Glob(filepath.Join(chart, "templates", "*"))
 	if err != nil {
 		return nil, err
 	}
-	sort.Strings(files)
+	sort.Strings(templates)
 	documents := []interface{}{}
-	for _, file := range files {
+	for _, file := range templates {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
@@ -101,6 +111,15 @@ func render(chart, namespace, overrides string) ([]interface{}, error) {
 		documents = append(documents, more...)
 	}
 	return documents, nil
+}
+
+// files is the folder of a chart, whose files a template reads.
+type files string
+
+// Get returns the text of a file. Helm returns nothing for a file that does not exist.
+func (folder files) Get(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(string(folder), name))
+	return string(text), err
 }
 
 // object reads a YAML file with one map.

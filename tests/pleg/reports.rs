@@ -5,7 +5,7 @@ use std::time::Duration;
 use plegctl::clock::{ManualClock, Wall};
 use plegctl::cri::{Code, Container, ContainerState, SandboxState};
 use plegctl::pleg::diff::same_node;
-use plegctl::pleg::metrics::PlegMetrics;
+use plegctl::pleg::metrics::{MetricNames, PlegMetrics};
 use plegctl::pleg::single_relist::{self, Inspect, RelistRequest};
 use plegctl::pleg::stream::{Event, EventSource, EventSubject, EventType, Health, Quantiles, WatchRecord};
 use plegctl::pleg::{
@@ -240,7 +240,7 @@ fn metrics_are_written_with_the_kubelets_names() {
     metrics.operation(plegctl::cri::Rpc::ListContainers, Duration::from_secs(120), true);
     metrics.operation(plegctl::cri::Rpc::ContainerStats, Duration::from_secs(1), true);
     let mut text = String::new();
-    metrics.render(&mut text).unwrap();
+    metrics.render(MetricNames::Kubelet, &mut text).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     for expected in [
         "# TYPE kubelet_pleg_relist_duration_seconds histogram",
@@ -259,5 +259,10 @@ fn metrics_are_written_with_the_kubelets_names() {
     ] {
         assert!(lines.contains(&expected), "{expected} is not in\n{text}");
     }
+    // With plegctl's names there is none of the kubelet's, nor the two that are always zero.
+    let mut own = String::new();
+    metrics.render(MetricNames::Plegctl, &mut own).unwrap();
+    assert!(own.contains("\nplegctl_pleg_last_seen_seconds 1700000000\n"), "{own}");
+    assert!(!own.contains("kubelet_") && !own.contains("discard") && !own.contains("pod_relist"), "{own}");
     assert!(!text.contains("container_stats") && !text.contains("container_state=\"exited\""), "{text}");
 }

@@ -111,6 +111,10 @@ pub struct WatchArgs {
     #[arg(long, value_name = "ADDR", value_parser = metrics_server::address)]
     metrics_listen: Option<SocketAddr>,
 
+    /// The names of these metrics
+    #[arg(long, value_name = "NAMES", default_value = "kubelet", requires = "metrics_listen")]
+    metric_names: metrics_server::NamesOption,
+
     #[command(flatten)]
     list_calls: ListCallsArgs,
 

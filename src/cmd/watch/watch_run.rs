@@ -129,6 +129,7 @@ impl<'a> WatchRun<'a> {
         if let Some(address) = arguments.metrics_listen {
             let pages = ServedPages {
                 shared_state: Arc::clone(&shared_state),
+                names: arguments.metric_names.into(),
                 metrics: Arc::new(String::new),
                 more: Arc::new(|_| None),
             };
