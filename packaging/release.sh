@@ -143,9 +143,8 @@ fi
 
 packaging/image.sh "$binary" "$version" "$out/plegctl-$version-$architecture-oci.tar"
 cargo metadata --locked --format-version 1 --filter-platform "$target" >"$work/metadata"
-# A build script reads SOURCE_DATE_EPOCH, so with this variable cargo would build crates of the tests again.
-env -u SOURCE_DATE_EPOCH cargo run --quiet --locked --example sbom -- "$PLEGCTL_ADDRESS" \
-    <"$work/metadata" >"$out/plegctl-$version-$architecture.cdx.json"
+# A package of its own, so that nothing of plegctl is compiled a second time for it.
+cargo run --quiet --locked --package plegctl-sbom -- "$PLEGCTL_ADDRESS" <"$work/metadata" >"$out/plegctl-$version-$architecture.cdx.json"
 
 (cd "$out" && sha256sum -- * >SHA256SUMS)
 cat "$out/SHA256SUMS"
