@@ -17,7 +17,14 @@ digest=
 if commit=$(cd "$here" && git diff --quiet HEAD -- 2>/dev/null && git rev-parse HEAD); then
     digest=", \"digest\": {\"gitCommit\": \"$commit\"}"
 fi
-version_of() { "$@" 2>/dev/null | head -n 1 | tr -d '"\\' || true; }
+# tools: the field of each tool that is installed. cargo-auditable may not be.
+tools() {
+    for tool in rustc 'cargo auditable' tar gzip; do
+        # The words of a tool are its command.
+        shown=$($tool --version 2>/dev/null | head -n 1 | tr -d '"\\')
+        [ -z "$shown" ] || printf '        "%s": "%s",\n' "$tool" "$shown"
+    done | sed '$s/,$//'
+}
 
 cat <<STATEMENT
 {
@@ -31,10 +38,7 @@ $(cd "$directory" && sha256sum -- * | sed 's/^\([0-9a-f]*\)  \(.*\)$/    {"name"
       "buildType": "$script",
       "externalParameters": {"version": "$version", "repository": "$address"},
       "internalParameters": {
-        "rustc": "$(version_of rustc --version)",
-        "cargo-auditable": "$(version_of cargo auditable --version)",
-        "tar": "$(version_of tar --version)",
-        "gzip": "$(version_of gzip --version)"
+$(tools)
       },
       "resolvedDependencies": [{"uri": "git+$address"$digest}]
     },
