@@ -320,7 +320,7 @@ impl<'a> DocumentReader<'a> {
         let wanted = self.entries_of(kind::STACKS);
         let timed = |document: &DocumentEntry| {
             let mut stacks = self.read(document)?;
-            without_minutes_and_steps(&mut stacks);
+            without_steps(&mut stacks);
             stacks.as_object_mut()?.insert("time".to_owned(), serde_json::to_value(document.wall).ok()?);
             Some(stacks)
         };
@@ -513,19 +513,13 @@ fn listed_owners(capture: &Capture) -> HashMap<String, ListedOwner> {
     owners
 }
 
-/// Replaces the `minutes` of waits in a [`StackReport`] that an earlier plegctl recorded, and removes the steps, which were for
-/// the processes of that moment.
-fn without_minutes_and_steps(report: &mut Value) {
+/// Removes the steps from a [`StackReport`]: they were for the processes of that moment.
+fn without_steps(report: &mut Value) {
     match report {
-        Value::Array(items) => items.iter_mut().for_each(without_minutes_and_steps),
+        Value::Array(items) => items.iter_mut().for_each(without_steps),
         Value::Object(fields) => {
-            if let Some(minutes) = fields.remove("minutes").and_then(|minutes| minutes.as_u64()) {
-                fields.insert("waitedSeconds".to_owned(), minutes.saturating_mul(60).into());
-            }
-            for steps in ["next", "steps"] {
-                fields.entry(steps).and_modify(|steps| *steps = Value::Array(Vec::new()));
-            }
-            fields.values_mut().for_each(without_minutes_and_steps);
+            fields.entry("steps").and_modify(|steps| *steps = Value::Array(Vec::new()));
+            fields.values_mut().for_each(without_steps);
         }
         _ => {}
     }
@@ -536,12 +530,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn minutes_of_an_earlier_release_become_seconds_and_steps_are_left_out() {
-        let mut report = serde_json::json!({"primary": {"minutes": 3, "next": ["kill -CONT 7"]},
-            "groups": [{"minutes": 1}, {"count": 2}]});
-        without_minutes_and_steps(&mut report);
-        let expected = serde_json::json!({"primary": {"waitedSeconds": 180, "next": []},
-            "groups": [{"waitedSeconds": 60}, {"count": 2}]});
+    fn steps_are_left_out_at_every_depth() {
+        let mut report =
+            serde_json::json!({"findings": [{"steps": [{"command": "kill -CONT 7"}]}], "steps": [{}]});
+        without_steps(&mut report);
+        let expected = serde_json::json!({"findings": [{"steps": []}], "steps": []});
         assert_eq!(report, expected);
     }
 }

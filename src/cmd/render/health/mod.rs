@@ -109,14 +109,11 @@ fn sentence(report: &HealthReport, style: ScreenStyle) -> Vec<Line> {
         Verdict::Degraded | Verdict::Unknown => WARNING,
         Verdict::Unhealthy => BAD,
     };
-    // A report of an earlier release has no summary.
-    let title = report.primary.as_ref().map_or("", |primary| primary.title.as_str());
-    let text = if report.summary.is_empty() { title } else { &report.summary };
     let is_partial = report.primary.as_ref().is_some_and(|primary| {
         matches!(primary.facts.first(), Some(Fact(FactKind::NothingFound { kubelet_is_unchecked: true, .. })))
     });
     let limits = if is_partial { " (kubelet and events not looked at)" } else { "" };
-    let mut text = format!("{word}{limits}  {text}");
+    let mut text = format!("{word}{limits}  {}", report.summary);
     // The time of NotReady stays on one line: it is wrapped as one word.
     let at = text.rfind(": NotReady ").filter(|at| text.len() - at < style.columns());
     let time = at.map(|at| text.split_off(at + 2)).unwrap_or_default();
