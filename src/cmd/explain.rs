@@ -25,6 +25,7 @@ use super::render::words::wrapped;
 use super::streams;
 use super::{Error, Exit, complete};
 use crate::report::{document, most_similar};
+use crate::sim;
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
@@ -65,6 +66,9 @@ struct ExplainedRule {
     do_not_conclude: &'static [&'static str],
     /// What to do.
     next: &'static [&'static str],
+    /// The simulated nodes on which the rule has a finding.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    scenarios: Vec<String>,
     /// The usual severity of a check that a command can ignore.
     #[serde(skip_serializing_if = "Option::is_none")]
     severity: Option<&'static str>,
@@ -81,6 +85,7 @@ impl From<&CatalogueEntry> for ExplainedRule {
             confirm: rule.confirm,
             do_not_conclude: rule.never,
             next: rule.act,
+            scenarios: scenarios(rule.id),
             severity: entry.check.as_ref().map(|check| check.severity.as_str()),
         }
     }
@@ -110,6 +115,14 @@ pub fn run(arguments: &ExplainArgs, context: &Context) -> Result<Exit, Error> {
         }
     })?;
     Ok(Exit::Good)
+}
+
+/// Returns the endpoints of the simulated nodes on which a rule has its finding.
+fn scenarios(id: &str) -> Vec<String> {
+    // A scenario of ours that is damaged is a failed test, and no reason not to explain a rule.
+    let all = sim::built_in().unwrap_or_default().into_iter();
+    let shown = all.filter(|scenario| scenario.finds.as_deref() == Some(id));
+    shown.map(|scenario| format!("sim:{}", scenario.name)).collect()
 }
 
 /// Returns the most similar id. Ids are short, so one or two typing errors, or one missing zero, are
@@ -145,6 +158,12 @@ fn write(entry: &CatalogueEntry, out: &mut Page<'_>, columns: Option<usize>) -> 
         out.colored("1", name)?;
         let mut lines = texts.iter().flat_map(|text| wrapped(&format!("  {text}"), columns, "    "));
         lines.try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    let scenarios = scenarios(rule.id);
+    if !scenarios.is_empty() {
+        writeln!(out)?;
+        out.colored("1", "to see it on a simulated node")?;
+        scenarios.iter().try_for_each(|name| writeln!(out, "  plegctl health -r {name}"))?;
     }
     if let Some(check) = &entry.check {
         writeln!(out)?;

@@ -44,6 +44,7 @@ fn scenario(name: &str, value: &YamlNode) -> Result<Scenario, FieldProblem> {
         title: text(fields.need("title")?)?,
         teaches: text(fields.need("teaches")?)?,
         wrong: text(fields.need("wrong")?)?,
+        finds: fields.maybe("finds", text)?,
         kubelet: text(fields.need("kubelet")?)?,
         attempts: fields.or("try", Vec::new(), texts)?,
         seed: fields.or("seed", 1, number)?,
@@ -407,7 +408,7 @@ mod tests {
         assert_eq!(message, "mine.yaml:6:1: a scenario has no `colour`");
         assert_eq!(
             hint.unwrap(),
-            "a scenario has title, teaches, wrong, kubelet, try, seed, runtime, pods, node, faults"
+            "a scenario has title, teaches, wrong, finds, kubelet, try, seed, runtime, pods, node, faults"
         );
     }
 

@@ -17,6 +17,8 @@ pub struct Scenario {
     pub teaches: String,
     /// What is wrong with the node.
     pub wrong: String,
+    /// The id of the rule of `health` that finds it, if one does.
+    pub finds: Option<String>,
     /// What a kubelet on this node would report.
     pub kubelet: String,
     /// Commands to try.

@@ -182,6 +182,10 @@ fn health_screens(scenario: &str, verdict: &str) {
         assert!(written.first().is_some_and(has_verdict), "{what}: {written:#?}");
         assert!(written.len() <= LARGEST.1.min(size.1 - 1), "{what}: {} lines: {written:#?}", written.len());
         terminal.assert_fits(&what, LARGEST.0);
+        let finds = sim::load(scenario).unwrap().finds;
+        let why = finds.filter(|_| verdict != "HEALTHY").map(|id| format!("why: {id} "));
+        let is_named = |why: &String| written.iter().any(|line| line.starts_with(why));
+        assert!(why.as_ref().is_none_or(is_named), "{what}: {why:?} in {written:#?}");
         let status = if verdict == "UNHEALTHY" { "1" } else { "0" };
         assert_eq!(terminal.status(), status, "{what}");
         counts.push(format!("{}x{}: {} lines", size.0, size.1, written.len()));

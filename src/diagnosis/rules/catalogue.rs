@@ -330,6 +330,22 @@ mod tests {
         assert_eq!(ranks.len(), names.len());
     }
 
+    /// The tests of a rule are found by its name: `grep -rl RuleId::HungList src/diagnosis/tests`.
+    #[test]
+    fn every_rule_has_a_test_of_its_own() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/diagnosis/tests");
+        let files = std::fs::read_dir(folder).unwrap();
+        let tests: String =
+            files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+        for id in RuleId::ALL {
+            let name = format!("RuleId::{id:?}");
+            let is_named = tests.match_indices(&name).any(|(at, _)| {
+                !tests[at + name.len()..].starts_with(|next: char| next.is_alphanumeric() || next == '_')
+            });
+            assert!(is_named, "no test names {name} ({id})");
+        }
+    }
+
     #[test]
     fn every_rule_has_all_texts() {
         for row in catalogue() {

@@ -195,6 +195,39 @@ async fn a_failing_healthz_is_d32() {
     );
 }
 
+/// A watchdog counts only if the kubelet is young and its PLEG was not healthy: it restarts a kubelet for other reasons too.
+#[tokio::test(start_paused = true)]
+async fn a_watchdog_that_restarts_the_kubelet_hides_the_cause() {
+    let sick = "kubelet[1]: PLEG is not healthy: pleg was last seen active 3m5s ago; threshold is 3m0s";
+    let dog = "node-problem-detector[7]: health checker: kubelet is unhealthy, restarting kubelet";
+    let mut evidence = healthy().await;
+    evidence.kubelet.age = Some(Duration::from_secs(60));
+    evidence.journal = Some(journal(&[sick, dog]));
+    let report = judge(&evidence);
+    let found = find(&report, RuleId::WatchdogRestarts).unwrap();
+    assert_eq!((found.confidence, report.verdict), (Confidence::Likely, Verdict::Degraded));
+    assert!(found.evidence.iter().any(|line| line.contains("health checker")), "{found:#?}");
+
+    evidence.journal = Some(journal(&[dog]));
+    assert!(find(&judge(&evidence), RuleId::WatchdogRestarts).is_none(), "PLEG was healthy");
+    evidence.journal = Some(journal(&[sick, dog]));
+    evidence.kubelet.age = Some(Duration::from_secs(86_400));
+    assert!(find(&judge(&evidence), RuleId::WatchdogRestarts).is_none(), "the kubelet is old");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_with_a_known_fault_is_named_and_the_release_that_mends_it_is_not() {
+    let mut evidence = healthy().await;
+    for (version, has_fault) in [("1.7.16", true), ("1.7.35", false), ("v2.1.4-k3s1", true), ("2.1.9", false)]
+    {
+        let answer = evidence.runtime.version.as_mut().unwrap().result.as_mut().unwrap();
+        version.clone_into(&mut answer.runtime_version);
+        let report = judge(&evidence);
+        assert_eq!(find(&report, RuleId::KnownBadVersion).is_some(), has_fault, "{version}");
+        assert_eq!(report.verdict, Verdict::Healthy, "a fault that may happen is no problem of this node");
+    }
+}
+
 pub(super) fn journal(lines: &[&str]) -> Journal {
     let stamped: Vec<String> =
         lines.iter().enumerate().map(|(at, line)| format!("{}.0 n1 {line}", 1000 + at)).collect();

@@ -5,10 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::kubelet::journal;
 use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 use super::travels::judge;
 use crate::cri::Rpc;
 use crate::diagnosis::evidence::WrittenDisk;
+use crate::diagnosis::journal::SystemState;
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{Evidence, Inputs, gather};
 use crate::host::disks::Disk;
@@ -1134,4 +1136,22 @@ async fn on_a_busy_node_the_runtime_may_have_enough_cpu_and_lack_memory() {
     let memory = find(&report, RuleId::OutOfMemory).unwrap();
     let both = "memory pressure: all tasks waited 0 % of the last 10 s, in the runtime's own cgroup 30 %";
     assert_eq!((memory.confidence, memory.evidence[0].as_str()), (Confidence::Possible, both));
+}
+
+/// One sign is only possible, because a busy systemd may be healthy; two signs are likely.
+#[tokio::test(start_paused = true)]
+async fn systemd_that_does_not_answer_is_likely_with_two_signs() {
+    let node = FakeNode::new("stuck-systemd").with_pods(3);
+    let confidence = |evidence: &Evidence| {
+        let report = judge(evidence);
+        find(&report, RuleId::StuckSystemd).map(|found| found.confidence)
+    };
+    let mut evidence = gather(&node.inputs(Scripted::with_pods(3)), &|_| ()).await;
+    assert_eq!(confidence(&evidence), None);
+    evidence.systemd = Some(SystemState::Silent(Duration::from_secs(2)));
+    assert_eq!(confidence(&evidence), Some(Confidence::Possible));
+    evidence.journal = Some(journal(&["dbus-daemon[9]: Connection timed out"]));
+    assert_eq!(confidence(&evidence), Some(Confidence::Likely));
+    evidence.kubelet.config.cgroup_driver = Some("cgroupfs".to_owned());
+    assert_eq!(confidence(&evidence), None, "starts and stops do not need systemd");
 }
