@@ -1,6 +1,7 @@
-//! The rules D00 to D42. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
+//! The rules of `health`. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
 //!
-//! [`catalogue()`] lists the rules with their texts; the files have the functions, grouped by the kind of evidence.
+//! [`catalogue()`] lists the rules. Each has a file that is named for what it finds, with the function `find`, and beside it one
+//! with its texts. The other files have what several rules share.
 
 mod blocked_tasks;
 mod catalogue;
