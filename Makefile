@@ -36,7 +36,8 @@ LONG = capture::anonymise:: capture::compare:: capture::disk:: capture::exports:
 	fleet::recorders::incident_on_five_hundred fleet::skill::every_command manifests::fuzz:: manifests::mutated::deep_nesting \
 	manifests::source::a_mapping manifests::source::the_number_of_values manifests::uids:: releases:: \
 	recorded_history_of stacks::damaged
-LONG_UNIT = capture::hostile_tests::chain_of_differences capture::tests::file_truncated capture::tests::flipped_bit \
+LONG_UNIT = diagnosis::tests::list_calls::a_list_is_too_large \
+	capture::hostile_tests::chain_of_differences capture::tests::file_truncated capture::tests::flipped_bit \
 	capture::tests::segment_deleted cmd::health::replay_tests::kubelet_that_does_not_relist \
 	cmd::health::replay_tests::stopped_or_dead pleg::compare::tests::a_flood sim::tests::big_node
 

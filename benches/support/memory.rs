@@ -37,7 +37,7 @@ impl Memory {
 
 /// Creates the result of a successful call.
 fn answer<T>(rpc: Rpc, value: T) -> Call<T> {
-    Call { rpc, duration: Duration::from_millis(1), response_bytes: 1, result: Ok(value) }
+    Call { rpc, duration: Duration::from_millis(1), response_bytes: 1, stream: None, result: Ok(value) }
 }
 
 impl Runtime for Memory {

@@ -314,7 +314,7 @@ impl Pseudonyms {
         if !(ended.has_byte_count() && ended.message.parse::<u64>().is_ok()) {
             ended.message = length_of_text(&ended.message);
         }
-        if matches!(rpc, Some(Rpc::ListPodSandbox | Rpc::ListContainers)) {
+        if rpc.is_some_and(Rpc::is_list) {
             self.list_error = before.zip(words(ended, &self.endpoints.1)).or(self.list_error.take());
         }
     }

@@ -324,8 +324,7 @@ impl ExportWriter<'_> {
         match &mut entry.body {
             Some(Body::CallStarted(started)) => {
                 if let Some(rpc) = rpc(started.rpc) {
-                    let is_list = matches!(rpc, Rpc::ListPodSandbox | Rpc::ListContainers);
-                    let key = is_list.then(|| (started.rpc, self.encoder.hash(&started.request)));
+                    let key = rpc.is_list().then(|| (started.rpc, self.encoder.hash(&started.request)));
                     self.open_calls.insert((self.session, started.call), (rpc, key));
                 }
             }

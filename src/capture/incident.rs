@@ -536,6 +536,7 @@ mod tests {
             pod: None,
             duration_seconds: Seconds::default(),
             response_bytes: 0,
+            stream: None,
             outcome: Outcome::Error,
             code: Some(code.into()),
             message: Some("no".into()),

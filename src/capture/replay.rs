@@ -31,6 +31,9 @@ use crate::cri::server::{
 use crate::cri::{Client, Code, Error, OutcomeOverride, Rpc, Version};
 use crate::diagnosis::NodeFacts;
 #[cfg(feature = "cli")]
+use crate::kubelet::KubeletVersion;
+use crate::kubelet::ListCalls;
+#[cfg(feature = "cli")]
 use crate::pleg::guarded_stream::RecordedStream;
 use crate::report::duration::in_sentence;
 use crate::stacks::report::StackReport;
@@ -88,9 +91,9 @@ enum RequestKey {
     Runtime(Rpc),
     /// A call about the container or sandbox with this id.
     One(Rpc, String),
-    /// A list of all containers or sandboxes.
+    /// A list of all containers or sandboxes, by its unary call: the same list is in the answer of a stream.
     All(Rpc),
-    /// A list with a filter, as the encoded request.
+    /// A list with a filter, by its unary call, and the encoded request.
     Part(Rpc, Bytes),
 }
 
@@ -99,9 +102,11 @@ impl RequestKey {
         match subject {
             RequestSubject::Runtime => Self::Runtime(rpc),
             RequestSubject::One(id) => Self::One(rpc, id.clone()),
-            RequestSubject::Sandboxes(wanted) if wanted.matches_all() => Self::All(rpc),
-            RequestSubject::Containers(wanted) if wanted.matches_all() => Self::All(rpc),
-            RequestSubject::Sandboxes(_) | RequestSubject::Containers(_) => Self::Part(rpc, request.clone()),
+            RequestSubject::Sandboxes(wanted) if wanted.matches_all() => Self::All(rpc.unary()),
+            RequestSubject::Containers(wanted) if wanted.matches_all() => Self::All(rpc.unary()),
+            RequestSubject::Sandboxes(_) | RequestSubject::Containers(_) => {
+                Self::Part(rpc.unary(), request.clone())
+            }
         }
     }
 }
@@ -373,6 +378,13 @@ impl Playback {
     pub fn runtime(&self) -> Option<&str> {
         let run = self.capture.sessions.get(self.start.0.session)?;
         Some(run.session.runtime.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// Returns the kubelet release whose relist the recorder followed.
+    #[cfg(feature = "cli")]
+    pub fn kubelet_release(&self) -> Option<KubeletVersion> {
+        let run = self.capture.sessions.get(self.start.0.session)?;
+        KubeletVersion::parse(&run.session.kubelet).ok()
     }
 
     /// Returns the capture.
@@ -655,6 +667,8 @@ impl Playback {
                     _ => None,
                 });
                 let all = std::iter::once(waited).chain(open).take(most);
+                // A list that was sent as a stream is silent as a stream.
+                let rpc = last.rpc;
                 found.extend(all.map(|waited| Unanswered { rpc, id: id.clone(), waited }));
             }
         }
@@ -676,6 +690,14 @@ impl Playback {
         };
         let messages = self.capture.messages(end.filter(|end| end.outcome == RecordedOutcome::Answered)?)?;
         Some(messages.iter().flat_map(|message| owners(rpc, message)).collect())
+    }
+
+    /// Returns the calls with which the recorder had listed last by now.
+    pub fn list_calls(&self) -> ListCalls {
+        let now = self.now();
+        let sent = self.sent_by(&RequestKey::All(Rpc::ListPodSandbox), now).next();
+        let streams = sent.is_some_and(|call| call.rpc.is_streamed_list());
+        if streams { ListCalls::Stream } else { ListCalls::Unary }
     }
 
     /// Returns the sandboxes and the containers from the last lists that were answered.
@@ -899,7 +921,7 @@ impl Playback {
         if let Some(took) = took {
             self.store_duration(&request.message, rpc, took);
         }
-        let answer = self.messages_of(call)?;
+        let answer = as_requested(rpc, call, self.messages_of(call)?)?;
         Ok(Answer::all(match part {
             Some(part) => answer.into_iter().filter_map(|list| part.select(list)).collect(),
             None => answer,
@@ -945,7 +967,7 @@ impl Playback {
             let waited = deadline.unwrap_or_default();
             return Err(Error::Silent { rpc: call.rpc, waited });
         }
-        let answer = self.messages_of(call)?;
+        let answer = as_requested(request.rpc, call, self.messages_of(call)?)?;
         Ok(Answer::all(match part.filter(|subject| subject.id().is_empty()) {
             Some(part) => answer.into_iter().filter_map(|list| part.select(list)).collect(),
             None => answer,
@@ -964,6 +986,18 @@ impl Playback {
             }
             _ => None,
         }
+    }
+}
+
+/// Returns the messages of a list as the requested call has them: a unary call has one, and lists of protobuf can be joined. The
+/// messages of a stream are not known from a list that was recorded whole.
+fn as_requested(rpc: Rpc, call: &RecordedCall, messages: Vec<Bytes>) -> Result<Vec<Bytes>, Error> {
+    if rpc == call.rpc || !rpc.is_list() {
+        Ok(messages)
+    } else if rpc.is_streamed_list() {
+        Err(not_recorded(rpc, format!("the recorder had made {} by then", call.rpc)))
+    } else {
+        Ok(vec![messages.concat().into()])
     }
 }
 

@@ -412,16 +412,11 @@ fn relist_points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
     points
 }
 
-const fn is_list(rpc: cri::Rpc) -> bool {
-    use cri::Rpc::{ListContainers, ListPodSandbox, StreamContainers, StreamPodSandboxes};
-    matches!(rpc, ListPodSandbox | ListContainers | StreamPodSandboxes | StreamContainers)
-}
-
 /// Returns when the second list call of each relist was answered, by session and number.
 fn listed_times(capture: &Capture) -> HashMap<(usize, u64), CaptureMoment> {
     let mut first = HashMap::new();
     let mut listed = HashMap::new();
-    for call in capture.calls.iter().filter(|call| call.relist > 0 && is_list(call.rpc)) {
+    for call in capture.calls.iter().filter(|call| call.relist > 0 && call.rpc.is_list()) {
         let Some(end) = call.end.as_ref().filter(|end| end.outcome == RecordedOutcome::Answered) else {
             continue;
         };
@@ -499,7 +494,7 @@ fn listed_owners(capture: &Capture) -> HashMap<String, ListedOwner> {
     for rpc in [cri::Rpc::ListPodSandbox, cri::Rpc::ListContainers] {
         // At most five lists are read: the first, the middle and the last three. The recorded events name pods that existed
         // only between these lists.
-        let lists: Vec<_> = capture.calls.iter().filter(|call| call.rpc == rpc).collect();
+        let lists: Vec<_> = capture.calls.iter().filter(|call| call.rpc.unary() == rpc).collect();
         for call in
             lists.first().into_iter().chain(lists.get(lists.len() / 2)).chain(lists.iter().rev().take(3))
         {

@@ -438,8 +438,7 @@ impl Store {
         let Some(Body::CallStarted(started)) = &self.carried.open_calls.get(&ended.call)?.body else {
             return None;
         };
-        let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
-        let is_list = rpc(started.rpc).is_some_and(|rpc| lists.contains(&rpc));
+        let is_list = rpc(started.rpc).is_some_and(Rpc::is_list);
         is_list.then(|| (started.rpc, self.hashes.hash_one(&started.request)))
     }
 

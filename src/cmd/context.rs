@@ -17,11 +17,12 @@ use super::streams::{self, stdout};
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::capture::{self, Capture, CaptureMoment, Playback, ReplayClock, ReplayServer};
 use crate::clock::{Clock, ShiftedClock, SystemClock, Wall};
-use crate::cri::{self, CallObserver, Client, Endpoint, TraceId};
+use crate::cri::{self, CallObserver, Client, Endpoint, Runtime as _, TraceId};
 use crate::host::proc::StatTable;
 use crate::host::{self, HostRoot};
 use crate::kubelet::{
-    self, Config, KubeletLists, KubeletProcess, KubeletVersion, ListSigns, Metrics, Search, Sourced, http,
+    self, Config, KubeletLists, KubeletProcess, KubeletVersion, ListCalls, ListGates, ListSigns, Metrics,
+    Search, http,
 };
 use crate::report::RuntimeRef;
 use crate::sim::{self, Simulator};
@@ -81,6 +82,12 @@ pub struct Context {
     /// The clock of a replayed capture, if the endpoint is a capture.
     replay_clock: Option<Arc<ReplayClock>>,
     replay_server: OnceCell<ReplayServer>,
+    /// The list calls of `--list-calls`, if the user wants certain ones.
+    wanted_lists: Cell<Option<ListCalls>>,
+    /// How the node's kubelet lists, once it is known.
+    lists: OnceCell<KubeletLists>,
+    /// The kubelet's metrics, once they were requested.
+    metrics: OnceCell<Option<Metrics>>,
 }
 
 /// Converts the runtime's answer to `Version` for a report.
@@ -138,6 +145,9 @@ impl Context {
             trace: OnceCell::new(),
             replay_clock,
             replay_server: OnceCell::new(),
+            wanted_lists: Cell::new(None),
+            lists: OnceCell::new(),
+            metrics: OnceCell::new(),
         }
     }
 
@@ -257,12 +267,25 @@ impl Context {
         }
     }
 
-    /// Returns the release from the kubelet's metrics, if its read-only port is open.
     async fn release_by_metrics(&self) -> Option<KubeletVersion> {
+        KubeletVersion::parse(self.node_metrics().await?.version.as_deref()?).ok()
+    }
+
+    /// Returns the metrics of this node's kubelet, if its read-only port is open. They are requested once.
+    async fn node_metrics(&self) -> Option<&Metrics> {
+        if self.metrics.get().is_none() {
+            let metrics = self.request_metrics().await;
+            // Nothing else requests them meanwhile.
+            let _ = self.metrics.set(metrics);
+        }
+        self.metrics.get()?.as_ref()
+    }
+
+    async fn request_metrics(&self) -> Option<Metrics> {
         let port = self.read_only_port()?;
         let url = format!("http://127.0.0.1:{port}/metrics");
         let answer = http::get(&url, METRICS_TIME_LIMIT).await.ok().filter(|answer| answer.status == 200)?;
-        KubeletVersion::parse(&Metrics::parse(&answer.text()).ok()?.version?).ok()
+        Metrics::parse(&answer.text()).ok()
     }
 
     async fn release_by_program(&self) -> Option<KubeletVersion> {
@@ -271,26 +294,64 @@ impl Context {
         tokio::time::timeout(FILE_TIME_LIMIT, read).await.ok()?.ok()?
     }
 
-    /// Returns how this node's kubelet lists, as far as its settings show it. `release` is its release.
-    pub fn kubelet_lists(&self, release: KubeletVersion) -> KubeletLists {
-        let gate = self.streaming_gate();
-        let signs = ListSigns { release, gate: gate.as_ref(), gauge: None, logged_fallback: false };
+    /// Keeps which list calls the user wants; `None` for those of the kubelet.
+    pub fn want_lists(&self, wanted: Option<ListCalls>) {
+        self.wanted_lists.set(wanted);
+    }
+
+    /// Returns which list calls the user wants.
+    pub fn wanted_lists(&self) -> Option<ListCalls> {
+        self.wanted_lists.get()
+    }
+
+    /// Returns how the node's kubelet lists. `release` is its release, if the caller knows it. The signs are read once.
+    pub async fn kubelet_lists(&self, release: Option<KubeletVersion>) -> &KubeletLists {
+        if let Some(lists) = self.lists.get() {
+            return lists;
+        }
+        let lists = self.find_kubelet_lists(release).await;
+        self.lists.get_or_init(|| lists)
+    }
+
+    async fn find_kubelet_lists(&self, release: Option<KubeletVersion>) -> KubeletLists {
+        let gates = self.list_gates();
+        let mut signs = ListSigns {
+            release: KubeletVersion::CONFIRMED,
+            gates: &gates,
+            gauge: None,
+            logged_fallback: false,
+        };
+        if let Some(playback) = self.playback() {
+            signs.release = release.or_else(|| playback.kubelet_release()).unwrap_or(signs.release);
+            let sample = playback.kubelet_metrics().and_then(|(sample, _)| sample.text);
+            signs.gauge = sample.and_then(|text| Metrics::parse(&text).ok()?.streams_lists);
+            return KubeletLists::of(signs);
+        }
+        // The program shows the release without a request.
+        let release = match release {
+            Some(release) => Some(release),
+            None => match self.release_by_program().await {
+                Some(release) => Some(release),
+                None => self.release_by_metrics().await,
+            },
+        };
+        signs.release = release.unwrap_or(signs.release);
+        if KubeletLists::of(signs).may_differ() {
+            signs.gauge = self.node_metrics().await.and_then(|metrics| metrics.streams_lists);
+        }
         KubeletLists::of(signs)
     }
 
-    /// Returns the gate of streamed lists, if this node's kubelet sets it.
-    fn streaming_gate(&self) -> Option<Sourced<bool>> {
-        let kubelet = self.kubelet().filter(|_| self.is_live())?;
-        Config::of(kubelet.settings()).streamed_lists
+    /// Returns the settings of the gate of streamed lists of this node's kubelet.
+    pub fn list_gates(&self) -> ListGates {
+        let kubelet = self.kubelet().filter(|_| self.is_live());
+        kubelet.map(|kubelet| Config::of(kubelet.settings()).list_gates).unwrap_or_default()
     }
 
-    /// Returns the kubelet's release for [`Self::kubelet_lists`], for a command that needs it for nothing else: it is looked for
-    /// only if the gate is set, or if the user wants to read the reason.
-    pub async fn release_of_lists(&self) -> KubeletVersion {
-        if self.verbose == 0 && self.streaming_gate().is_none() {
-            return KubeletVersion::CONFIRMED;
-        }
-        self.release_or_default(None).await.0
+    /// Returns the release that the program of this node's kubelet shows.
+    pub fn program_release(&self) -> Option<KubeletVersion> {
+        let kubelet = self.kubelet().filter(|_| self.is_live())?.clone();
+        self.in_time("the kubelet's program", move || kubelet.program_release()).flatten()
     }
 
     /// Returns the kubelet release that a command assumes, and its source: `named` is the value of `--kubelet-version`.
@@ -353,7 +414,12 @@ impl Context {
         let client = match endpoint {
             Endpoint::Unix { path, name } => Client::new(path, name, deadline, Arc::clone(&self.clock)),
             Endpoint::Sim { scenario } => self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)),
-            Endpoint::Custom { name, .. } => self.replay_server(name)?.client(deadline),
+            Endpoint::Custom { name, .. } => {
+                let server = self.replay_server(name)?;
+                let client = server.client(deadline);
+                client.list_with(server.playback().list_calls());
+                client
+            }
         };
         let client = match self.trace.get() {
             Some(trace) => client.with_trace(trace.clone()),
@@ -468,6 +534,9 @@ impl Context {
             trace: OnceCell::new(),
             replay_clock: self.replay_clock.clone(),
             replay_server: OnceCell::new(),
+            wanted_lists: Cell::new(self.wanted_lists.get()),
+            lists: OnceCell::new(),
+            metrics: OnceCell::new(),
         }
     }
 

@@ -10,6 +10,7 @@ use super::{Error, Exit};
 use crate::cri::{Call, Client, Endpoint, Filter, Outcome, Rpc, Runtime};
 use crate::diagnosis::health_state::{HealthState, NextRun, RememberedHang};
 use crate::diagnosis::report::{Confidence, HealthReport, Verdict};
+use crate::kubelet::ListCalls;
 use crate::report::load::{LARGEST_REPORT, load};
 
 /// The time limit for Version and for the repeated call.
@@ -87,6 +88,7 @@ async fn outcome_within_limit<T>(call: impl Future<Output = Call<T>>) -> Outcome
 
 async fn repeat_call(client: &Client, rpc: Rpc, id: Option<&str>) -> Outcome {
     let id = id.unwrap_or_default();
+    client.list_with(if rpc.is_streamed_list() { ListCalls::Stream } else { ListCalls::Unary });
     match rpc {
         Rpc::PodSandboxStatus => outcome_within_limit(client.sandbox_status(id)).await,
         Rpc::ContainerStatus => outcome_within_limit(client.container_status(id)).await,

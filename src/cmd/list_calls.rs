@@ -3,8 +3,9 @@
 use clap::{Args, ValueEnum};
 
 use super::context::Context;
-use crate::cri::Client;
-use crate::kubelet::{KubeletVersion, ListCalls, ListCallsSource};
+use crate::cri::{Client, Runtime};
+use crate::kubelet::{KubeletLists, KubeletVersion, ListCalls, ListCallsSource};
+use crate::pleg::report::ListCallsReport;
 
 /// The list calls that the user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,31 +43,70 @@ impl ListCallsArgs {
         if self.stream_lists { ListCallsChoice::Stream } else { self.list_calls }
     }
 
-    /// Returns the client with the list calls that the user wants. `release` is the kubelet's release.
-    pub fn apply(self, client: Client, context: &Context, release: KubeletVersion) -> Client {
-        let (client, calls, why) = match self.choice() {
-            ListCallsChoice::Unary => (client, ListCalls::Unary, "--list-calls".to_owned()),
-            ListCallsChoice::Stream => {
-                (client.with_streamed_lists(), ListCalls::Stream, "--list-calls".to_owned())
-            }
-            ListCallsChoice::Auto => {
-                let lists = context.kubelet_lists(release);
-                let client = match lists.calls {
-                    ListCalls::Unary => client,
-                    ListCalls::Stream => client.with_lists_of_gate(),
-                };
-                if lists.source == ListCallsSource::NotKnown {
-                    context.remark(&format!("the list calls are the unary ones: {}", lists.why()));
-                    return client;
-                }
-                (client, lists.calls, lists.why())
-            }
-        };
-        let names = match calls {
-            ListCalls::Unary => "ListPodSandbox and ListContainers",
-            ListCalls::Stream => "StreamPodSandboxes and StreamContainers",
-        };
-        context.note(1, &format!("the list calls are {names}: {why}"));
-        client
+    /// Returns the list calls that the user wants; `None` for those of the kubelet.
+    pub fn wanted(self) -> Option<ListCalls> {
+        match self.choice() {
+            ListCallsChoice::Auto => None,
+            ListCallsChoice::Unary => Some(ListCalls::Unary),
+            ListCallsChoice::Stream => Some(ListCalls::Stream),
+        }
+    }
+}
+
+/// Keeps which list calls the user wants, and returns the client with them; see [`choose`].
+pub async fn by_args(
+    arguments: ListCallsArgs,
+    client: Client,
+    context: &Context,
+    release: Option<KubeletVersion>,
+) -> (Client, KubeletLists) {
+    context.want_lists(arguments.wanted());
+    choose(client, context, release).await
+}
+
+/// Returns the client with the list calls that the user wants, or those of the kubelet, and why. `release` is the kubelet's
+/// release, if the caller knows it.
+pub async fn choose(
+    client: Client,
+    context: &Context,
+    release: Option<KubeletVersion>,
+) -> (Client, KubeletLists) {
+    let (client, lists) = match context.wanted_lists() {
+        Some(ListCalls::Unary) => {
+            client.list_with(ListCalls::Unary);
+            (client, KubeletLists { calls: ListCalls::Unary, source: ListCallsSource::Option })
+        }
+        Some(ListCalls::Stream) => {
+            let lists = KubeletLists { calls: ListCalls::Stream, source: ListCallsSource::Option };
+            (client.with_streamed_lists(), lists)
+        }
+        None if context.playback().is_some() => {
+            let lists = KubeletLists { calls: client.list_calls(), source: ListCallsSource::Capture };
+            let client = match lists.calls {
+                ListCalls::Unary => client,
+                ListCalls::Stream => client.with_lists_of_gate(),
+            };
+            (client, lists)
+        }
+        None => {
+            let lists = context.kubelet_lists(release).await.clone();
+            let client = match lists.calls {
+                ListCalls::Unary => client,
+                ListCalls::Stream => client.with_lists_of_gate(),
+            };
+            (client, lists)
+        }
+    };
+    note(context, &lists);
+    (client, lists)
+}
+
+/// Says which list calls are made, and why: with `-v`, or if nothing shows those of the kubelet.
+pub fn note(context: &Context, lists: &KubeletLists) {
+    let ListCallsReport { rpcs, why } = ListCallsReport::of(lists);
+    if lists.source == ListCallsSource::NotKnown {
+        context.remark(&format!("the list calls are the unary ones: {why}"));
+    } else {
+        context.note(1, &format!("the list calls are {}: {why}", rpcs.join(" and ")));
     }
 }

@@ -37,8 +37,8 @@ use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
 use super::streams;
 use super::token_file::RecorderToken;
 use super::{
-    Error, Exit, at_least_one, incident_events, incident_upload, metrics_server, positive_duration,
-    prediction, recorder_pages,
+    Error, Exit, at_least_one, incident_events, incident_upload, list_calls, metrics_server,
+    positive_duration, prediction, recorder_pages,
 };
 use crate::capture::entry::{Session, kind, nanos};
 use crate::capture::node::{NodeSample, ProcessSample, SampledKubeletState};
@@ -219,11 +219,12 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     // Calls of a diagnosis are recorded too.
     context.set_observer(recorder.observer(false));
     let client = context.client(host.endpoint(), TIMEOUT)?.with_observer(recorder.observer(true));
-    let client = arguments.list_calls.apply(client, context, kubelet_version);
+    // The diagnoses make the same list calls.
+    let (client, _) = list_calls::by_args(arguments.list_calls, client, context, Some(kubelet_version)).await;
     let settings = RecordingSettings {
         timing: PlegTiming { period: arguments.period, threshold: arguments.threshold },
         era: kubelet_version.era(),
-        lists_are_unary: context.kubelet_lists(kubelet_version).are_unary(),
+        list_limit: context.kubelet_lists(Some(kubelet_version)).await.limit(),
         rules: IncidentRules {
             slow: arguments.slow,
             threshold: arguments.threshold,

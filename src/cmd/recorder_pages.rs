@@ -362,6 +362,7 @@ impl RecorderVerdict {
             }),
             node: self.node,
             runtime: self.runtime,
+            list_calls: None,
             duration_seconds: 0.0,
             verdict: self.verdict,
             phase: self.primary.as_ref().map_or(Phase::None, |primary| primary.phase),
@@ -396,7 +397,7 @@ fn relist_settings(snapshot: &RecordingSnapshot) -> RelistSettings {
     RelistSettings {
         era: snapshot.era,
         threshold: snapshot.threshold,
-        lists_are_unary: snapshot.lists_are_unary,
+        list_limit: snapshot.list_limit,
         ..RelistSettings::default()
     }
 }
@@ -496,7 +497,7 @@ mod tests {
     use crate::capture::recording::FinishedRelist;
     use crate::clock::Mono;
     use crate::cri::Rpc;
-    use crate::kubelet::{Era, KubeletVersion};
+    use crate::kubelet::{Era, KubeletVersion, ListLimit};
     use crate::pleg::relist_calls::RelistCalls;
     use crate::pleg::stream::Relist;
     use crate::pleg::{CallRecord, OpenCall, PodRef};
@@ -534,6 +535,7 @@ mod tests {
             pod,
             duration_seconds: took.into(),
             response_bytes: 4096,
+            stream: None,
             outcome: Outcome::Ok,
             code: None,
             message: None,
@@ -561,7 +563,7 @@ mod tests {
             last_relist: Some((Duration::from_secs(4), relist())),
             now: mono(100),
             era: era(),
-            lists_are_unary: true,
+            list_limit: ListLimit::List,
             calls: seen(&[]),
             last_list: Some(mono(95)),
             threshold: Duration::from_secs(180),

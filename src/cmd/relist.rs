@@ -33,9 +33,10 @@ use super::render::relist::{self as text, Durations, Row};
 use super::select::{Candidate, Selection};
 use super::stop_signals::StopSignals;
 use super::streams;
-use super::{Error, Exit, at_least_one, positive_duration};
+use super::{Error, Exit, at_least_one, list_calls, positive_duration};
 use crate::cri::{self, Client, Endpoint, Outcome, Runtime};
-use crate::pleg::report::{RelistReport, ReportedPod};
+use crate::kubelet::{KubeletLists, ListCallsSource};
+use crate::pleg::report::{ListCallsReport, RelistReport, ReportedPod};
 use crate::pleg::single_relist::{Inspect, RelistRequest, relist_with_progress};
 use crate::pleg::{CallFailure, KubeletState, KubeletVersion, document};
 use crate::report::save::save;
@@ -133,6 +134,7 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
     if needs_node_name {
         context.look_for_kubelet();
     }
+    context.want_lists(arguments.list_calls.wanted());
     let endpoint = context.endpoint()?;
     if arguments.watch {
         return block_on(repeat(arguments, context, &endpoint, needs_node_name))?;
@@ -155,12 +157,10 @@ async fn relist_once(
     endpoint: &Endpoint,
 ) -> Result<RelistReport, Error> {
     let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
-    // Without the gate, the release changes nothing but the note.
-    let release = context.release_of_lists().await;
-    let client = arguments.list_calls.apply(client, context, release);
+    let (client, lists) = list_calls::choose(client, context, None).await;
     let progress = RelistProgressLine::begin(context);
     let report = tokio::select! {
-        report = make_calls(context, endpoint, &client, arguments.inspection(), &progress) => report,
+        report = make_calls(context, endpoint, (&client, &lists), arguments.inspection(), &progress) => report,
         never = progress.refresh_forever() => match never {},
     };
     progress.end();
@@ -235,9 +235,9 @@ fn print_selected(
 pub async fn lists_only(context: &Context, endpoint: &Endpoint) -> Result<RelistReport, Error> {
     context.look_for_kubelet();
     let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
-    let report =
-        make_calls(context, endpoint, &client, Inspect::Nothing, &RelistProgressLine::hidden(context))
-            .await?;
+    let (client, lists) = list_calls::choose(client, context, None).await;
+    let progress = RelistProgressLine::hidden(context);
+    let report = make_calls(context, endpoint, (&client, &lists), Inspect::Nothing, &progress).await?;
     Ok(RelistReport { node: context.node_name(), ..report })
 }
 
@@ -245,7 +245,7 @@ pub async fn lists_only(context: &Context, endpoint: &Endpoint) -> Result<Relist
 async fn make_calls(
     context: &Context,
     endpoint: &Endpoint,
-    client: &Client,
+    (client, lists): (&Client, &KubeletLists),
     inspect: Inspect,
     progress: &RelistProgressLine<'_>,
 ) -> Result<RelistReport, Error> {
@@ -265,6 +265,10 @@ async fn make_calls(
             for call in &failed.calls {
                 context.note(1, &text::call(call));
             }
+            let stream = failed.calls.last().and_then(|call| Some((&call.rpc, call.stream?.entries)));
+            if let Some((rpc, entries)) = stream.filter(|(_, entries)| *entries > 0) {
+                context.remark(&format!("{rpc} stopped after {}", plural(entries, "entry")));
+            }
             match failed.failure {
                 CallFailure::Call(error) => Error::Runtime(error),
                 CallFailure::Refused(why) => Error::Refused(why),
@@ -273,7 +277,11 @@ async fn make_calls(
     };
     // If both fail, the user sees the error of Version, which is clearer.
     let (version, report) = tokio::try_join!(biased; version, listed)?;
-    Ok(RelistReport { runtime: runtime_ref(endpoint, version), ..report })
+    // The runtime may have refused the first streaming call.
+    let is_refused = client.list_calls() != lists.calls;
+    let refused = KubeletLists { calls: client.list_calls(), source: ListCallsSource::Refused };
+    let made = ListCallsReport::of(if is_refused { &refused } else { lists });
+    Ok(RelistReport { runtime: runtime_ref(endpoint, version), list_calls: Some(made), ..report })
 }
 
 impl RelistArgs {

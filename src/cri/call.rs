@@ -16,8 +16,10 @@ pub struct Call<T> {
     /// The time from sending the request to the end of the answer.
     pub duration: Duration,
     /// The size of the answer's encoded messages, without gRPC's five-byte frame. The kubelet's receive limit applies to
-    /// this size.
+    /// this size, unless the answer is a stream.
     pub response_bytes: u64,
+    /// What has arrived of a streamed list; `None` for every other call.
+    pub stream: Option<StreamedAnswer>,
     /// The answer, or the error if there is no answer.
     pub result: Result<T, Error>,
 }
@@ -29,6 +31,7 @@ impl<T> Call<T> {
             rpc: self.rpc,
             duration: self.duration,
             response_bytes: self.response_bytes,
+            stream: self.stream,
             result: self.result.map(f),
         }
     }
@@ -37,6 +40,17 @@ impl<T> Call<T> {
     pub fn outcome(&self) -> Outcome {
         self.result.as_ref().err().map_or(Outcome::Ok, Error::outcome)
     }
+}
+
+/// What has arrived of a streamed list, also if the call failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct StreamedAnswer {
+    /// The number of entries in the messages that arrived completely.
+    pub entries: u64,
+    /// The size of the largest of these messages. The kubelet's receive limit applies to it.
+    pub largest_message_bytes: u64,
 }
 
 word_enum! {

@@ -36,6 +36,7 @@ use super::{
     SandboxStatusAnswer, Version,
 };
 use crate::clock::{Clock, Wall};
+use crate::kubelet::ListCalls;
 use crate::panics::catch_panic_async;
 
 /// The largest message that the kubelet receives (pkg/kubelet/cri, maxMsgSize). List sizes are compared with this
@@ -70,13 +71,12 @@ type Connect = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<UnixStream, Er
 /// A channel that is created on first use, because creating it requires a running event loop.
 type LazyChannel = LazyLock<Channel, Box<dyn FnOnce() -> Channel + Send>>;
 
-/// The calls with which a client lists.
-#[derive(Clone)]
-enum ListMode {
-    Unary,
-    Stream,
-    /// The streaming calls, until the runtime has not implemented one.
-    StreamUntilRefused(Arc<AtomicBool>),
+/// The calls with which a client and its clones list.
+#[derive(Default)]
+struct ListMode {
+    streams: AtomicBool,
+    /// Whether the unary calls follow, if the runtime does not implement a streaming call.
+    falls_back: AtomicBool,
 }
 
 /// One connection to one runtime.
@@ -88,7 +88,7 @@ pub struct Client {
     endpoint: Arc<str>,
     first_bytes: FirstBytes,
     deadline: Duration,
-    list_mode: ListMode,
+    list_mode: Arc<ListMode>,
     observer: Option<Arc<dyn CallObserver>>,
     outcome_override: Option<Arc<dyn OutcomeOverride>>,
     /// The trace to which each call belongs.
@@ -178,7 +178,7 @@ impl Client {
             endpoint: endpoint.into(),
             first_bytes,
             deadline,
-            list_mode: ListMode::Unary,
+            list_mode: Arc::default(),
             observer: None,
             outcome_override: None,
             trace: None,
@@ -187,37 +187,38 @@ impl Client {
 
     /// Lists with `StreamPodSandboxes` and `StreamContainers` instead of the unary list calls.
     #[must_use]
-    pub fn with_streamed_lists(mut self) -> Self {
-        self.list_mode = ListMode::Stream;
-        self
+    pub fn with_streamed_lists(self) -> Self {
+        self.with_list_mode(true, false)
     }
 
     /// Lists as a kubelet with the feature gate `CRIListStreaming`: with the streaming calls, and after the first one that the
     /// runtime does not implement, with the unary calls.
     #[must_use]
-    pub fn with_lists_of_gate(mut self) -> Self {
-        self.list_mode = ListMode::StreamUntilRefused(Arc::new(AtomicBool::new(false)));
+    pub fn with_lists_of_gate(self) -> Self {
+        self.with_list_mode(true, true)
+    }
+
+    fn with_list_mode(mut self, streams: bool, falls_back: bool) -> Self {
+        let mode = ListMode { streams: streams.into(), falls_back: falls_back.into() };
+        self.list_mode = Arc::new(mode);
         self
     }
 
     /// Whether the next list call is a streaming one.
     fn streams_lists(&self) -> bool {
-        match &self.list_mode {
-            ListMode::Unary => false,
-            ListMode::Stream => true,
-            ListMode::StreamUntilRefused(is_refused) => !is_refused.load(Ordering::Relaxed),
-        }
+        self.list_mode.streams.load(Ordering::Relaxed)
     }
 
     /// Whether the unary call follows this answer of a streaming call.
     fn falls_back<T>(&self, answer: &Call<T>) -> bool {
-        match (&self.list_mode, &answer.result) {
-            (ListMode::StreamUntilRefused(is_refused), Err(Error::Unimplemented { .. })) => {
-                is_refused.store(true, Ordering::Relaxed);
-                true
-            }
-            _ => false,
+        // A recorder that had fallen back made unary calls from then on.
+        let is_refused =
+            matches!(answer.result, Err(Error::Unimplemented { .. } | Error::Unanswerable { .. }));
+        let falls_back = self.list_mode.falls_back.load(Ordering::Relaxed) && is_refused;
+        if falls_back {
+            self.list_mode.streams.store(false, Ordering::Relaxed);
         }
+        falls_back
     }
 
     /// Uses another deadline for each call.
@@ -305,7 +306,9 @@ impl Client {
                     return Err(ExchangeError::OverLimit);
                 }
                 keep_for_observer(guard.as_ref(), &batch);
+                let (size, before) = (count(batch.len()), all.len());
                 codec::decode_entries::<L, T>(batch, &mut budget, &mut all, &progress).await?;
+                progress.streamed(size, count(all.len() - before));
             }
             Ok((all, bytes))
         });
@@ -371,7 +374,7 @@ impl Client {
             duration = known.duration(rpc, &message.encode_to_vec()).unwrap_or(duration);
         }
         let (response_bytes, result) = match ended {
-            Ok(Ok(Ok((answer, bytes)))) => (u64::try_from(bytes).unwrap_or(u64::MAX), Ok(answer)),
+            Ok(Ok(Ok((answer, bytes)))) => (count(bytes), Ok(answer)),
             Ok(Ok(Err(why))) => (0, Err(self.explain(rpc, &why, duration))),
             Ok(Err(detail)) => (0, Err(Error::Internal { rpc, detail })),
             Err(_) => (0, Err(Error::Silent { rpc, waited: self.deadline })),
@@ -386,7 +389,8 @@ impl Client {
         if let Some(guard) = guard {
             guard.end(duration, result.as_ref().err());
         }
-        Call { rpc, duration, response_bytes, result }
+        let stream = rpc.is_streamed_list().then(|| progress.stream());
+        Call { rpc, duration, response_bytes, stream, result }
     }
 
     /// Converts a failed exchange into the error that callers see.
@@ -399,9 +403,10 @@ impl Client {
             ExchangeError::Bytes(MessageError::Implausible(detail)) => {
                 Error::Implausible { rpc, detail: detail.clone() }
             }
-            ExchangeError::OverLimit => Error::TooLarge {
+            // No message is too large, so the kubelet may read the list.
+            ExchangeError::OverLimit => Error::Implausible {
                 rpc,
-                message: format!("it continues after {} MiB, which is the limit", RECEIVE_LIMIT >> 20),
+                detail: format!("it continues after {} MiB, which is plegctl's limit", RECEIVE_LIMIT >> 20),
             },
         }
     }
@@ -485,6 +490,11 @@ impl From<MessageError> for ExchangeError {
     }
 }
 
+/// Converts the size of something in memory.
+fn count(size: usize) -> u64 {
+    u64::try_from(size).unwrap_or(u64::MAX)
+}
+
 /// Shortens a long status message, and adds its full length.
 pub(super) fn shorten_message(message: &str) -> String {
     if message.len() <= MAX_STATUS_MESSAGE {
@@ -547,12 +557,12 @@ impl Runtime for Client {
         self.unary(Rpc::RuntimeConfig, wire::RuntimeConfigRequest {}).await.map(cgroup_driver)
     }
 
-    fn list_rpcs(&self) -> [Rpc; 2] {
-        if self.streams_lists() {
-            [Rpc::StreamPodSandboxes, Rpc::StreamContainers]
-        } else {
-            [Rpc::ListPodSandbox, Rpc::ListContainers]
-        }
+    fn list_calls(&self) -> ListCalls {
+        if self.streams_lists() { ListCalls::Stream } else { ListCalls::Unary }
+    }
+
+    fn list_with(&self, calls: ListCalls) {
+        self.list_mode.streams.store(calls == ListCalls::Stream, Ordering::Relaxed);
     }
 
     async fn list_sandboxes(&self, filter: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
@@ -669,7 +679,7 @@ impl Client {
 
 /// Decodes a message of the event stream that was read at `at`.
 fn decode_event(message: Bytes, at: Wall) -> Result<ReceivedEvent, MessageError> {
-    let bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
+    let bytes = count(message.len());
     let (event, memory) = codec::decode_message::<wire::ContainerEventResponse>(message)?;
     Ok(ReceivedEvent { event: event.into(), at, bytes, memory })
 }

@@ -50,7 +50,7 @@ mod status;
 #[cfg(feature = "cli")]
 pub(crate) mod stream_guard;
 
-pub use call::{Call, Outcome, WaitEnd};
+pub use call::{Call, Outcome, StreamedAnswer, WaitEnd};
 pub use client::{Client, KUBELET_RECEIVE_LIMIT, OutcomeOverride, TraceId};
 pub use codec::RawCodec;
 pub use endpoint::{Endpoint, EndpointError, Resolved, Sources, resolve};
@@ -63,8 +63,8 @@ pub use node::{
 };
 pub use observer::{CallEnd, CallObserver};
 pub use pods_api::{KubeletRpc, PODS_API_SOCKET, PodsApi, PodsApiError};
-#[cfg(test)]
-pub(crate) use progress::report_progress;
 pub use progress::{ProgressObserver, observe_progress};
+#[cfg(test)]
+pub(crate) use progress::{report_progress, report_stream};
 pub use rpc::Rpc;
 pub use runtime::{EventFeed, EventStream, Filter, ReceivedEvent, Runtime};

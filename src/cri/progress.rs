@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use tokio::task_local;
 
-use super::{Error, Rpc};
+use super::{Error, Rpc, StreamedAnswer};
 use crate::clock::{Clock, Mono};
 
 /// Receives the progress of a call while the call is running, so its method must not wait.
 pub trait ProgressObserver: Send + Sync {
     /// This number of bytes arrived; 0 means that received bytes are still being decoded.
     fn received(&self, bytes: u64);
+    /// A message of a streamed list arrived; this is what has arrived so far.
+    fn streamed(&self, _so_far: StreamedAnswer) {}
 }
 
 task_local! {
@@ -30,6 +32,11 @@ pub fn report_progress(bytes: u64) {
     let _ = OBSERVER.try_with(|observer| observer.received(bytes));
 }
 
+/// Reports a message of a streamed list to the observer of the call that runs in this task.
+pub fn report_stream(so_far: StreamedAnswer) {
+    let _ = OBSERVER.try_with(|observer| observer.streamed(so_far));
+}
+
 /// Counts the bytes of the answer to one call.
 pub(super) struct AnswerProgress {
     clock: Arc<dyn Clock>,
@@ -41,12 +48,15 @@ pub(super) struct AnswerProgress {
 struct ReceivedBytes {
     bytes: u64,
     last: Mono,
+    /// The entries and messages of a streamed list.
+    stream: StreamedAnswer,
 }
 
 impl AnswerProgress {
     /// Creates a counter without any bytes.
     pub fn new(clock: &Arc<dyn Clock>) -> Arc<Self> {
-        let counters = Mutex::new(ReceivedBytes { bytes: 0, last: clock.mono() });
+        let counters =
+            Mutex::new(ReceivedBytes { bytes: 0, last: clock.mono(), stream: StreamedAnswer::default() });
         Arc::new(Self { clock: Arc::clone(clock), counters })
     }
 
@@ -56,9 +66,26 @@ impl AnswerProgress {
         let last = self.clock.mono();
         {
             let mut counters = self.counters();
-            *counters = ReceivedBytes { bytes: counters.bytes.saturating_add(bytes), last };
+            counters.bytes = counters.bytes.saturating_add(bytes);
+            counters.last = last;
         }
         report_progress(bytes);
+    }
+
+    /// Counts a message of a streamed list.
+    pub fn streamed(&self, message: u64, entries: u64) {
+        let so_far = {
+            let stream = &mut self.counters().stream;
+            stream.entries = stream.entries.saturating_add(entries);
+            stream.largest_message_bytes = stream.largest_message_bytes.max(message);
+            *stream
+        };
+        report_stream(so_far);
+    }
+
+    /// Returns what has arrived of a streamed list.
+    pub fn stream(&self) -> StreamedAnswer {
+        self.counters().stream
     }
 
     /// Notes that received bytes are still being decoded.
@@ -74,7 +101,7 @@ impl AnswerProgress {
     /// Returns the error of a call that reached its deadline after `waited`: silent if nothing arrived during the second half
     /// of that time, otherwise unfinished.
     pub fn timeout_error(&self, rpc: Rpc, waited: Duration) -> Error {
-        let ReceivedBytes { bytes, last } = *self.counters();
+        let ReceivedBytes { bytes, last, .. } = *self.counters();
         if bytes == 0 || self.clock.mono().since(last) >= waited / 2 {
             return Error::Silent { rpc, waited };
         }

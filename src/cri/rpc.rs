@@ -1,5 +1,6 @@
 //! The RPCs that plegctl can send: a closed list, all read-only.
 
+use crate::kubelet::ListCalls;
 use crate::report::word_enum;
 
 // The macro adds the method `name`, which returns the word of an RPC, and the constant `ALL`, which contains all RPCs.
@@ -33,6 +34,34 @@ word_enum! {
 }
 
 impl Rpc {
+    /// Returns the RPC that lists sandboxes, then the one that lists containers.
+    pub const fn lists(calls: ListCalls) -> [Self; 2] {
+        match calls {
+            ListCalls::Unary => [Self::ListPodSandbox, Self::ListContainers],
+            ListCalls::Stream => [Self::StreamPodSandboxes, Self::StreamContainers],
+        }
+    }
+
+    /// Returns the call that lists the same in one message; every other call is its own.
+    #[must_use]
+    pub const fn unary(self) -> Self {
+        match self {
+            Self::StreamPodSandboxes => Self::ListPodSandbox,
+            Self::StreamContainers => Self::ListContainers,
+            other => other,
+        }
+    }
+
+    /// Whether the call lists sandboxes or containers, in one message or with a stream.
+    pub const fn is_list(self) -> bool {
+        matches!(self.unary(), Self::ListPodSandbox | Self::ListContainers)
+    }
+
+    /// Whether the call lists with a stream.
+    pub const fn is_streamed_list(self) -> bool {
+        matches!(self, Self::StreamPodSandboxes | Self::StreamContainers)
+    }
+
     /// Returns the full gRPC method path.
     pub const fn path(self) -> &'static str {
         match self {

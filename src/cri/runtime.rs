@@ -12,6 +12,7 @@ use super::{
     RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Version, label,
 };
 use crate::clock::Wall;
+use crate::kubelet::ListCalls;
 
 /// A container runtime. Each method sends its call once and never retries.
 pub trait Runtime: Send + Sync {
@@ -21,9 +22,15 @@ pub trait Runtime: Send + Sync {
     fn status(&self) -> impl Future<Output = Call<RuntimeStatus>> + Send;
     /// Requests the component that creates cgroups; `None` if the answer does not contain it.
     fn cgroup_driver(&self) -> impl Future<Output = Call<Option<CgroupDriver>>> + Send;
-    /// Returns the two RPCs with which sandboxes and containers are listed.
+    /// Returns the calls with which sandboxes and containers are listed next.
+    fn list_calls(&self) -> ListCalls {
+        ListCalls::Unary
+    }
+    /// Lists with these calls from now on, if this runtime can.
+    fn list_with(&self, _calls: ListCalls) {}
+    /// Returns the RPCs of [`Self::list_calls`]: that of sandboxes, then that of containers.
     fn list_rpcs(&self) -> [Rpc; 2] {
-        [Rpc::ListPodSandbox, Rpc::ListContainers]
+        Rpc::lists(self.list_calls())
     }
     /// Lists pod sandboxes, in the runtime's order.
     fn list_sandboxes(

@@ -7,6 +7,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::budget::RunBudget;
 use super::evidence::{Evidence, HostEvidence, RuntimeEvidence, missing, suspicion};
 use super::kernel_waits::FirstLook;
@@ -108,8 +110,10 @@ async fn make_first_calls<R: Runtime + 'static>(
 ) -> FirstAnswers {
     let mut runtime = RuntimeEvidence { silence: run.inputs.silence(), ..RuntimeEvidence::default() };
     let mut outside = Vec::new();
-    let calls = Box::pin(probes::make_calls(run, &mut runtime, &mut outside, pending));
-    let kubelet = Box::pin(requests::fetch_all(run.inputs, run.budget));
+    // The kubelet's metrics show how it lists, so they come before the list calls if they matter.
+    let (tell, told) = watch::channel(None);
+    let calls = Box::pin(probes::make_calls(run, &mut runtime, &mut outside, pending, told));
+    let kubelet = Box::pin(requests::fetch_all(run.inputs, run.budget, tell));
     let sample = processes::first_sample(run);
     let all = async {
         tokio::join!(catch_panic_async(calls), catch_panic_async(kubelet), catch_panic_async(sample))
@@ -291,6 +295,7 @@ async fn follow_up<R: Runtime + 'static>(
     if let Some(driver) = system.cgroup_driver {
         evidence.kubelet.config.cgroup_driver = Some(driver);
     }
+    evidence.stream_probe = probes::probe_stream(run, evidence).await;
     if !evidence.runtime.is_reached() && !run.inputs.is_recorded() {
         evidence.other_sockets = other_sockets(run.inputs).await;
         let outside = restored_container(run, evidence).await;

@@ -266,6 +266,7 @@ mod tests {
             outcome: Outcome::Silent,
             duration_seconds: 3.9,
             response_bytes: None,
+            stream: None,
             calls: None,
             message: None,
         }

@@ -5,12 +5,16 @@
 
 use std::time::Duration;
 
+/// How long the list calls wait for the kubelet's metrics, if these may show which calls the kubelet makes.
+pub const LIST_METRICS_WAIT: Duration = Duration::from_millis(500);
 /// The entries in each message of containerd's streamed lists (2.4).
 pub const CONTAINERD_BATCH: usize = 5000;
 /// The entries in each message of CRI-O's streamed lists (`streamChunkSize`).
 pub const CRIO_BATCH: usize = 3000;
 /// The size of a list, in percent of the kubelet's message limit, at which D03 warns.
 pub const LIST_SIZE_WARNING_PERCENT: u64 = 60;
+/// The size of a list, in percent of the kubelet's message limit, from which a fallback to unary lists matters (D43).
+pub const FALLBACK_SIZE_PERCENT: u64 = 50;
 /// The size of a list, in percent of the kubelet's message limit, at which D03 is critical.
 pub const LIST_SIZE_CRITICAL_PERCENT: u64 = 85;
 

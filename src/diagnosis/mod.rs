@@ -101,6 +101,7 @@ pub use simulated_processes::{HungUmount, SimulatedPod, SimulatedProcesses};
 use crate::clock::{Clock, Mono};
 use crate::cri::Runtime;
 use crate::host;
+use crate::kubelet::{KubeletVersion, ListCalls, ListGates};
 use budget::RunBudget;
 use limits::Deadlines;
 
@@ -185,6 +186,12 @@ pub struct Inputs<R> {
     pub probe_shims: bool,
     /// The user's flags about the kubelet.
     pub kubelet: KubeletInputs,
+    /// The list calls to make; `None` for those of the kubelet.
+    pub wanted_lists: Option<ListCalls>,
+    /// The settings of the gate of streamed lists, as the kubelet's command line and files have them.
+    pub list_gates: ListGates,
+    /// The kubelet's release, if its program shows it.
+    pub program_release: Option<KubeletVersion>,
     /// Whether `journalctl` and `systemctl` may be run.
     pub commands: bool,
     /// Which goroutine dump of the runtime the run uses if a call is silent.
@@ -246,6 +253,9 @@ impl<R> Inputs<R> {
             mode: HealthMode::Normal,
             probe_shims: false,
             kubelet: KubeletInputs::default(),
+            wanted_lists: None,
+            list_gates: ListGates::default(),
+            program_release: None,
             commands: false,
             stacks: stacks::WantedDump::Never,
             callers_pending: Vec::new(),

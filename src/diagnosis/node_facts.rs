@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{Evidence, HostEvidence, missing};
+use super::evidence::{Evidence, HostEvidence, StreamProbe, missing};
 use super::journal::{Journal, SystemState};
 use super::kubelet::KubeletEvidence;
 use super::names::OutsideId;
@@ -37,6 +37,7 @@ pub struct NodeFacts {
     kubelet: KubeletEvidence,
     journal: Option<Journal>,
     systemd: Option<SystemState>,
+    stream_probe: Option<StreamProbe>,
     runtime_start: RuntimeStart,
     cni_directory: Option<String>,
     /// The names of what overdue processes work for, which may be in no list.
@@ -63,6 +64,7 @@ impl From<Evidence> for NodeFacts {
             kubelet: evidence.kubelet,
             journal: evidence.journal,
             systemd: evidence.systemd,
+            stream_probe: evidence.stream_probe,
             runtime_start: evidence.runtime_start,
             cni_directory: evidence.cni_directory,
             names,
@@ -122,6 +124,7 @@ impl NodeFacts {
         }
         evidence.journal = self.journal;
         evidence.systemd = self.systemd;
+        evidence.stream_probe = self.stream_probe;
         evidence.runtime_start = self.runtime_start;
         evidence.cni_directory = self.cni_directory;
         evidence.names.learn_outside(&self.names);
@@ -148,7 +151,7 @@ fn leave_out_others(sample: &mut ProcSample) {
 
 rename! {
     NodeFacts {
-        taken_at, socket: Endpoint, host, kubelet, journal, systemd, runtime_start, cni_directory: NodePath, names,
+        taken_at, socket: Endpoint, host, kubelet, journal, systemd, stream_probe, runtime_start, cni_directory: NodePath, names,
         not_checked, ended_early: Text
     };
 }

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::{Fact, FactKind};
 use crate::clock::Wall;
-use crate::cri::Outcome;
+use crate::cri::{Outcome, StreamedAnswer};
+use crate::pleg::report::ListCallsReport;
 use crate::report::rename::{rename, without_names};
 pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
 use crate::report::{RuntimeRef, Step, word_enum};
@@ -60,6 +61,7 @@ word_enum! {
         LargeDaemon = "D40",
         ReadyAndDead = "D41",
         ExitedButAlive = "D42",
+        UnaryFallback = "D43",
     } ALL
 }
 
@@ -216,6 +218,9 @@ pub struct ProbeReport {
     /// Bytes received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_bytes: Option<u64>,
+    /// What has arrived of a streamed list, also if the call failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamedAnswer>,
     /// The number of calls that this entry summarises, if more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<usize>,
@@ -396,6 +401,9 @@ pub struct HealthReport {
     pub node: String,
     /// The runtime.
     pub runtime: RuntimeRef,
+    /// The list calls, and why they were made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_calls: Option<ListCallsReport>,
     /// How long the diagnosis took.
     pub duration_seconds: f64,
     /// The verdict.
@@ -489,7 +497,7 @@ rename! {
     CulpritReport {
         rpc: Word, id: Id, pod, container, waited_seconds, outcome, confidence, holder: Text
     };
-    ProbeReport { name: Word, outcome, duration_seconds, response_bytes, calls, message: Text };
+    ProbeReport { name: Word, outcome, duration_seconds, response_bytes, stream, calls, message: Text };
     Basis { what: Text, value: Text, source: Text };
     EstimateReport {
         serial_relist_seconds, full_relist_seconds, hung_calls, changed_pods, request_timeout_seconds,
@@ -507,9 +515,9 @@ rename! {
     JudgedMoment { time, incident };
     HealthReport {
         api_version: Word, kind: Word, taken_at, moment, source, trace_id: Id, node: Node, runtime,
-        duration_seconds, verdict, phase, summary: Text, primary, findings, culprits, probes, abandoned_calls,
+        list_calls, duration_seconds, verdict, phase, summary: Text, primary, findings, culprits, probes, abandoned_calls,
         not_checked, estimate, kubelet, keep = Vec::new(), stacks = None
     } => Self::write_words;
 }
 
-without_names! { CulpritOutcome Outcome Phase RuleId SourceKind Verdict }
+without_names! { StreamedAnswer CulpritOutcome Outcome Phase RuleId SourceKind Verdict }

@@ -53,12 +53,12 @@ pub(super) enum AnswerLimit {
 impl AnswerLimit {
     /// Returns the error of the kubelet's client, if it would not accept this answer.
     fn refuse<T>(self, call: &Call<T>) -> Option<cri::Error> {
-        // A streamed list is sent in small messages.
-        let is_streamed = matches!(call.rpc, Rpc::StreamPodSandboxes | Rpc::StreamContainers);
-        if self == Self::Own || is_streamed || call.result.is_err() {
+        if self == Self::Own || call.result.is_err() {
             return None;
         }
-        let message = timing::refused_message(call.response_bytes)?;
+        // The limit is for a message, and a streamed list has several.
+        let largest = call.stream.map_or(call.response_bytes, |stream| stream.largest_message_bytes);
+        let message = timing::refused_message(largest)?;
         Some(cri::Error::TooLarge { rpc: call.rpc, message })
     }
 }
@@ -77,12 +77,14 @@ impl<R> Caller<'_, R> {
         self.sink.call_started(&open);
         self.log.begin(open);
         let mut call = call.await;
+        // After a streaming call that the runtime does not implement, the unary call was made.
+        let rpc = call.rpc;
         if let Some(error) = self.limit.refuse(&call) {
             call.result = Err(error);
         }
         let (id, pod) = self.log.end().map_or((None, None), |open| (open.id, open.pod));
 
-        let (duration, response_bytes) = (call.duration, call.response_bytes);
+        let (duration, response_bytes, stream) = (call.duration, call.response_bytes, call.stream);
         let result = call
             .result
             .map_err(CallFailure::Call)
@@ -95,6 +97,7 @@ impl<R> Caller<'_, R> {
             pod,
             duration_seconds: duration.into(),
             response_bytes,
+            stream,
             outcome: failure.map_or(Outcome::Ok, CallFailure::outcome),
             code: error.and_then(cri::Error::code).map(|code| code.name().to_owned()),
             message: failure.map(ToString::to_string),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Mono;
-use crate::cri::{self, Outcome, Rpc};
+use crate::cri::{self, Outcome, Rpc, StreamedAnswer};
 use crate::report::{PodRef, Seconds};
 
 /// A call that has ended.
@@ -23,6 +23,9 @@ pub struct CallRecord {
     pub duration_seconds: Seconds,
     /// The number of bytes received.
     pub response_bytes: u64,
+    /// What has arrived of a streamed list, also if the call failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamedAnswer>,
     /// The outcome.
     pub outcome: Outcome,
     /// The gRPC status code, if there is one.

@@ -17,7 +17,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::records::{Member, Members, transitions};
-use super::report::{RelistReport, ReportedContainer, ReportedPod, ReportedSandbox};
+use super::report::{ListCallsReport, RelistReport, ReportedContainer, ReportedPod, ReportedSandbox};
 use super::stream::{Event, EventSubject};
 use crate::clock::Wall;
 use crate::report::{PodRef, RuntimeRef};
@@ -58,11 +58,19 @@ pub struct ReportOrigin {
     pub node: Option<String>,
     /// The runtime.
     pub runtime: RuntimeRef,
+    /// The list calls, and why they were made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_calls: Option<ListCallsReport>,
 }
 
 impl From<&RelistReport> for ReportOrigin {
     fn from(report: &RelistReport) -> Self {
-        Self { taken_at: report.taken_at, node: report.node.clone(), runtime: report.runtime.clone() }
+        Self {
+            taken_at: report.taken_at,
+            node: report.node.clone(),
+            runtime: report.runtime.clone(),
+            list_calls: report.list_calls.clone(),
+        }
     }
 }
 

@@ -64,10 +64,10 @@ impl StatusFetch<'_> {
         status: &mut PodStatus,
     ) -> Result<(), CallFailure> {
         let rt = caller.rt;
+        let [sandboxes_by, _] = rt.list_rpcs();
         let filter = Filter::pod(&self.pod.uid);
         let call = rt.list_sandboxes(&filter);
-        let mut sandboxes: Vec<Sandbox> =
-            caller.make(Rpc::ListPodSandbox, None, Some(self.pod), call, Ok).await?;
+        let mut sandboxes: Vec<Sandbox> = caller.make(sandboxes_by, None, Some(self.pod), call, Ok).await?;
         sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at));
         let ids: Vec<&str> = sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
         self.fetch_members(caller, &ids, ContainerIds::ListAgain, status).await

@@ -60,6 +60,17 @@ struct FullRelist {
     relist: u64,
 }
 
+/// The size of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct ListSize {
+    /// The call that listed.
+    pub rpc: Rpc,
+    /// The size of the whole list.
+    pub bytes: u64,
+    /// The size of the largest message, if the list was a stream.
+    pub largest_message: Option<u64>,
+}
+
 /// What the calls have shown.
 #[derive(Clone, Debug, Default)]
 pub struct RelistCalls {
@@ -76,8 +87,8 @@ pub struct RelistCalls {
     hung_before: BTreeSet<CallKey>,
     failure: Option<RelistFailure>,
     late: BTreeMap<CallKey, LateAnswer>,
-    /// The sizes of the last lists in bytes.
-    sizes: BTreeMap<Rpc, u64>,
+    /// The sizes of the last lists, by the unary call.
+    sizes: BTreeMap<Rpc, ListSize>,
     /// The first successful relist, which visits every pod.
     full_relist: Option<FullRelist>,
     /// The time of the answered calls of the current relist.
@@ -122,9 +133,10 @@ impl RelistCalls {
         self.given_up_before.retain(|known| key_of(known) != key);
         self.late.remove(&key);
         let duration = call.duration_seconds.duration();
-        let rpc = [Rpc::ListPodSandbox, Rpc::ListContainers].into_iter().find(|rpc| rpc.name() == call.rpc);
+        let rpc = Rpc::ALL.into_iter().find(|rpc| rpc.is_list() && rpc.name() == call.rpc);
         if let Some(rpc) = rpc.filter(|_| call.pod.is_none()) {
-            self.sizes.insert(rpc, call.response_bytes);
+            let largest_message = call.stream.map(|stream| stream.largest_message_bytes);
+            self.sizes.insert(rpc.unary(), ListSize { rpc, bytes: call.response_bytes, largest_message });
         }
         if call.outcome == Outcome::Silent {
             self.given_up.push(call.clone());
@@ -229,9 +241,9 @@ impl RelistCalls {
         }
     }
 
-    /// Returns the list with the largest answer, and the size of the answer in bytes.
-    pub fn largest_list(&self) -> Option<(Rpc, u64)> {
-        self.sizes.iter().map(|(rpc, bytes)| (*rpc, *bytes)).max_by_key(|(_, bytes)| *bytes)
+    /// Returns the sizes of the last lists.
+    pub fn list_sizes(&self) -> impl Iterator<Item = ListSize> {
+        self.sizes.values().copied()
     }
 }
 

@@ -6,7 +6,9 @@ use super::calls::CallRecord;
 use super::pods::{KubeletState, ListedPod, PlegState};
 use super::status::PodStatus;
 use crate::clock::Wall;
-use crate::cri::Labels;
+use crate::cri::{Labels, Rpc};
+use crate::kubelet::KubeletLists;
+use crate::report::rename::rename;
 use crate::report::{API_VERSION, PodRef, RuntimeRef, Seconds};
 
 /// The result of one relist.
@@ -22,6 +24,9 @@ pub struct RelistReport {
     pub node: Option<String>,
     /// The runtime.
     pub runtime: RuntimeRef,
+    /// The list calls, and why they were made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_calls: Option<ListCallsReport>,
     /// The duration and the calls.
     pub relist: RelistCost,
     /// The numbers of pods, sandboxes and containers of the whole node.
@@ -29,6 +34,27 @@ pub struct RelistReport {
     /// The pods, in the kubelet's order.
     pub pods: Vec<ReportedPod>,
 }
+
+/// The list calls that were made, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ListCallsReport {
+    /// The RPC that lists sandboxes, and the RPC that lists containers.
+    pub rpcs: Vec<String>,
+    /// Why these calls were made, as a sentence.
+    pub why: String,
+}
+
+impl ListCallsReport {
+    /// Describes these list calls.
+    pub fn of(lists: &KubeletLists) -> Self {
+        let rpcs = Rpc::lists(lists.calls).map(|rpc| rpc.name().to_owned());
+        Self { rpcs: rpcs.into(), why: lists.why() }
+    }
+}
+
+rename! { ListCallsReport { rpcs: Word, why: Text }; }
 
 /// The duration and the calls of a relist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -114,6 +114,7 @@ pub async fn relist_with_progress<R: Runtime>(
         }
     }
     Ok(RelistReport {
+        list_calls: None,
         taken_at,
         node: request.node,
         runtime: request.runtime,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calls::CallRecord;
 use super::pods::PlegState;
+use super::report::ListCallsReport;
 use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::report::{PodRef, RuntimeRef, Seconds, word_enum};
@@ -158,6 +159,9 @@ pub struct WatchStarted {
     /// The source from which the kubelet release is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet_version_source: Option<String>,
+    /// The list calls, and why they are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_calls: Option<ListCallsReport>,
     /// The changes that a kubelet of this release sees and this watch cannot see, as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_seen: Option<String>,

@@ -236,6 +236,7 @@ mod tests {
             pod: None,
             duration_seconds: Duration::from_millis(millis).into(),
             response_bytes: 0,
+            stream: None,
             outcome: Outcome::Ok,
             code: None,
             message: None,

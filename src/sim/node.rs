@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::life::{ContainerLife, Nanos, PodLife, Slot};
 use super::messages::MessageBuilder;
-use super::scenario::{EventDelivery, Scenario};
+use super::scenario::{EventDelivery, RuntimeFamily, Scenario};
 use super::seed::Seed;
 use crate::cri::server::{Bytes, BytesMut, message};
 use crate::cri::{Container, ContainerEvent, Sandbox};
@@ -17,8 +17,15 @@ use crate::cri::{Container, ContainerEvent, Sandbox};
 /// The length of a complete id.
 const WHOLE_ID: usize = 64;
 
-/// The number of items in each message of containerd's streamed lists.
-const BATCH: usize = 5000;
+/// Returns the number of items in each message of this runtime's streamed lists.
+const fn batch(family: RuntimeFamily) -> usize {
+    match family {
+        // containerd 2.4 (containerd#13187).
+        RuntimeFamily::Containerd => 5000,
+        // streamChunkSize (cri-o, server/server.go).
+        RuntimeFamily::CriO => 3000,
+    }
+}
 
 /// The sandboxes and containers of a scenario.
 #[derive(Debug)]
@@ -78,9 +85,11 @@ impl SimulatedNode {
                 active.push(slot);
             }
         }
-        let settled_sandboxes =
-            EncodedList::of(&settled, |pod| (1, message::sandboxes([message_builder.sandbox(pod, from)])));
-        let settled_containers = EncodedList::of(&settled, |pod| {
+        let most = batch(scenario.runtime.family);
+        let settled_sandboxes = EncodedList::of(&settled, most, |pod| {
+            (1, message::sandboxes([message_builder.sandbox(pod, from)]))
+        });
+        let settled_containers = EncodedList::of(&settled, most, |pod| {
             let lives =
                 pod.containers_at(from).map(|container| message_builder.container(pod, container, from));
             let containers: Vec<_> = lives.collect();
@@ -214,12 +223,12 @@ impl SimulatedNode {
 }
 
 impl EncodedList {
-    /// Encodes the items of each pod.
-    fn of(pods: &[PodLife], items: impl Fn(&PodLife) -> (usize, Bytes)) -> Self {
+    /// Encodes the items of each pod, with at most `most` in a batch.
+    fn of(pods: &[PodLife], most: usize, items: impl Fn(&PodLife) -> (usize, Bytes)) -> Self {
         let (mut bytes, mut cuts, mut in_batch) = (BytesMut::new(), Vec::new(), 0);
         for pod in pods {
             let (count, message) = items(pod);
-            if in_batch + count > BATCH {
+            if in_batch + count > most {
                 cuts.push(bytes.len());
                 in_batch = 0;
             }
@@ -327,13 +336,16 @@ mod tests {
     }
 
     #[test]
-    fn streamed_lists_have_batches_of_five_thousand() {
-        let node = node("[{ name: still, count: 5600, containers: [a, b] }]");
-        let containers = node.containers(0, |_| true);
-        let batches: Vec<Bytes> =
-            containers.chunks(BATCH).map(|batch| message::containers(batch.iter().cloned())).collect();
-        assert_eq!(node.container_batches(0), batches);
-        assert_eq!(batches.len(), 3);
+    fn streamed_lists_have_the_batches_of_their_runtime() {
+        let pods = "[{ name: still, count: 5600, containers: [a, b] }]";
+        for (family, most, count) in [("containerd", 5000, 3), ("cri-o", 3000, 4)] {
+            let node = node(&format!("{pods}\nruntime: {{ name: {family} }}"));
+            let containers = node.containers(0, |_| true);
+            let batches: Vec<Bytes> =
+                containers.chunks(most).map(|batch| message::containers(batch.iter().cloned())).collect();
+            assert_eq!(node.container_batches(0), batches, "{family}");
+            assert_eq!(batches.len(), count, "{family}");
+        }
         assert!(EncodedList::default().batches(Bytes::new()).is_empty());
     }
 

@@ -8,7 +8,7 @@ use plegctl::cri::Rpc;
 use serde_json::Value;
 
 use crate::support::plegctl::{Output, plegctl};
-use crate::support::{FakeRuntime, Node};
+use crate::support::{FakeRuntime, Node, RuntimeKind};
 
 fn a_pod() -> Node {
     Node::new().pod("shop/db-0", "uid-0").sandbox("s0").container("c0", "postgres")
@@ -21,8 +21,13 @@ fn state(fake: &FakeRuntime) -> PathBuf {
 
 /// Runs `health` as node-problem-detector does.
 fn npd(fake: &FakeRuntime) -> Output {
+    npd_with(fake, &[])
+}
+
+fn npd_with(fake: &FakeRuntime, more: &[&str]) -> Output {
     let path = state(fake).display().to_string();
-    plegctl(&["health", "--npd", "--state", &path, "-r", &fake.endpoint()])
+    let endpoint = fake.endpoint();
+    plegctl(&[["health", "--npd", "--state", &path, "-r", &endpoint].as_slice(), more].concat())
 }
 
 /// Counts the calls of an RPC that the fake received.
@@ -68,6 +73,18 @@ fn hung_list_is_called_once_and_then_at_growing_intervals() {
     assert_eq!(third.code, Some(1), "{third}");
     assert_eq!(count(&fake, Rpc::ListContainers), containers + 1);
     assert_eq!(count(&fake, Rpc::ListPodSandbox), sandboxes);
+}
+
+#[test]
+fn hung_stream_is_called_again_as_a_stream() {
+    let fake = FakeRuntime::start_as(RuntimeKind::Containerd24, a_pod());
+    fake.on(Rpc::StreamContainers).hang();
+    let run = || npd_with(&fake, &["--list-calls", "stream"]);
+    assert_eq!(run().stdout, "D02 likely list hang rpc=StreamContainers\n");
+    make_the_next_call_due(&state(&fake));
+    let second = run();
+    assert!(second.stdout.starts_with("D02 still after "), "{second}");
+    assert_eq!((count(&fake, Rpc::StreamContainers), count(&fake, Rpc::ListContainers)), (2, 0));
 }
 
 #[test]

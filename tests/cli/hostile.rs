@@ -257,7 +257,7 @@ async fn endless_streamed_list_is_given_up() {
     let why = streamed.list_containers(&Filter::default()).await.result.unwrap_err();
     assert_eq!(
         why.to_string(),
-        "the answer to StreamContainers is too large: it continues after 96 MiB, which is the limit"
+        "the answer to StreamContainers is refused: it continues after 96 MiB, which is plegctl's limit"
     );
 }
 

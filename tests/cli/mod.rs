@@ -25,6 +25,7 @@ mod sim;
 mod stacks;
 mod stdout;
 mod stream_records;
+mod streamed_lists;
 mod syscalls;
 mod text;
 mod top;

@@ -80,7 +80,7 @@ impl Scripted {
             Some(Fault::Nil) => Ok(nil().expect("a list cannot be nil")),
             None => good(&self.0.lock().unwrap()).map_err(scripted),
         };
-        Call { rpc, duration: Duration::from_millis(1), response_bytes: 1, result }
+        Call { rpc, duration: Duration::from_millis(1), response_bytes: 1, stream: None, result }
     }
 }
 

@@ -114,6 +114,12 @@ impl RawAnswer {
         self
     }
 
+    /// Ends after the messages, without trailers.
+    pub fn cut_off(mut self) -> Self {
+        self.trailers = None;
+        self
+    }
+
     /// Repeats the last message for ever.
     pub fn endless(mut self) -> Self {
         self.endless = true;

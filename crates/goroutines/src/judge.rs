@@ -51,7 +51,7 @@ pub struct KnownHangs {
 }
 
 /// The list calls that PLEG needs.
-const LIST_CALLS: [&str; 2] = ["ListContainers", "ListPodSandbox"];
+const LIST_CALLS: [&str; 4] = ["ListContainers", "ListPodSandbox", "StreamContainers", "StreamPodSandboxes"];
 
 /// Calls whose caller chooses how long they may take, so that their age alone is no evidence.
 const CALLS_WITH_GRACE_PERIOD: [&str; 1] = ["StopContainer"];

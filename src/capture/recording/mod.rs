@@ -39,7 +39,7 @@ use super::recorder::{LivePendingCall, Recorder, RecorderStatus};
 use crate::clock::Clock;
 use crate::cri::{Client, Endpoint, Outcome, Version};
 use crate::host::HostRoot;
-use crate::kubelet::KubeletProcess;
+use crate::kubelet::{KubeletProcess, ListLimit};
 use crate::pleg::stream::Event;
 use crate::pleg::{
     CallRecord, Era, GenericPleg, OpenCall, PlegSettings, PlegState, PlegTiming, RelistTimer, SharedState,
@@ -70,8 +70,8 @@ pub struct RecordingSettings {
     pub timing: PlegTiming,
     /// The kubelet releases whose way of relisting is used.
     pub era: Era,
-    /// Whether it is certain that each list of the kubelet is one message, whose size has a limit.
-    pub lists_are_unary: bool,
+    /// To what the limit for the size of the kubelet's lists applies.
+    pub list_limit: ListLimit,
     /// When an incident begins, and what is pinned around it.
     pub rules: IncidentRules,
     /// The number of relists after which the recording ends.
@@ -287,11 +287,8 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         let shared = Arc::new(SharedState::new(false));
         let pleg = PlegSettings { era: settings.era, evented_gate: false, inspect: true };
         let detector = IncidentDetector::new(settings.rules, last_incident);
-        let mut state = RecordingState::new(
-            detector,
-            (settings.era, settings.lists_are_unary),
-            (host.clock().wall(), now),
-        );
+        let mut state =
+            RecordingState::new(detector, (settings.era, settings.list_limit), (host.clock().wall(), now));
         state.runtime.clone_from(&version);
         let mut sample_ticks = tokio::time::interval(SAMPLE_INTERVAL);
         sample_ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -10,6 +10,7 @@ use crate::capture::incident::IncidentDetector;
 use crate::capture::recorder::RecorderStatus;
 use crate::clock::{Mono, Wall};
 use crate::cri::{Outcome, Version};
+use crate::kubelet::ListLimit;
 use crate::pleg::relist_calls::RelistCalls;
 use crate::pleg::stream::Relist;
 use crate::pleg::{Era, Seconds};
@@ -22,7 +23,7 @@ pub struct RecordingState {
     pub checked: Mono,
     /// How the simulated kubelet relists.
     era: Era,
-    lists_are_unary: bool,
+    list_limit: ListLimit,
     /// What the calls of the relists have shown.
     pub calls: RelistCalls,
     /// Whether PLEG was healthy at the last check after the first relist.
@@ -129,8 +130,8 @@ pub struct RecordingSnapshot {
     pub now: Mono,
     /// How the simulated kubelet relists.
     pub era: Era,
-    /// Whether it is certain that each list of the kubelet is one message, whose size has a limit.
-    pub lists_are_unary: bool,
+    /// To what the limit for the size of the kubelet's lists applies.
+    pub list_limit: ListLimit,
     /// What the calls of the relists have shown.
     pub calls: RelistCalls,
     /// The start of the last relist whose list calls succeeded.
@@ -170,18 +171,18 @@ pub struct IncidentCulprit {
 }
 
 impl RecordingState {
-    /// Creates the state at the start of a recording. The second argument says how the kubelet relists, and whether its lists
-    /// are certainly unary.
+    /// Creates the state at the start of a recording. The second argument says how the kubelet relists, and to what the
+    /// limit for the size of its lists applies.
     pub fn new(
         detector: IncidentDetector,
-        (era, lists_are_unary): (Era, bool),
+        (era, list_limit): (Era, ListLimit),
         (wall, mono): (Wall, Mono),
     ) -> Self {
         Self {
             detector,
             checked: mono,
             era,
-            lists_are_unary,
+            list_limit,
             calls: RelistCalls::new(mono),
             healthy: None,
             incidents: 0,
@@ -219,7 +220,7 @@ impl RecordingState {
             last_relist: self.last_relist.as_ref().map(|last| (mono.since(last.ended), last.clone())),
             now: mono,
             era: self.era,
-            lists_are_unary: self.lists_are_unary,
+            list_limit: self.list_limit,
             calls: self.calls.clone(),
             // Comes from the shared state of the relists, which the caller has.
             last_list: None,

@@ -285,6 +285,7 @@ impl<'a> ReceivedAnswers<'a> {
             rpc,
             duration: record.duration,
             response_bytes: record.response_bytes,
+            stream: None,
             result: match &record.result {
                 Ok(_) => Ok(answer(record)),
                 Err(why) => Err(why.clone()),
@@ -299,6 +300,7 @@ fn not_called<T>(rpc: Rpc) -> Call<T> {
         rpc,
         duration: std::time::Duration::ZERO,
         response_bytes: 0,
+        stream: None,
         result: Err(cri::Error::Internal { rpc, detail }),
     }
 }
@@ -394,6 +396,7 @@ mod tests {
             rpc: Rpc::ListPodSandbox,
             duration: std::time::Duration::ZERO,
             response_bytes: 1,
+            stream: None,
             result: Ok(sandboxes),
         });
         evidence.runtime.containers.first =

@@ -37,6 +37,7 @@ use tokio::sync::watch;
 use self::calls::CallPrinter;
 use super::context::{Context, block_on, block_on_to_the_end};
 use super::kubelet_access::KubeletAccess;
+use super::list_calls::{self, ListCallsArgs};
 use super::output::Output;
 use super::pods::own_socket;
 use super::render::health::{self as text, npd, screen};
@@ -88,6 +89,9 @@ pub struct HealthArgs {
     /// Measure everything twice
     #[arg(long)]
     deep: bool,
+
+    #[command(flatten)]
+    list_calls: ListCallsArgs,
 
     /// Also call `ContainerStats` for every running container: the only call that detects a shim that does not answer
     #[arg(long)]
@@ -177,7 +181,7 @@ pub struct HealthArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FailOnVerdict {
+pub(crate) enum FailOnVerdict {
     /// An unhealthy PLEG
     #[value(alias = "error")]
     Critical,
@@ -185,6 +189,17 @@ enum FailOnVerdict {
     Warning,
     /// Nothing
     Never,
+}
+
+impl FailOnVerdict {
+    /// Returns the exit status for a verdict.
+    pub(crate) const fn exit(self, verdict: Verdict) -> Exit {
+        match (verdict, self) {
+            (Verdict::Unknown, _) => Exit::NoAnswer,
+            (Verdict::Healthy, _) | (_, Self::Never) | (Verdict::Degraded, Self::Critical) => Exit::Good,
+            (Verdict::Degraded, Self::Warning) | (Verdict::Unhealthy, _) => Exit::Bad,
+        }
+    }
 }
 
 /// Runs the command.
@@ -230,13 +245,7 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
         }
     };
     let report = &found.report;
-    let mut exit = match (report.verdict, arguments.fail_on) {
-        (Verdict::Unknown, _) => Exit::NoAnswer,
-        (Verdict::Healthy, _) | (_, FailOnVerdict::Never) | (Verdict::Degraded, FailOnVerdict::Critical) => {
-            Exit::Good
-        }
-        (Verdict::Degraded, FailOnVerdict::Warning) | (Verdict::Unhealthy, _) => Exit::Bad,
-    };
+    let mut exit = arguments.fail_on.exit(report.verdict);
     if let Some(state) = state.as_mut().filter(|_| arguments.npd) {
         exit = health_state::reported_exit(state, report, exit);
     }
@@ -325,6 +334,7 @@ async fn gather_and_judge(
         HealthMode::Normal => BUDGET,
     });
     let trace_id = arguments.trace.then(|| context.trace_calls());
+    context.want_lists(arguments.list_calls.wanted());
     let mut inputs = inputs(context, endpoint, (budget, budget), arguments.kubelet(context, endpoint)?)?;
     inputs.mode = mode;
     // The budget starts with the process, so it includes the search for the endpoint.
@@ -374,6 +384,9 @@ async fn gather_and_judge(
         playback.remarks().into_iter().for_each(|(what, why)| evidence.skip(&what, why));
     }
     let report = HealthReport { trace_id, ..judge(&evidence) };
+    if let Some(lists) = evidence.runtime.lists_by.as_ref().filter(|_| !arguments.npd) {
+        list_calls::note(context, lists);
+    }
     let evidence = if arguments.bundle.is_some() || arguments.save.is_some() {
         Some(Box::new(evidence))
     } else {
@@ -487,6 +500,9 @@ fn inputs(
     inputs.cgroup = context.host.path("/sys/fs/cgroup");
     inputs.budget = budget;
     inputs.kubelet = kubelet;
+    inputs.wanted_lists = context.wanted_lists();
+    inputs.list_gates = context.list_gates();
+    inputs.program_release = context.program_release();
     match endpoint {
         Endpoint::Unix { path, .. } => {
             inputs.socket = endpoint.path_on_node().map(PathBuf::from);

@@ -205,6 +205,7 @@ async fn of_kubelet(
             version: node.runtime.map(|runtime| runtime.version),
             ..RuntimeRef::default()
         },
+        list_calls: None,
         duration_seconds: 0.0,
         verdict,
         phase: Phase::None,

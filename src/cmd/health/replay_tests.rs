@@ -201,7 +201,7 @@ impl FaultyRuntime {
             };
             observed.observer.call_ended(observed.call, duration, end);
         }
-        Call { rpc, duration, response_bytes: 100, result }
+        Call { rpc, duration, response_bytes: 100, stream: None, result }
     }
 }
 

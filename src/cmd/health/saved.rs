@@ -136,8 +136,13 @@ fn evidence_of(relist: &RelistReport) -> Evidence {
         runtime_api_version: text_of(&relist.runtime.api_version),
     };
     let runtime = &mut evidence.runtime;
-    runtime.version =
-        Some(Call { rpc: Rpc::Version, duration: Duration::ZERO, response_bytes: 0, result: Ok(version) });
+    runtime.version = Some(Call {
+        rpc: Rpc::Version,
+        duration: Duration::ZERO,
+        response_bytes: 0,
+        stream: None,
+        result: Ok(version),
+    });
     runtime.sandboxes = list(calls, Rpc::ListPodSandbox, relist.pods.iter().flat_map(sandboxes));
     runtime.containers = list(calls, Rpc::ListContainers, relist.pods.iter().flat_map(containers));
     runtime.status_calls = calls.iter().filter_map(|call| status(relist, call)).collect();
@@ -152,11 +157,16 @@ fn evidence_of(relist: &RelistReport) -> Evidence {
 }
 
 fn list<T>(calls: &[CallRecord], rpc: Rpc, items: impl Iterator<Item = T>) -> ListEvidence<T> {
-    let call = calls.iter().find(|call| call.rpc == rpc.name() && call.pod.is_none());
-    let first = call.map(|call| Call {
+    let listed_by = Rpc::ALL.into_iter().filter(|known| known.unary() == rpc);
+    let mut call = listed_by.filter_map(|rpc| {
+        let call = calls.iter().find(|call| call.rpc == rpc.name() && call.pod.is_none())?;
+        Some((rpc, call))
+    });
+    let first = call.next().map(|(rpc, call)| Call {
         rpc,
         duration: call.duration_seconds.duration(),
         response_bytes: call.response_bytes,
+        stream: call.stream,
         result: Ok(items.collect()),
     });
     ListEvidence { first, ..ListEvidence::default() }

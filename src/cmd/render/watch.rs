@@ -854,6 +854,7 @@ mod tests {
             pod: None,
             duration_seconds: (seconds * SECOND).into(),
             response_bytes: 0,
+            stream: None,
             outcome: Outcome::Ok,
             code: None,
             message: None,

@@ -13,7 +13,7 @@ use super::view::ReplayPosition;
 use crate::capture::Speed;
 use crate::clock::{Clock, Mono, Wall};
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
-use crate::cmd::{Error, Exit};
+use crate::cmd::{Error, Exit, list_calls};
 use crate::cri::{Client, Endpoint, Runtime};
 use crate::diagnosis::calls::RelistSettings;
 use crate::diagnosis::limits;
@@ -87,7 +87,8 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
         Some(version) => version,
         None => context.kubelet_release().await.unwrap_or(KubeletVersion::CONFIRMED),
     };
-    client = arguments.list_calls.apply(client, context, kubelet);
+    (client, _) = list_calls::by_args(arguments.list_calls, client, context, Some(kubelet)).await;
+    let list_limit = context.kubelet_lists(Some(kubelet)).await.limit();
     let runtime = runtime_ref(endpoint, version);
     let runtime = [runtime.name, runtime.version, Some(runtime.endpoint)];
     let runtime: Vec<String> = runtime.into_iter().flatten().collect();
@@ -111,12 +112,8 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
             playback.play(Speed::Max);
         }
         let timeout = context.timeout.unwrap_or(timing::REQUEST_TIMEOUT);
-        let relists = RelistSettings {
-            era: settings.era,
-            timeout,
-            threshold: arguments.threshold,
-            lists_are_unary: context.kubelet_lists(kubelet).are_unary(),
-        };
+        let relists =
+            RelistSettings { era: settings.era, timeout, threshold: arguments.threshold, list_limit };
         let mut model = Model::new(clock.mono(), relists);
         model.node.clone_from(&node);
         model.runtime = runtime.join(" ");
@@ -137,7 +134,8 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
         let Some(playback) = context.playback() else { break };
         let Some(start) = playback.capture().relist_before(seek_to.minus(WINDOW)) else { break };
         let next = context.at_moment(endpoint, start)?;
-        client = arguments.list_calls.apply(next.client(endpoint, timing::REQUEST_TIMEOUT)?, &next, kubelet);
+        client = next.client(endpoint, timing::REQUEST_TIMEOUT)?;
+        (client, _) = list_calls::choose(client, &next, Some(kubelet)).await;
         wanted = Some(seek_to);
         ui.frozen = None;
         if let Some(replay) = &mut ui.view.replay {

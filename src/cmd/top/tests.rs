@@ -96,6 +96,7 @@ fn call(model: &mut Model, when: Moment, name: &str, took: Duration, outcome: Ou
         pod: Some(pod(pod_name)),
         duration_seconds: took.into(),
         response_bytes: 900,
+        stream: None,
         outcome,
         code: None,
         message: None,

@@ -17,13 +17,14 @@ use crate::cmd::health::diagnose;
 use crate::cmd::metrics_server::{self, ServedPages};
 use crate::cmd::render::watch as text;
 use crate::cmd::stop_signals::{StopSignals, Suspension};
-use crate::cmd::{Error, Exit, prediction};
+use crate::cmd::{Error, Exit, list_calls, prediction};
 use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{CallersPendingCall, HealthReport};
 use crate::optional_future::{SingleTask, or_pending};
 use crate::pleg::guarded_stream::{GuardedStream, RecordedStream, StreamItem, StreamSettings};
 use crate::pleg::readers::{StreamReaders, readers_of};
+use crate::pleg::report::ListCallsReport;
 use crate::pleg::silence::{SILENT_AFTER, SilenceTracker};
 use crate::pleg::stream::{self, Health, Relist, WatchRecord, WatchStarted};
 use crate::pleg::{GenericPleg, PlegSettings, PlegTiming, RelistTimer, SharedState, TimerAction};
@@ -108,7 +109,7 @@ impl<'a> WatchRun<'a> {
             playback.play(arguments.speed);
         }
         let (kubelet, kubelet_source) = context.release_or_default(arguments.kubelet_version).await;
-        let client = arguments.list_calls.apply(client, context, kubelet);
+        let (client, lists) = list_calls::by_args(arguments.list_calls, client, context, Some(kubelet)).await;
         if let Some(note) = kubelet.note() {
             context.remark(&note);
         }
@@ -194,6 +195,7 @@ impl<'a> WatchRun<'a> {
             threshold_seconds: timing.threshold.into(),
             kubelet_version: kubelet.to_string(),
             kubelet_version_source: Some(kubelet_source.to_owned()),
+            list_calls: Some(ListCallsReport::of(&lists)),
             not_seen: watch_run.not_seen.map(str::to_owned),
         });
         Ok(watch_run)

@@ -34,8 +34,8 @@ pub fn unrecorded_calls(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
             other => other.to_string(),
         })
     };
-    let single = [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::Status];
-    let single = single.into_iter().filter_map(|rpc| Some(note(rpc.name(), of(&[rpc])?)));
+    let single = Rpc::ALL.into_iter().filter(|rpc| rpc.is_list() || *rpc == Rpc::Status);
+    let single = single.filter_map(|rpc| Some(note(rpc.name(), of(&[rpc])?)));
     let of_several =
         of(&[Rpc::PodSandboxStatus, Rpc::ContainerStatus, Rpc::ContainerStats]).unwrap_or_default();
     single.chain(several.map(|what| note(what, of_several.clone()))).collect()
@@ -77,11 +77,16 @@ pub fn missing_answers(evidence: &Evidence) -> Vec<NotChecked> {
     if runtime.version.is_none() {
         missing.push(note("the runtime", no_budget));
     } else if runtime.is_reached() {
-        let is_skipped = |what: &str| evidence.not_checked.iter().any(|skipped| skipped.what == what);
+        let names = || evidence.not_checked.iter().map(|skipped| skipped.what.as_str());
+        let is_skipped = |list| {
+            let by = Rpc::ALL.into_iter().filter(|rpc| rpc.unary() == list);
+            by.into_iter().any(|rpc| names().any(|name| name == rpc.name()))
+        };
+        let (sandboxes, containers) = (Rpc::ListPodSandbox, Rpc::ListContainers);
         let made = [
             (Rpc::Status, runtime.status.is_some()),
-            (Rpc::ListPodSandbox, runtime.sandboxes.first.is_some() || is_skipped("ListPodSandbox")),
-            (Rpc::ListContainers, runtime.containers.first.is_some() || is_skipped("ListContainers")),
+            (sandboxes, runtime.sandboxes.first.is_some() || is_skipped(sandboxes)),
+            (containers, runtime.containers.first.is_some() || is_skipped(containers)),
         ];
         let not_made = made.into_iter().filter(|(_, is_made)| !is_made);
         missing.extend(not_made.map(|(rpc, _)| note(rpc.name(), no_budget)));

@@ -10,7 +10,7 @@ mod runtime;
 pub(super) mod suspicion;
 
 pub use runtime::{
-    ListEvidence, Population, RuntimeEvidence, Shards, StatusFacts, StatusRecord, StatusTarget,
+    ListEvidence, Population, RuntimeEvidence, Shards, StatusFacts, StatusRecord, StatusTarget, StreamProbe,
 };
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +62,8 @@ pub struct Evidence {
     pub settings: Settings,
     /// The runtime's answers.
     pub runtime: RuntimeEvidence,
+    /// How the runtime answered a streamed list, if the kubelet fell back to unary lists and a list is large.
+    pub stream_probe: Option<StreamProbe>,
     /// Why the runtime may not have started as it should.
     pub runtime_start: RuntimeStart,
     /// The runtime's directory for the configuration of network plugins, if the network has a problem and the runtime's

@@ -7,11 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Wall;
 use crate::cri::{
-    Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, Version,
+    Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, StreamedAnswer,
+    Version,
 };
 use crate::diagnosis::limits;
 use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::silence::SilenceLimits;
+use crate::kubelet::KubeletLists;
+use crate::report::rename::rename;
 
 /// The outcomes of all calls to the runtime.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -25,6 +28,8 @@ pub struct RuntimeEvidence {
     pub control: Option<Call<Version>>,
     /// The answer to Status.
     pub status: Option<Call<RuntimeStatus>>,
+    /// The list calls that were chosen, and why.
+    pub lists_by: Option<KubeletLists>,
     /// All sandboxes.
     pub sandboxes: ListEvidence<Sandbox>,
     /// All containers.
@@ -116,6 +121,31 @@ impl RuntimeEvidence {
             .collect()
     }
 
+    /// Returns the RPCs of the two lists.
+    pub fn list_rpcs(&self) -> [Rpc; 2] {
+        let sandboxes = self.sandboxes.first.as_ref().map_or(Rpc::ListPodSandbox, |call| call.rpc);
+        [sandboxes, self.containers.first.as_ref().map_or(Rpc::ListContainers, |call| call.rpc)]
+    }
+
+    /// Returns the answers that arrived as streams, completely.
+    pub fn streamed_lists(&self) -> impl Iterator<Item = (Rpc, StreamedAnswer)> + Clone {
+        let of_sandboxes = self.sandboxes.streamed();
+        of_sandboxes.into_iter().chain(self.containers.streamed())
+    }
+
+    /// Returns the streamed lists that stopped before their end, with the number of entries that had arrived.
+    pub fn stalled_streams(&self) -> impl Iterator<Item = (Rpc, u64)> {
+        [self.sandboxes.stalled_after(), self.containers.stalled_after()].into_iter().flatten()
+    }
+
+    /// Returns the list that was refused because of its size, with the message.
+    pub fn refused_list(&self) -> Option<(Rpc, String)> {
+        self.errors_of_lists().find_map(|error| match error {
+            Error::TooLarge { rpc, message } => Some((*rpc, message.clone())),
+            _ => None,
+        })
+    }
+
     /// Returns the errors of both lists, even if more waiting may change them.
     pub fn errors_of_lists(&self) -> impl Iterator<Item = &Error> {
         [self.sandboxes.error(), self.containers.error()].into_iter().flatten()
@@ -126,9 +156,9 @@ impl RuntimeEvidence {
         self.errors_of_lists().filter(|why| why.is_unread())
     }
 
-    /// Returns whether this list call counts as hung.
+    /// Returns whether the list of this unary call counts as hung, with whichever call it was made.
     pub fn hangs(&self, list: Rpc) -> bool {
-        self.hung_lists().iter().any(|(rpc, _)| *rpc == list)
+        self.hung_lists().iter().any(|(rpc, _)| rpc.unary() == list)
     }
 
     /// Returns the errors of the lists whose outcome is known: more waiting would not have changed them.
@@ -283,6 +313,25 @@ impl<T> ListEvidence<T> {
         self.first.as_ref()?.result.as_ref().err()
     }
 
+    /// Returns the size of the first answer, if it is known.
+    pub fn bytes(&self) -> Option<u64> {
+        self.items()?;
+        self.first.as_ref().map(|call| call.response_bytes)
+    }
+
+    /// Returns how many entries of a stream had arrived when it fell silent.
+    fn stalled_after(&self) -> Option<(Rpc, u64)> {
+        let (rpc, _) = self.silent()?;
+        let stream = self.first.as_ref()?.stream?;
+        (stream.entries > 0).then_some((rpc, stream.entries))
+    }
+
+    /// Returns what arrived of the first call, if it was answered with a stream.
+    fn streamed(&self) -> Option<(Rpc, StreamedAnswer)> {
+        let call = self.first.as_ref().filter(|call| call.result.is_ok())?;
+        Some((call.rpc, call.stream?))
+    }
+
     /// Returns the call and the length of its silence, if it has no answer.
     pub fn silent(&self) -> Option<(Rpc, Duration)> {
         match self.error()? {
@@ -302,6 +351,18 @@ impl<T> ListEvidence<T> {
         self.first.as_ref().map(|call| call.duration)
     }
 }
+
+/// The answer to a streamed list, which shows that the runtime implements it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamProbe {
+    /// The call.
+    pub rpc: Rpc,
+    /// What arrived.
+    pub answer: StreamedAnswer,
+}
+
+rename! { StreamProbe { rpc, answer }; }
 
 /// A list that was fetched in parts, because it is too large as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -370,14 +431,14 @@ pub struct StatusRecord {
 impl StatusRecord {
     /// Creates the record of a call that has ended.
     pub fn ended(target: StatusTarget, call: Call<StatusFacts>) -> Self {
-        let Call { rpc, duration, response_bytes, result } = call;
+        let Call { rpc, duration, response_bytes, result, .. } = call;
         Self { target, rpc, duration, response_bytes, result, serial: false, pending: false }
     }
 
     /// Creates the record of a pending call that has been silent for `waited`.
     pub fn silent(target: StatusTarget, rpc: Rpc, waited: Duration) -> Self {
         let result = Err(Error::Silent { rpc, waited });
-        let call = Call { rpc, duration: waited, response_bytes: 0, result };
+        let call = Call { rpc, duration: waited, response_bytes: 0, stream: None, result };
         Self { pending: true, ..Self::ended(target, call) }
     }
 

@@ -669,6 +669,21 @@ facts! {
         };
     BatchTooLarge { rpc: Rpc, size_bytes: Bytes } =>
         "the kubelet probably refuses {rpc}: a message of about {size_bytes} is over its 16 MiB";
+    StreamStalled { rpc: Rpc, entries: u64 } =>
+        "{rpc} stalled after {entries} entries; the kubelet uses none of them";
+    MessageTooLarge { rpc: Rpc, size_bytes: Bytes } =>
+        "the kubelet refuses {rpc}: a message of {size_bytes} is over its 16 MiB";
+    MessageSize { rpc: Rpc, entries: u64, size_bytes: Bytes, percent: u64 } =>
+        "{rpc}: the largest message has {size_bytes}, {percent} % of the kubelet's limit; all messages have {entries} entries";
+    KubeletFellBack => "the kubelet fell back to unary lists, and lists so until it restarts";
+    RefusedStream { call: Quoted } =>
+        "the runtime did not implement {call} then; one of the five streaming calls is enough";
+    RefusedStreamNotKnown =>
+        "which of the five streaming calls the runtime did not implement is not known: the kubelet's message is not in the journal that was read";
+    WholeListSize { rpc: Rpc, size_bytes: Bytes, percent: u64 } =>
+        "{rpc}: the whole list has {size_bytes}, {percent} % of the kubelet's limit";
+    ListMayBeLarge =>
+        "a list has more than half of 16 MiB, and it is not known whether the kubelet receives it in one message";
     BatchGrowsLarge { rpc: Rpc } => "the messages of {rpc} grow towards the limit of gRPC";
     BatchSize { rpc: Rpc, entries: usize, size_bytes: Bytes, percent: u64 } =>
         "{rpc}: {entries} entries in a message have about {size_bytes}, by the average size of an entry: {percent} % of the kubelet's limit";

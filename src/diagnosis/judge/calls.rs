@@ -12,11 +12,11 @@ use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::Severity;
 use crate::diagnosis::rules::estimate::{hung_calls, peak_age, times};
-use crate::diagnosis::rules::judge_size;
+use crate::diagnosis::rules::{judge_message, judge_size};
 use crate::diagnosis::silence::SilenceLimits;
-use crate::kubelet::{Era, KubeletVersion, timing};
+use crate::kubelet::{Era, KubeletVersion, ListLimit, timing};
 use crate::pleg::CallRecord;
-use crate::pleg::relist_calls::{RelistCalls, SilentCall};
+use crate::pleg::relist_calls::{ListSize, RelistCalls, SilentCall};
 
 /// The kubelet's settings on which the facts depend.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,8 @@ pub struct RelistSettings {
     pub timeout: Duration,
     /// The age at which PLEG is unhealthy.
     pub threshold: Duration,
-    /// Whether it is certain that each list of the kubelet is one message, whose size has a limit.
-    pub lists_are_unary: bool,
+    /// To what the limit for the size of the kubelet's lists applies.
+    pub list_limit: ListLimit,
 }
 
 impl Default for RelistSettings {
@@ -37,7 +37,7 @@ impl Default for RelistSettings {
             era: KubeletVersion::CONFIRMED.era(),
             timeout: timing::REQUEST_TIMEOUT,
             threshold: timing::THRESHOLD,
-            lists_are_unary: true,
+            list_limit: ListLimit::List,
         }
     }
 }
@@ -66,10 +66,50 @@ pub fn long_relist(calls: &RelistCalls) -> Option<(Duration, bool)> {
     calls.full_relist().filter(|(took, _)| *took >= limits::RELIST_SLOW)
 }
 
-/// Judges the size of the largest list. Nothing follows from it if the kubelet may list with streams.
+/// Judges the sizes of the lists, as far as it is certain to what the kubelet's limit applies.
 pub fn list_size(calls: &RelistCalls, settings: &RelistSettings) -> Option<(Severity, FactKind)> {
-    let (rpc, bytes) = calls.largest_list().filter(|_| settings.lists_are_unary)?;
-    judge_size(rpc, bytes, true)
+    let certain = |list: ListSize| match (settings.list_limit, list.largest_message) {
+        (ListLimit::List | ListLimit::FallenBack, _) => judge_size(list.rpc, list.bytes, true),
+        // A message that is too large is too large as a part of a whole list too.
+        (ListLimit::Message | ListLimit::NotKnown, Some(message)) => judge_message(list.rpc, message),
+        (ListLimit::Message | ListLimit::NotKnown, None) => None,
+    };
+    calls.list_sizes().filter_map(certain).max_by_key(|(severity, _)| *severity)
+}
+
+/// What the sizes of the lists leave open.
+#[derive(Clone, Copy, Default)]
+struct OpenSizes {
+    /// Whether the kubelet refuses a list if its limit is for the whole list.
+    may_be_refused: bool,
+    /// Whether a list has half of the limit or more, if the limit is for the whole list.
+    may_be_large: bool,
+}
+
+impl OpenSizes {
+    fn of(calls: &RelistCalls, settings: &RelistSettings) -> Self {
+        let mut open = Self::default();
+        let is_open = |list: &ListSize| match settings.list_limit {
+            ListLimit::List => false,
+            ListLimit::Message => list.largest_message.is_none(),
+            ListLimit::FallenBack | ListLimit::NotKnown => true,
+        };
+        for list in calls.list_sizes().filter(is_open) {
+            let message = list.largest_message.unwrap_or_default();
+            // Of a list after a fallback, it is certain what happens now, and not whether the kubelet should restart (D43).
+            let is_now_certain = settings.list_limit == ListLimit::FallenBack;
+            open.may_be_refused |= !is_now_certain && is_refused(list.bytes) && !is_refused(message);
+            open.may_be_large |=
+                limits::reaches(list.bytes, timing::RECEIVE_LIMIT, limits::FALLBACK_SIZE_PERCENT)
+                    && judge_message(list.rpc, message).is_none();
+        }
+        open
+    }
+}
+
+/// Whether the kubelet refuses a message of this size.
+fn is_refused(bytes: u64) -> bool {
+    timing::refused_message(bytes).is_some()
 }
 
 impl VerdictFacts {
@@ -86,11 +126,21 @@ impl VerdictFacts {
         let age = now.since(last_list.unwrap_or(calls.started()));
         // A first relist visits every pod, as after a restart of the kubelet. Its length says nothing about this kubelet.
         let is_first = !calls.has_visited_all([]) && hung.clone().next().is_none();
-        let is_refused = |bytes: u64| timing::refused_message(bytes).is_some();
-        let is_over = calls.largest_list().is_some_and(|(_, bytes)| is_refused(bytes));
+        let is_over = calls.list_sizes().any(|list| match (settings.list_limit, list.largest_message) {
+            (ListLimit::List | ListLimit::FallenBack, _) => is_refused(list.bytes),
+            (ListLimit::Message | ListLimit::NotKnown, message) => is_refused(message.unwrap_or_default()),
+        });
+        let open = OpenSizes::of(calls, settings);
         let error = calls.failure().and_then(|failure| failure.error.as_ref());
-        let is_too_large = matches!(error, Some(Error::TooLarge { .. }));
-        let relists = if (is_over || is_too_large) && !settings.lists_are_unary {
+        // A whole list that the runtime refuses says nothing about messages.
+        let is_whole_refused = match error {
+            Some(Error::TooLarge { rpc, .. }) => {
+                let is_for_list = matches!(settings.list_limit, ListLimit::List | ListLimit::FallenBack);
+                !is_for_list && !rpc.is_streamed_list()
+            }
+            _ => false,
+        };
+        let relists = if (open.may_be_refused || is_whole_refused) && !is_over {
             Relists::Unknown
         } else if calls.failure().is_some() || is_over {
             Relists::Fail
@@ -119,7 +169,7 @@ impl VerdictFacts {
             threshold: settings.threshold,
             found: if needs_person { Weight::NeedsPerson } else { Weight::Nothing },
             // A call that was late and has not been made again may be late still.
-            is_incomplete: late.contains(&false),
+            is_incomplete: late.contains(&false) || open.may_be_large,
             ..Self::default()
         }
     }

@@ -20,9 +20,10 @@ use crate::diagnosis::report::{
     Confidence, EstimateReport, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport,
     RuleId, Severity, Verdict,
 };
-use crate::diagnosis::rules::{self, Case, StacksHelp};
+use crate::diagnosis::rules::{self, Case, Refusal, StacksHelp};
 use crate::diagnosis::words::seconds;
 use crate::diagnosis::{advice, limits};
+use crate::pleg::report::ListCallsReport;
 use crate::report::{Command, RuntimeRef, Step};
 
 /// Returns the first step of a report about a moment of a capture.
@@ -71,6 +72,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
             version: version.map(|version| version.runtime_version.clone()),
             api_version: version.map(|version| version.runtime_api_version.clone()),
         },
+        list_calls: evidence.runtime.lists_by.as_ref().map(ListCallsReport::of),
         duration_seconds: evidence.took.as_secs_f64(),
         verdict,
         phase,
@@ -146,7 +148,8 @@ fn facts(case: &Case<'_>, findings: &[HealthFinding]) -> VerdictFacts {
         is_incomplete: runtime.cut_short().next().is_some()
             || runtime.status_is_open()
             || evidence.ended_early.is_some()
-            || evidence.recorded_diagnosis.is_some(),
+            || evidence.recorded_diagnosis.is_some()
+            || evidence.list_may_be_large(),
         reported: None,
     }
 }
@@ -156,7 +159,7 @@ fn relists(case: &Case<'_>) -> Relists {
     let evidence = case.evidence;
     let may_be_higher = !evidence.runtime.lists_are_known()
         || !evidence.bad_input.is_empty()
-        || evidence.list_may_be_refused();
+        || evidence.refusal() == Refusal::Possible;
     case.estimate.peak_age.map_or(Relists::Fail, |peak_age| Relists::Succeed { peak_age, may_be_higher })
 }
 
@@ -212,6 +215,7 @@ fn connection(evidence: &Evidence) -> Connection {
 fn probe<T>(call: &Call<T>, name: &str) -> ProbeReport {
     ProbeReport {
         response_bytes: Some(call.response_bytes),
+        stream: call.stream,
         message: call.result.as_ref().err().map(ToString::to_string),
         ..probe_without_answer(name, call.outcome(), call.duration)
     }
@@ -224,6 +228,7 @@ fn probe_without_answer(name: impl Into<String>, outcome: Outcome, took: Duratio
         outcome,
         duration_seconds: took.as_secs_f64(),
         response_bytes: None,
+        stream: None,
         calls: None,
         message: None,
     }
@@ -236,10 +241,10 @@ fn probes(evidence: &Evidence) -> Vec<ProbeReport> {
     probes.extend(runtime.version.iter().map(|call| probe(call, "Version")));
     probes.extend(runtime.control.iter().map(|call| probe(call, "Version (second connection)")));
     probes.extend(runtime.status.iter().map(|call| probe(call, "Status")));
-    probes.extend(runtime.sandboxes.first.iter().map(|call| probe(call, "ListPodSandbox")));
-    probes.extend(runtime.containers.first.iter().map(|call| probe(call, "ListContainers")));
-    probes.extend(runtime.sandboxes.second.iter().map(|call| probe(call, "ListPodSandbox (again)")));
-    probes.extend(runtime.containers.second.iter().map(|call| probe(call, "ListContainers (again)")));
+    probes.extend(runtime.sandboxes.first.iter().map(|call| probe(call, call.rpc.name())));
+    probes.extend(runtime.containers.first.iter().map(|call| probe(call, call.rpc.name())));
+    probes.extend(runtime.sandboxes.second.iter().map(|call| probe(call, &format!("{} (again)", call.rpc))));
+    probes.extend(runtime.containers.second.iter().map(|call| probe(call, &format!("{} (again)", call.rpc))));
     for rpc in [crate::cri::Rpc::PodSandboxStatus, crate::cri::Rpc::ContainerStatus] {
         let calls = runtime.status_calls.iter().filter(|record| record.rpc == rpc);
         probes.extend(summarised(rpc.name(), calls));
@@ -261,6 +266,7 @@ fn summarised<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> 
             outcome: if failed > 0 { Outcome::Error } else { Outcome::Ok },
             duration_seconds: answered.iter().map(|record| record.duration.as_secs_f64()).sum(),
             response_bytes: Some(answered.iter().map(|record| record.response_bytes).sum()),
+            stream: None,
             calls: Some(answered.len()),
             message: (failed > 0).then(|| format!("{failed} answered with an error")),
         });

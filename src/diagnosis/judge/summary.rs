@@ -4,6 +4,7 @@
 use super::not_ready::NotReady;
 use crate::cri::{Error, Rpc};
 use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::proc::Role;
 use crate::diagnosis::report::{Confidence, HealthFinding, NotChecked, Phase, Verdict};
 use crate::diagnosis::rules::{Case, row};
@@ -19,7 +20,7 @@ pub(super) fn sentence(
     // If a moment is not recorded, a finding that is only possible is not the reason for the verdict.
     let is_hidden = |primary: &HealthFinding| {
         verdict == Verdict::Unknown
-            && case.evidence.moment.is_some()
+            && (case.evidence.moment.is_some() || case.evidence.list_may_be_large())
             && primary.confidence == Confidence::Possible
     };
     let Some(primary) = primary.filter(|primary| !is_hidden(primary)) else {
@@ -63,9 +64,6 @@ fn stays_ready(case: &Case<'_>, primary: &HealthFinding) -> bool {
         && (case.estimate.hung_calls > 0 || is_limited && has_network && case.estimate.lists.is_some())
 }
 
-/// The calls on which the verdict depends most.
-const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
-
 /// Returns the reason why the verdict is unknown.
 fn why_unknown(evidence: &Evidence, skipped: impl Fn(&NotChecked) -> String) -> Option<String> {
     let bad = evidence.bad_input.first().cloned();
@@ -74,7 +72,8 @@ fn why_unknown(evidence: &Evidence, skipped: impl Fn(&NotChecked) -> String) -> 
     let recorded =
         || Some(format!("the recorder's diagnosis found: {}", evidence.recorded_diagnosis.as_ref()?));
     // Without the lists, nothing else is known.
-    let is_list = |skipped: &&NotChecked| LISTS.iter().any(|rpc| rpc.name() == skipped.what);
+    let is_list =
+        |skipped: &&NotChecked| Rpc::ALL.iter().any(|rpc| rpc.is_list() && rpc.name() == skipped.what);
     let list = evidence.not_checked.iter().find(is_list);
     let list = || list.map(&skipped);
     let runtime = &evidence.runtime;
@@ -89,5 +88,12 @@ fn why_unknown(evidence: &Evidence, skipped: impl Fn(&NotChecked) -> String) -> 
         Some(format!("{rpc} had no answer yet after {}", seconds(waited)))
     };
     let first = || evidence.not_checked.first().map(&skipped);
-    bad.or_else(unread).or_else(ended_early).or_else(list).or_else(recorded).or_else(silent).or_else(first)
+    let size = || evidence.list_may_be_large().then(|| FactKind::ListMayBeLarge.to_string());
+    bad.or_else(unread)
+        .or_else(ended_early)
+        .or_else(list)
+        .or_else(recorded)
+        .or_else(silent)
+        .or_else(size)
+        .or_else(first)
 }

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::lazy_api::LazyKubeletApi;
 use super::pods;
 use super::{Healthz, KubeletEvidence, KubeletInputs, MetricsReading, MetricsSource, StuckPod};
@@ -14,7 +16,7 @@ use crate::diagnosis::budget::RunBudget;
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::words::seconds;
 use crate::diagnosis::{limits, offload};
-use crate::kubelet::{Configz, Metrics, http};
+use crate::kubelet::{Configz, KubeletVersion, Metrics, http};
 use crate::report::NotChecked;
 use crate::report::load::{self, LARGEST_REPORT, load};
 use crate::report::redaction::without_secret_values;
@@ -69,7 +71,8 @@ impl KubeletAnswers {
     }
 
     /// Stores the answer of the Pods API.
-    fn own_pods(&mut self, pods: Result<Vec<StuckPod>, String>, took: Duration) {
+    fn own_pods(&mut self, answer: Option<(Result<Vec<StuckPod>, String>, Duration)>) {
+        let Some((pods, took)) = answer else { return };
         let outcome = if pods.is_ok() { Outcome::Ok } else { Outcome::Error };
         self.found.requests.push(("kubelet Pods API".into(), outcome, took));
         match pods {
@@ -93,8 +96,27 @@ impl KubeletAnswers {
     }
 }
 
-/// Requests `/healthz`, the metrics, the configuration and the pods in parallel.
-pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunBudget) -> KubeletAnswers {
+/// What the kubelet's metrics show about its lists: its release, and the gauge.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::diagnosis) struct ListMetrics {
+    pub(in crate::diagnosis) release: Option<KubeletVersion>,
+    pub(in crate::diagnosis) streams: Option<bool>,
+}
+
+impl ListMetrics {
+    fn of(metrics: &Metrics) -> Self {
+        let release = metrics.version.as_deref().and_then(|version| KubeletVersion::parse(version).ok());
+        Self { release, streams: metrics.streams_lists }
+    }
+}
+
+/// Requests `/healthz`, the metrics, the configuration and the pods in parallel. As soon as the metrics are known or will not
+/// come, sends what they show about the kubelet's lists.
+pub(in crate::diagnosis) async fn fetch_all<R>(
+    inputs: &Inputs<R>,
+    budget: &RunBudget,
+    lists: watch::Sender<Option<ListMetrics>>,
+) -> KubeletAnswers {
     let mut answers = KubeletAnswers::default();
     let limit = inputs.deadlines().http.min(budget.left());
     let mut written_at = None;
@@ -102,21 +124,22 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunB
     let (on_node, healthz, metrics, configz, pods) = tokio::join!(
         timed(inputs, flags.healthz_on_node.as_deref().map(|url| healthz(flags, url, limit, budget))),
         timed(inputs, flags.healthz.as_deref().map(|url| healthz(flags, url, limit, budget))),
-        timed(
-            inputs,
-            flags.metrics.as_ref().map(async |source| {
+        async {
+            let metrics = flags.metrics.as_ref().map(async |source| {
                 let source = load_source(source, budget).await?;
                 written_at = written_file(&source);
                 // Boxed, because this future is far larger than most of the others.
                 Box::pin(metrics_or_silence(&source, limit, budget)).await
-            })
-        ),
+            });
+            let metrics = timed(inputs, metrics).await;
+            let shown = metrics.as_ref().and_then(|(answer, _)| answer.as_ref().ok());
+            lists.send_replace(Some(shown.map(|(metrics, _)| ListMetrics::of(metrics)).unwrap_or_default()));
+            metrics
+        },
         timed(inputs, flags.api.as_ref().map(|api| configz(api, limit, budget))),
         timed(inputs, flags.pods.as_ref().map(|source| Box::pin(pods::read(source, limit, &inputs.clock)))),
     );
-    if let Some((pods, took)) = pods {
-        answers.own_pods(pods, took);
-    }
+    answers.own_pods(pods);
     let (healthz, on_node) = preferred(on_node, healthz);
     let through_server = !on_node && is_proxied(flags, flags.healthz.as_deref());
     match healthz {

@@ -19,14 +19,16 @@ use self::pass::{CallResults, TargetCall};
 pub(super) use self::pending::PendingCalls;
 use self::pending::{PendingCall, end_of};
 use super::budget::RunBudget;
-use super::evidence::{ListEvidence, RuntimeEvidence, StatusRecord, StatusTarget};
+use super::evidence::{Evidence, ListEvidence, RuntimeEvidence, StatusRecord, StatusTarget, StreamProbe};
 use super::id_search;
+use super::kubelet::requests::ListMetrics;
 use super::names::{ItemKind, OutsideId};
 use super::{HealthRun, Inputs, limits};
 pub use crate::cri::WaitEnd as CallEnd;
 use crate::cri::{
     Call, Container, ContainerState, Error, Filter, Rpc, Runtime, Sandbox, SandboxState, Version,
 };
+use crate::kubelet::{KubeletLists, KubeletVersion, ListCalls, ListCallsSource, ListSigns};
 use crate::panics::catch_panic_async;
 
 /// Waits for `call` no longer than `limit` and then gives it up as silent. Use it only for a call whose silence no rule
@@ -73,9 +75,9 @@ fn target_of(rpc: Rpc, id: Option<&String>) -> Option<StatusTarget> {
     Some(StatusTarget { kind, id: id?.clone() })
 }
 
-/// Returns the calls to `rpc` that the caller of this run has pending.
+/// Returns the calls to `rpc` that the caller of this run has pending. The caller may list with other calls.
 fn callers_pending<R>(inputs: &Inputs<R>, rpc: Rpc) -> impl Iterator<Item = &CallersPendingCall> {
-    inputs.callers_pending.iter().filter(move |known| known.rpc == rpc)
+    inputs.callers_pending.iter().filter(move |known| known.rpc.unary() == rpc.unary())
 }
 
 /// Starts a call. If the caller of this run waits for the same call (`known`), the new call is made only after the
@@ -116,7 +118,7 @@ const fn not_answered<T>(rpc: Rpc, waited: Duration) -> Call<T> {
 
 /// Creates the outcome of a call that ended with an error.
 const fn failed<T>(rpc: Rpc, duration: Duration, why: Error) -> Call<T> {
-    Call { rpc, duration, response_bytes: 0, result: Err(why) }
+    Call { rpc, duration, response_bytes: 0, stream: None, result: Err(why) }
 }
 
 /// Makes all calls to the runtime. It stores answers, ids found outside the CRI and pending calls in its arguments, so that
@@ -126,6 +128,7 @@ pub(super) async fn make_calls<R: Runtime + 'static>(
     evidence: &mut RuntimeEvidence,
     outside: &mut Vec<OutsideId>,
     pending: &mut PendingCalls,
+    metrics: watch::Receiver<Option<ListMetrics>>,
 ) {
     let Some(runtime) = connect(run, evidence, pending).await else {
         return;
@@ -135,6 +138,10 @@ pub(super) async fn make_calls<R: Runtime + 'static>(
     runner.add_callers_calls(pending);
     runner.record_abandoned_calls(evidence);
     runner.start_status(pending);
+    let lists = runner.choose_lists(metrics).await;
+    inputs.runtime.list_with(lists.calls);
+    inputs.control.list_with(lists.calls);
+    evidence.lists_by = Some(lists);
     runner.lists(evidence, outside, pending).await;
     pending.store_outcomes(budget, evidence).await;
     budget.reserve_for_entries(evidence.sandboxes.items().map_or(0, <[_]>::len));
@@ -217,6 +224,37 @@ struct ProbeRunner<'a, R> {
 }
 
 impl<R: Runtime + 'static> ProbeRunner<'_, R> {
+    /// Chooses the list calls: those that the user wants, those of the recorder, or those of the kubelet, as far as something
+    /// shows them.
+    async fn choose_lists(&self, mut metrics: watch::Receiver<Option<ListMetrics>>) -> KubeletLists {
+        let inputs = self.inputs;
+        if let Some(calls) = inputs.wanted_lists {
+            return KubeletLists { calls, source: ListCallsSource::Option };
+        }
+        if inputs.is_recorded() {
+            let calls = self.runtime.list_calls();
+            return KubeletLists { calls, source: ListCallsSource::Capture };
+        }
+        let lists = |shown: ListMetrics| {
+            let release = inputs.kubelet.version.or(shown.release).or(inputs.program_release);
+            KubeletLists::of(ListSigns {
+                release: release.unwrap_or(KubeletVersion::CONFIRMED),
+                gates: &inputs.list_gates,
+                gauge: shown.streams,
+                logged_fallback: false,
+            })
+        };
+        let by_settings = lists(ListMetrics::default());
+        let is_known = inputs.kubelet.version.or(inputs.program_release).is_some();
+        if is_known && !by_settings.may_differ() {
+            return by_settings;
+        }
+        let limit = limits::LIST_METRICS_WAIT.min(self.budget.for_new_calls() / 8);
+        let shown = tokio::time::timeout(limit, metrics.wait_for(Option::is_some)).await;
+        let shown = shown.ok().and_then(Result::ok).and_then(|shown| *shown);
+        shown.map_or(by_settings, lists)
+    }
+
     fn start_status(&self, pending: &mut PendingCalls) {
         (self.progress)("Status");
         let runtime = Arc::clone(&self.runtime);
@@ -261,8 +299,8 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             .inputs
             .callers_abandoned
             .iter()
-            .find(|abandoned| abandoned.rpc == rpc && abandoned.id.is_none())?;
-        Some(not_answered(rpc, abandoned.waited))
+            .find(|abandoned| abandoned.rpc.unary() == rpc && abandoned.id.is_none())?;
+        Some(not_answered(abandoned.rpc, abandoned.waited))
     }
 
     /// Starts a list call, after the caller's own list call if the caller waits for one.
@@ -275,17 +313,32 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         if known.is_none() {
             (self.progress)(rpc.name());
         }
-        start_call(self.budget, known, rpc, call)
+        start_call(self.budget, known, known.map_or(rpc, |known| known.rpc), call)
     }
 
     fn list_sandboxes(&self) -> PendingCall<Vec<Sandbox>> {
         let runtime = Arc::clone(&self.runtime);
-        self.list(Rpc::ListPodSandbox, async move { runtime.list_sandboxes(&Filter::default()).await })
+        let [rpc, _] = runtime.list_rpcs();
+        self.list(rpc, async move { runtime.list_sandboxes(&Filter::default()).await })
     }
 
     fn list_containers(&self) -> PendingCall<Vec<Container>> {
         let runtime = Arc::clone(&self.runtime);
-        self.list(Rpc::ListContainers, async move { runtime.list_containers(&Filter::default()).await })
+        let [_, rpc] = runtime.list_rpcs();
+        self.list(rpc, async move { runtime.list_containers(&Filter::default()).await })
+    }
+
+    /// Lists with the unary calls from now on if the runtime does not implement a streaming one, as a kubelet does. Returns
+    /// whether the list has to be made again.
+    fn falls_back<T>(&self, answer: Option<&Call<T>>, lists_by: &mut Option<KubeletLists>) -> bool {
+        let refused = answer.and_then(|call| call.result.as_ref().err());
+        let falls_back = matches!(refused, Some(Error::Unimplemented { rpc, .. }) if rpc.is_streamed_list());
+        if falls_back {
+            self.inputs.runtime.list_with(ListCalls::Unary);
+            self.inputs.control.list_with(ListCalls::Unary);
+            *lists_by = Some(KubeletLists { calls: ListCalls::Unary, source: ListCallsSource::Refused });
+        }
+        falls_back
     }
 
     /// Makes the two list calls one after the other, as the kubelet does. If the first is silent, the second is made
@@ -306,11 +359,19 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             pending.sandboxes = Some(self.list_sandboxes());
             evidence.sandboxes.first = self.unless_silent(&mut pending.sandboxes, soon).await;
         }
+        if self.falls_back(evidence.sandboxes.first.as_ref(), &mut evidence.lists_by) {
+            pending.sandboxes = Some(self.list_sandboxes());
+            evidence.sandboxes.first = self.unless_silent(&mut pending.sandboxes, soon).await;
+        }
         if self.budget.for_new_calls().is_zero() {
             return;
         }
         evidence.containers.first = self.abandoned_list(Rpc::ListContainers);
         if evidence.containers.first.is_none() {
+            pending.containers = Some(self.list_containers());
+            evidence.containers.first = self.unless_silent(&mut pending.containers, soon).await;
+        }
+        if self.falls_back(evidence.containers.first.as_ref(), &mut evidence.lists_by) {
             pending.containers = Some(self.list_containers());
             evidence.containers.first = self.unless_silent(&mut pending.containers, soon).await;
         }
@@ -453,13 +514,14 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         if !lists_are_quick {
             return;
         }
+        let [sandboxes_by, containers_by] = self.runtime.list_rpcs();
         let sandboxes = Filter::<SandboxState>::pod(&uid);
-        let first = bounded(Rpc::ListPodSandbox, limit, self.runtime.list_sandboxes(&sandboxes)).await;
+        let first = bounded(sandboxes_by, limit, self.runtime.list_sandboxes(&sandboxes)).await;
         if first.result.is_err() {
             return;
         }
         let containers = Filter::<ContainerState>::pod(&uid);
-        let second = bounded(Rpc::ListContainers, limit, self.runtime.list_containers(&containers)).await;
+        let second = bounded(containers_by, limit, self.runtime.list_containers(&containers)).await;
         if second.result.is_ok() {
             evidence.filtered_pair = Some(first.duration + second.duration);
         }
@@ -474,6 +536,7 @@ pub(super) async fn make_second_lists<R: Runtime + 'static>(
     (run.progress)("the lists again");
     let main_answers = evidence.version.as_ref().is_some_and(|call| call.result.is_ok());
     let runtime = if main_answers { &run.inputs.runtime } else { &run.inputs.control };
+    let [sandboxes_by, containers_by] = runtime.list_rpcs();
     let limit = |first: Option<Duration>| {
         let limit = run.budget.allow(run.inputs.deadlines().list)?;
         (first? * 4 < limit * 3).then_some(limit)
@@ -481,11 +544,45 @@ pub(super) async fn make_second_lists<R: Runtime + 'static>(
     if let Some(limit) = limit(evidence.sandboxes.duration()) {
         let all = Filter::default();
         let call = runtime.list_sandboxes(&all);
-        evidence.sandboxes.second = Some(bounded(Rpc::ListPodSandbox, limit, call).await);
+        evidence.sandboxes.second = Some(bounded(sandboxes_by, limit, call).await);
     }
     if let Some(limit) = limit(evidence.containers.duration()) {
         let all = Filter::default();
         let call = runtime.list_containers(&all);
-        evidence.containers.second = Some(bounded(Rpc::ListContainers, limit, call).await);
+        evidence.containers.second = Some(bounded(containers_by, limit, call).await);
     }
+}
+
+/// Lists with a stream, if the kubelet fell back to unary lists and a list is so large that this matters: only this shows whether
+/// the runtime implements the stream, and how large its messages are.
+pub(super) async fn probe_stream<R: Runtime + 'static>(
+    run: HealthRun<'_, R>,
+    evidence: &Evidence,
+) -> Option<StreamProbe> {
+    if run.inputs.is_recorded() || !evidence.fallback_matters() {
+        return None;
+    }
+    let measured = evidence.runtime.streamed_lists().max_by_key(|(_, answer)| answer.largest_message_bytes);
+    if let Some((rpc, answer)) = measured {
+        return Some(StreamProbe { rpc, answer });
+    }
+    let limit = run.budget.allow(run.inputs.deadlines().list)?;
+    let main_answers = evidence.runtime.version.as_ref().is_some_and(|call| call.result.is_ok());
+    let runtime = if main_answers { &run.inputs.runtime } else { &run.inputs.control };
+    (run.progress)("a streamed list");
+    let before = runtime.list_calls();
+    runtime.list_with(ListCalls::Stream);
+    let [rpc, _] = runtime.list_rpcs();
+    let (of_sandboxes, of_containers) = (&evidence.runtime.sandboxes, &evidence.runtime.containers);
+    let size = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
+    let sandboxes_are_larger = size(of_sandboxes.bytes()) > size(of_containers.bytes());
+    let answer = if sandboxes_are_larger {
+        bounded(rpc, limit, runtime.list_sandboxes(&Filter::default())).await.map(|_| ())
+    } else {
+        let [_, rpc] = runtime.list_rpcs();
+        bounded(rpc, limit, runtime.list_containers(&Filter::default())).await.map(|_| ())
+    };
+    runtime.list_with(before);
+    answer.result.ok()?;
+    Some(StreamProbe { rpc: answer.rpc, answer: answer.stream? })
 }

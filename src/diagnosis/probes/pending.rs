@@ -17,7 +17,8 @@ use super::super::silence::SilenceLimits;
 use super::{failed, not_answered};
 use crate::clock::Mono;
 use crate::cri::{
-    Call, Container, Error, ProgressObserver, Rpc, RuntimeStatus, Sandbox, Version, observe_progress,
+    Call, Container, Error, ProgressObserver, Rpc, RuntimeStatus, Sandbox, StreamedAnswer, Version,
+    observe_progress,
 };
 
 /// One pending call.
@@ -38,6 +39,8 @@ struct PendingProgress {
     before: Duration,
     /// The number of bytes, and the time of the last of them.
     seen: Mutex<Option<(u64, Mono)>>,
+    /// What has arrived of a streamed list.
+    stream: Mutex<Option<StreamedAnswer>>,
 }
 
 impl PendingProgress {
@@ -46,7 +49,13 @@ impl PendingProgress {
         let (listening, started) = (Arc::clone(listening), listening.now());
         let is_callers = !before.is_zero() && !listening.recorded;
         let since_begin = if is_callers { started.since(Mono::default()) } else { Duration::ZERO };
-        Arc::new(Self { started, listening, before: before + since_begin, seen: Mutex::default() })
+        Arc::new(Self {
+            started,
+            listening,
+            before: before + since_begin,
+            seen: Mutex::default(),
+            stream: Mutex::default(),
+        })
     }
 
     /// Returns the number of bytes so far and the time of the last of them; `None` if no byte has arrived.
@@ -72,6 +81,10 @@ impl ProgressObserver for PendingProgress {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.map_or(0, |(bytes, _)| bytes);
         *seen = Some((before.saturating_add(bytes), now));
+    }
+
+    fn streamed(&self, so_far: StreamedAnswer) {
+        *self.stream.lock().unwrap_or_else(PoisonError::into_inner) = Some(so_far);
     }
 }
 
@@ -131,7 +144,8 @@ impl<T: Send + 'static> PendingCall<T> {
     /// Returns the present outcome: silent, or unfinished while the answer is arriving.
     pub(super) fn so_far(&self, silence: SilenceLimits) -> Call<T> {
         let (rpc, waited) = (self.rpc, self.waited());
-        let silent = not_answered(rpc, waited);
+        let stream = *self.progress.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let silent = Call { stream, ..not_answered(rpc, waited) };
         match self.progress.so_far() {
             Some((received, _)) if !silence.hangs(waited) => {
                 let waited = self.progress.took(self.progress.listening.now());

@@ -41,8 +41,9 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             let runtime = Arc::clone(&runtime);
             async move { runtime.list_sandboxes(&filter).await }
         };
+        let [sandboxes_by, _] = self.runtime.list_rpcs();
         let states = [SandboxState::Ready, SandboxState::NotReady];
-        self.in_shards(Rpc::ListPodSandbox, states, known, list, |sandbox| {
+        self.in_shards(sandboxes_by, states, known, list, |sandbox| {
             let namespace = sandbox.metadata.as_ref().map(|metadata| metadata.namespace.clone());
             (namespace, sandbox.state != SandboxState::Ready)
         })
@@ -55,13 +56,14 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             let runtime = Arc::clone(&runtime);
             async move { runtime.list_containers(&filter).await }
         };
+        let [_, containers_by] = self.runtime.list_rpcs();
         let states = [
             ContainerState::Created,
             ContainerState::Running,
             ContainerState::Exited,
             ContainerState::Unknown,
         ];
-        self.in_shards(Rpc::ListContainers, states, known, list, |container| {
+        self.in_shards(containers_by, states, known, list, |container| {
             let namespace = container.labels.get(label::POD_NAMESPACE).map(str::to_owned);
             (namespace, container.state == ContainerState::Exited)
         })

@@ -14,7 +14,7 @@ use super::{
     kubelet_down, large_daemon, large_list, left_over_shims, lost_exit, many_clients, network_not_ready,
     never_relisted, out_of_memory, ready_and_dead, recovering_runtime, remote_storage_stall, reserved_name,
     runtime_not_ready, silent_runtime, slow_statuses, stale_kubelet, storage_stall, stuck_systemd,
-    throttled_runtime, unreachable_runtime, watchdog_restarts,
+    throttled_runtime, unary_fallback, unreachable_runtime, watchdog_restarts,
 };
 #[cfg(feature = "cli")]
 use crate::diagnosis::pod_holders::report::HolderKind;
@@ -312,6 +312,7 @@ rows! {
     LargeDaemon, large_daemon, 40, None, Many(large_daemon::find), false, false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
     ReadyAndDead, ready_and_dead, 41, Kubelet, One(ready_and_dead::find), true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [kubelet_stacks_help];
     ExitedButAlive, exited_but_alive, 42, None, Many(exited_but_alive::find), false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
+    UnaryFallback, unary_fallback, 43, List, One(unary_fallback::find), false, false, OfRelist, No, "unary fallback", Cause, Runtime, No, No, false, [is_about_relists];
 }
 
 #[cfg(test)]

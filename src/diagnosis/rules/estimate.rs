@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::list_size::is_too_large;
+use super::list_size::{Refusal, is_too_large};
 use crate::clock::Wall;
 use crate::cri::{Rpc, label};
 use crate::diagnosis::evidence::{Evidence, Settings, StatusRecord};
@@ -86,8 +86,8 @@ impl<'a> Measured<'a> {
     fn of(evidence: &'a Evidence) -> Self {
         let runtime = &evidence.runtime;
         // If the kubelet may list with streams, the size of a list alone does not make a relist fail.
-        let no_relist = runtime.list_errors().any(|error| !is_too_large(error))
-            || evidence.has_list_over_limit() && evidence.kubelet_lists().are_unary();
+        let no_relist =
+            runtime.list_errors().any(|error| !is_too_large(error)) || evidence.refusal() == Refusal::Certain;
         // A relist whose lists fail makes no status calls.
         let hung = if no_relist { BTreeSet::new() } else { hung_pods(evidence) };
         let changed = changed_pods(evidence, &hung);

@@ -1,7 +1,7 @@
 //! D29: a list fails.
 
 use super::{Case, finding};
-use crate::cri::{Error, Rpc};
+use crate::cri::Error;
 use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 
@@ -13,7 +13,8 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     };
     let error = runtime.errors_of_lists().find(fails)?;
     let is_of_sandboxes = runtime.sandboxes.error() == Some(error);
-    let rpc = if is_of_sandboxes { Rpc::ListPodSandbox } else { Rpc::ListContainers };
+    let [sandboxes, containers] = runtime.list_rpcs();
+    let rpc = if is_of_sandboxes { sandboxes } else { containers };
     let title = FactKind::ListFails { rpc, code: error.code() };
     let mut found = finding(RuleId::FailingList, Severity::Critical, Confidence::Certain, title);
     found.rpc = Some(rpc.name().to_owned());

@@ -33,6 +33,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         found.ids = case.culprits.iter().map(|culprit| culprit.id.clone()).collect();
     }
     found.add_fact(FactKind::CallsSilent { rpcs, waited: waited.into() });
+    found.add_facts(runtime.stalled_streams().map(|(rpc, entries)| FactKind::StreamStalled { rpc, entries }));
     found.add_facts(case.evidence.chain_fact(rpc.name()));
     found.add_facts(other_calls(case.evidence));
     found.add_facts(id_search_facts(case, &hung));
@@ -85,10 +86,8 @@ fn other_calls(evidence: &Evidence) -> Vec<FactKind> {
     if evidence.kubelet.metrics_silent.is_some() && evidence.kubelet.healthz == Some(Healthz::Ok) {
         facts.push(FactKind::KubeletWaitsForListToo);
     }
-    let lists = [
-        (Rpc::ListPodSandbox, runtime.sandboxes.duration()),
-        (Rpc::ListContainers, runtime.containers.duration()),
-    ];
+    let [sandboxes, containers] = runtime.list_rpcs();
+    let lists = [(sandboxes, runtime.sandboxes.duration()), (containers, runtime.containers.duration())];
     for (rpc, took) in lists {
         facts.extend(took.map(|took| FactKind::ListAnswered { rpc, took: took.into() }));
     }
@@ -111,7 +110,7 @@ struct IdSearch {
 
 impl IdSearch {
     fn of(runtime: &RuntimeEvidence, list: Rpc) -> Self {
-        let (rpc, items) = match list {
+        let (rpc, items) = match list.unary() {
             Rpc::ListPodSandbox => (Rpc::PodSandboxStatus, Items::Sandboxes),
             _ => (Rpc::ContainerStatus, Items::Containers),
         };

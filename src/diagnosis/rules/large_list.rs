@@ -1,36 +1,77 @@
 //! D03: a list is too large for gRPC.
 
-use super::list_size::{Batch, limit_history, list_size};
+use super::kubelet::restart_kubelet;
+use super::list_size::{Batch, Refusal, is_over, largest_message, limit_history, list_size};
 use super::owners::{OwnedPods, largest, owners};
 use super::removal::{Removal, is_plain};
 use super::{Case, finding};
-use crate::cri::{Error, Rpc};
+use crate::cri::{Rpc, StreamedAnswer};
 use crate::diagnosis::evidence::Shards;
 use crate::diagnosis::facts::{Bytes, Counted, FactKind, Name, Quoted, Share};
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::kubelet::{ListCallsSource, timing};
+use crate::kubelet::{ListCallsSource, ListLimit, timing};
 use crate::report::{Command, Step};
 
 /// Applies D03: a list is close to or above the size that the kubelet accepts. Its limit is for a message: for the whole list,
 /// unless the kubelet lists with streams.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
-    let lists = case.evidence.kubelet_lists();
-    let why = || Quoted(lists.why());
-    if lists.are_streams() {
-        let mut found = batch_too_large(case)?;
-        found.add_fact(FactKind::KubeletListsBy { streams: Some(true), why: why() });
-        return Some(found);
-    }
-    let mut found = list_too_large(case)?;
-    if !lists.are_unary() {
+    let evidence = case.evidence;
+    let lists = evidence.kubelet_lists();
+    let (mut found, streams) = match lists.limit() {
+        ListLimit::Message => (message_too_large(case)?, Some(true)),
+        ListLimit::List | ListLimit::FallenBack => (list_too_large(case)?, Some(false)),
+        // A message that is too large is too large as a part of a whole list too.
+        ListLimit::NotKnown if evidence.refusal() == Refusal::Certain => (message_too_large(case)?, None),
+        ListLimit::NotKnown if evidence.refusal() == Refusal::Possible => {
+            (HealthFinding { confidence: Confidence::Likely, ..list_too_large(case)? }, None)
+        }
+        ListLimit::NotKnown if largest_message(&evidence.runtime).is_some() => {
+            (message_too_large(case)?, None)
+        }
         // What is only close to a limit, which perhaps is no limit here, is no reason to act.
-        let is_over = case.evidence.has_list_over_limit();
-        found.confidence = if is_over { Confidence::Likely } else { Confidence::Possible };
-        found.add_fact(FactKind::KubeletListsBy { streams: None, why: why() });
-    } else if lists.source != ListCallsSource::Release {
-        found.add_fact(FactKind::KubeletListsBy { streams: Some(false), why: why() });
+        ListLimit::NotKnown => {
+            (HealthFinding { confidence: Confidence::Possible, ..list_too_large(case)? }, None)
+        }
+    };
+    if streams != Some(false) || lists.source != ListCallsSource::Release {
+        found.add_fact(FactKind::KubeletListsBy { streams, why: Quoted(lists.why()) });
     }
+    // With streams, the same list fits: nothing has to be removed.
+    if let Some(step) = stream_again(case) {
+        found.steps.insert(0, step);
+    }
+    Some(found)
+}
+
+/// Returns the step that lets the kubelet list with streams again, if it fell back and the messages of a stream are small enough.
+pub(super) fn stream_again(case: &Case<'_>) -> Option<Step> {
+    let evidence = case.evidence;
+    let probe = evidence.stream_probe.filter(|_| evidence.fallback_matters())?;
+    (!is_over(probe.answer.largest_message_bytes)).then(|| {
+        restart_kubelet(
+            evidence,
+            "restart the kubelet, so that it lists with streams; containers keep running",
+        )
+    })
+}
+
+/// Applies D03 to the messages of a streamed list: to the largest one that was measured, otherwise to an estimate.
+fn message_too_large(case: &Case<'_>) -> Option<HealthFinding> {
+    let runtime = &case.evidence.runtime;
+    if let Some((rpc, message)) = runtime.refused_list().filter(|(rpc, _)| rpc.is_streamed_list()) {
+        return Some(refused(case, rpc, message));
+    }
+    if runtime.streamed_lists().next().is_none() {
+        return batch_too_large(case);
+    }
+    let (severity, title, rpc, StreamedAnswer { entries, largest_message_bytes }) = largest_message(runtime)?;
+    let excess = if is_over(largest_message_bytes) { Excess::Unknown } else { Excess::None };
+    let mut found = oversized(case, severity, title, excess);
+    found.rpc = Some(rpc.name().to_owned());
+    let (size_bytes, percent) =
+        (Bytes(largest_message_bytes), largest_message_bytes * 100 / timing::RECEIVE_LIMIT);
+    found.put_fact_first(FactKind::MessageSize { rpc, entries, size_bytes, percent });
     Some(found)
 }
 
@@ -59,22 +100,8 @@ fn batch_too_large(case: &Case<'_>) -> Option<HealthFinding> {
 /// the kubelet accepts. plegctl's own limit is much higher, so plegctl can read a list that is too large for the kubelet.
 fn list_too_large(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
-    let refused = runtime.errors_of_lists().find_map(|error| match error {
-        Error::TooLarge { rpc, message } => Some((*rpc, message.clone())),
-        _ => None,
-    });
-    if let Some((rpc, message)) = refused {
-        let shards = match rpc {
-            Rpc::ListPodSandbox => &runtime.sandboxes.shards,
-            _ => &runtime.containers.shards,
-        };
-        let whole = shards.as_ref().filter(|shards| !shards.is_incomplete());
-        let excess = whole.and_then(|shards| shards.bytes.checked_sub(timing::RECEIVE_LIMIT));
-        let excess = excess.map_or(Excess::Unknown, Excess::Bytes);
-        let mut found = oversized(case, Severity::Critical, FactKind::ListRefused { rpc }, excess);
-        found.rpc = Some(rpc.name().to_owned());
-        found.put_fact_first(FactKind::CallFailed { error: Quoted(message) });
-        return Some(found);
+    if let Some((rpc, message)) = runtime.refused_list() {
+        return Some(refused(case, rpc, message));
     }
     let sizes = [list_size(runtime.sandboxes.first.as_ref()), list_size(runtime.containers.first.as_ref())];
     let largest = sizes.into_iter().flatten().max_by_key(|size| size.bytes)?;
@@ -109,6 +136,36 @@ fn list_too_large(case: &Case<'_>) -> Option<HealthFinding> {
         found.add_fact(FactKind::ItemsAreLarge);
     }
     Some(found)
+}
+
+/// Makes the finding about a list that the runtime refused because of its size, or because of that of a message.
+fn refused(case: &Case<'_>, rpc: Rpc, message: String) -> HealthFinding {
+    let runtime = &case.evidence.runtime;
+    let shards = match rpc.unary() {
+        Rpc::ListPodSandbox => &runtime.sandboxes.shards,
+        _ => &runtime.containers.shards,
+    };
+    let whole = shards.as_ref().filter(|shards| !shards.is_incomplete() && !rpc.is_streamed_list());
+    let excess = whole.and_then(|shards| shards.bytes.checked_sub(timing::RECEIVE_LIMIT));
+    let excess = excess.map_or(Excess::Unknown, Excess::Bytes);
+    let mut found = oversized(case, Severity::Critical, FactKind::ListRefused { rpc }, excess);
+    found.rpc = Some(rpc.name().to_owned());
+    found.put_fact_first(FactKind::CallFailed { error: Quoted(message) });
+    found
+}
+
+/// Judges the size of a message of a streamed list: how severe it is, and the title of D03.
+pub(crate) fn judge_message(rpc: Rpc, size: u64) -> Option<(Severity, FactKind)> {
+    let (severity, _) = judge_size(rpc, size, true)?;
+    let size_bytes = Bytes(size);
+    Some((
+        severity,
+        match severity {
+            _ if is_over(size) => FactKind::MessageTooLarge { rpc, size_bytes },
+            Severity::Critical => FactKind::ListAlmostTooLarge { rpc },
+            _ => FactKind::BatchGrowsLarge { rpc },
+        },
+    ))
 }
 
 /// Judges the size of a list: how severe it is, and the title of D03. `is_whole` says whether the list was read to its end.
@@ -162,9 +219,8 @@ fn oversized(case: &Case<'_>, severity: Severity, title: FactKind, excess: Exces
             },
         }
     });
-    for (rpc, shards) in
-        [(Rpc::ListPodSandbox, &runtime.sandboxes.shards), (Rpc::ListContainers, &runtime.containers.shards)]
-    {
+    let [sandboxes, containers] = runtime.list_rpcs();
+    for (rpc, shards) in [(sandboxes, &runtime.sandboxes.shards), (containers, &runtime.containers.shards)] {
         found.add_facts(shards.as_ref().map(|shards| smaller_lists(rpc, shards)));
     }
     let removal = Removal::of(runtime);

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use super::Case;
+use super::large_list::judge_message;
 use super::owners::{OwnedPods, owners};
 use super::removal::is_plain;
-use crate::cri::{Call, Error, Rpc};
+use crate::cri::{Call, Error, Rpc, StreamedAnswer};
 use crate::diagnosis::advice::DaemonFamily;
-use crate::diagnosis::evidence::{Evidence, ListEvidence};
+use crate::diagnosis::evidence::{Evidence, ListEvidence, RuntimeEvidence};
+use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::limits;
-use crate::kubelet::{KubeletLists, ListSigns, timing};
+use crate::diagnosis::report::Severity;
+use crate::kubelet::{KubeletLists, ListLimit, ListSigns, timing};
 use crate::report::{Command, Step};
 
 /// The size of a list.
@@ -45,7 +48,7 @@ impl Evidence {
         let fallback = self.journal.as_ref().and_then(|journal| journal.list_fallback.as_ref());
         KubeletLists::of(ListSigns {
             release: self.settings.kubelet.value,
-            gate: self.kubelet.config.streamed_lists.as_ref(),
+            gates: &self.kubelet.config.list_gates,
             gauge: self.kubelet.latest().and_then(|reading| reading.metrics.streams_lists),
             // A kubelet that was started later begins with streams again.
             logged_fallback: fallback
@@ -60,23 +63,63 @@ impl Evidence {
 
     /// Whether a list is so large that it matters whether the kubelet receives it in one message.
     pub(in crate::diagnosis) fn has_large_list(&self) -> bool {
-        let lists = [size_and_items(&self.runtime.sandboxes), size_and_items(&self.runtime.containers)];
-        let is_large = |(bytes, _): (u64, usize)| {
-            limits::reaches(bytes, timing::RECEIVE_LIMIT, limits::LIST_SIZE_WARNING_PERCENT)
-        };
-        self.has_list_over_limit() || lists.into_iter().flatten().any(is_large)
+        self.has_list_over_limit() || self.reaches(limits::LIST_SIZE_WARNING_PERCENT)
     }
 
-    /// Whether the kubelet may refuse a list because of its size, and this is not certain.
-    pub(in crate::diagnosis) fn list_may_be_refused(&self) -> bool {
-        let lists = self.kubelet_lists();
-        if lists.are_streams() {
-            // The messages of a list whose size is not known may be too large.
-            let unknown = self.runtime.errors_of_lists().any(is_too_large) && self.batches().count() < 2;
-            unknown || self.batches().any(|batch| timing::refused_message(batch.bytes).is_some())
-        } else {
-            !lists.are_unary() && self.has_list_over_limit()
+    /// Returns whether the kubelet refuses a list because of its size.
+    pub(in crate::diagnosis) fn refusal(&self) -> Refusal {
+        let streamed = self.runtime.streamed_lists();
+        let is_measured = streamed.clone().next().is_some();
+        let message_is_over = self.runtime.errors_of_lists().any(|error| match error {
+            Error::TooLarge { rpc, .. } => rpc.is_streamed_list(),
+            _ => false,
+        }) || streamed.clone().any(|(_, stream)| is_over(stream.largest_message_bytes));
+        match self.kubelet_lists().limit() {
+            ListLimit::List | ListLimit::FallenBack if self.has_list_over_limit() => Refusal::Certain,
+            ListLimit::Message | ListLimit::NotKnown if message_is_over => Refusal::Certain,
+            ListLimit::NotKnown if self.has_list_over_limit() => Refusal::Possible,
+            ListLimit::Message if !is_measured => {
+                // The messages of a list whose size is not known may be too large.
+                let unknown = self.runtime.errors_of_lists().any(is_too_large) && self.batches().count() < 2;
+                if unknown || self.batches().any(|batch| is_over(batch.bytes)) {
+                    Refusal::Possible
+                } else {
+                    Refusal::None
+                }
+            }
+            ListLimit::List | ListLimit::FallenBack | ListLimit::Message | ListLimit::NotKnown => {
+                Refusal::None
+            }
         }
+    }
+
+    /// Whether a list has half of the kubelet's limit or more only if the limit is for the whole list, which is not certain.
+    pub(in crate::diagnosis) fn list_may_be_large(&self) -> bool {
+        self.kubelet_lists().limit() == ListLimit::NotKnown
+            && self.has_half_of_limit()
+            && largest_message(&self.runtime).is_none()
+    }
+
+    /// Whether the kubelet fell back to unary lists, and a list is so large that this matters.
+    pub(in crate::diagnosis) fn fallback_matters(&self) -> bool {
+        self.kubelet_lists().limit() == ListLimit::FallenBack && self.has_half_of_limit()
+    }
+
+    fn has_half_of_limit(&self) -> bool {
+        self.has_list_over_limit() || self.reaches(limits::FALLBACK_SIZE_PERCENT)
+    }
+
+    /// Whether a list has so many percent of the kubelet's limit.
+    fn reaches(&self, percent: u64) -> bool {
+        self.list_sizes().any(|(_, bytes)| limits::reaches(bytes, timing::RECEIVE_LIMIT, percent))
+    }
+
+    /// Returns the sizes of the lists that are known.
+    pub(super) fn list_sizes(&self) -> impl Iterator<Item = (Rpc, u64)> {
+        let [sandboxes, containers] = self.runtime.list_rpcs();
+        let sandboxes = size_and_items(&self.runtime.sandboxes).map(|(bytes, _)| (sandboxes, bytes));
+        let containers = size_and_items(&self.runtime.containers).map(|(bytes, _)| (containers, bytes));
+        sandboxes.into_iter().chain(containers)
     }
 
     /// Returns the largest message of each list whose size is known, if the runtime streams it.
@@ -96,6 +139,31 @@ impl Evidence {
         let containers = size_and_items(&runtime.containers).map(|size| of(Rpc::StreamContainers, size));
         sandboxes.into_iter().chain(containers)
     }
+}
+
+/// Whether the kubelet refuses a list because of its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::diagnosis) enum Refusal {
+    /// It does not.
+    None,
+    /// It may: how it lists, or the size of its messages, is not certain.
+    Possible,
+    /// It does.
+    Certain,
+}
+
+/// Whether the kubelet refuses a message of this size.
+pub(super) fn is_over(bytes: u64) -> bool {
+    timing::refused_message(bytes).is_some()
+}
+
+/// Judges the largest message of the lists that plegctl received as streams.
+pub(super) fn largest_message(
+    runtime: &RuntimeEvidence,
+) -> Option<(Severity, FactKind, Rpc, StreamedAnswer)> {
+    let (rpc, stream) = runtime.streamed_lists().max_by_key(|(_, stream)| stream.largest_message_bytes)?;
+    let (severity, title) = judge_message(rpc, stream.largest_message_bytes)?;
+    Some((severity, title, rpc, stream))
 }
 
 /// Whether a list is refused because of its size.

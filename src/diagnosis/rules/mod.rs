@@ -55,6 +55,7 @@ mod stale_kubelet;
 mod storage_stall;
 mod stuck_systemd;
 mod throttled_runtime;
+mod unary_fallback;
 mod unreachable_runtime;
 mod watchdog_restarts;
 
@@ -67,7 +68,8 @@ pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod, rules_about};
 pub use catalogue::{Impact, StacksHelp, catalogue, row};
 pub(crate) use kubelet::disagreements;
 #[cfg(feature = "cli")]
-pub(crate) use large_list::judge_size;
+pub(crate) use large_list::{judge_message, judge_size};
+pub(in crate::diagnosis) use list_size::Refusal;
 pub(in crate::diagnosis) use network_not_ready::has_network_problem;
 
 use super::evidence::Evidence;

@@ -53,7 +53,7 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Option<HealthFinding> {
     };
     let id = match rpc {
         Rpc::Version => RuleId::SilentRuntime,
-        Rpc::ListPodSandbox | Rpc::ListContainers => RuleId::HungList,
+        list if list.is_list() => RuleId::HungList,
         _ => RuleId::HungStatus,
     };
     let found = finding(id, Severity::Info, Confidence::Possible, title);

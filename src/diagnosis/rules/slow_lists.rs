@@ -1,7 +1,6 @@
 //! D30: lists are slow, cause not found.
 
 use super::{Case, finding, row};
-use crate::cri::Rpc;
 use crate::diagnosis::advice;
 use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::limits;
@@ -10,10 +9,8 @@ use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 /// Applies D30: a list is slow, and no other finding explains it.
 pub(super) fn find(case: &Case<'_>, findings: &[HealthFinding]) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
-    let took = [
-        (Rpc::ListPodSandbox, runtime.sandboxes.duration()),
-        (Rpc::ListContainers, runtime.containers.duration()),
-    ];
+    let [sandboxes, containers] = runtime.list_rpcs();
+    let took = [(sandboxes, runtime.sandboxes.duration()), (containers, runtime.containers.duration())];
     let slowest = took.into_iter().filter_map(|(rpc, took)| Some((took?, rpc))).max();
     let (took, rpc) = slowest.filter(|(took, _)| *took > limits::LIST_SLOW)?;
     let explained = findings

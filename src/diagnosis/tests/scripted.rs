@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -10,8 +10,10 @@ use crate::clock::{Clock, SystemClock};
 use crate::cri::{
     Call, CgroupDriver, Code, Container, ContainerMetadata, ContainerState, ContainerStatus, Error,
     EventStream, Filter, Image, Labels, Rpc, Runtime, RuntimeCondition, RuntimeStatus, Sandbox,
-    SandboxMetadata, SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label, report_progress,
+    SandboxMetadata, SandboxState, SandboxStatus, SandboxStatusAnswer, StreamedAnswer, Version, label,
+    report_progress, report_stream,
 };
+use crate::kubelet::ListCalls;
 
 /// How a call behaves.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +57,10 @@ pub(crate) struct Scripted {
     pub(crate) now: i64,
     /// Whether Version answers with the name of CRI-O.
     pub(crate) crio: bool,
+    /// The entries of each message of a streamed list; `None` if the runtime does not implement such lists.
+    pub(crate) streams: Option<usize>,
+    /// Whether the lists are streamed.
+    pub(crate) lists_with_streams: AtomicBool,
     /// Exit codes other than 0.
     pub(crate) exit_codes: BTreeMap<String, i32>,
     /// The index of each container in `containers`, computed on first use.
@@ -101,6 +107,12 @@ impl Scripted {
         }
     }
 
+    /// Returns the same node whose runtime streams lists in messages of so many entries, or does not implement such lists.
+    pub(crate) fn with_streams(mut self, batch: Option<usize>) -> Self {
+        self.streams = batch;
+        self
+    }
+
     /// Returns the same node with CRI-O as its runtime.
     pub(crate) fn under_crio(mut self) -> Self {
         self.crio = true;
@@ -136,10 +148,23 @@ impl Scripted {
         if self.refuses_over.is_some() { texts as u64 } else { estimated }
     }
 
-    /// Returns the error of a list whose texts have too many bytes.
-    fn too_large(&self, rpc: Rpc, texts: usize) -> Option<Error> {
+    /// Returns the error of a list whose texts have too many bytes, or that the runtime does not implement.
+    fn refusal(&self, rpc: Rpc, texts: usize) -> Option<Error> {
+        if rpc.is_streamed_list() {
+            let message = "unknown method".to_owned();
+            return self.streams.is_none().then_some(Error::Unimplemented { rpc, message });
+        }
         let limit = self.refuses_over.filter(|limit| texts > *limit)?;
         Some(Error::TooLarge { rpc, message: format!("larger than max ({texts} vs. {limit})") })
+    }
+
+    /// Adds to the answer of a streamed list how it arrived.
+    fn streamed<T>(&self, call: Call<Vec<T>>) -> Call<Vec<T>> {
+        let items = call.result.as_ref().map_or(0, Vec::len) as u64;
+        let most = self.streams.map_or(0, |most| items.min(most as u64));
+        let largest_message_bytes = call.response_bytes * most / items.max(1);
+        let stream = StreamedAnswer { entries: items, largest_message_bytes };
+        Call { stream: call.rpc.is_streamed_list().then_some(stream), ..call }
     }
 
     async fn answer<T>(
@@ -162,9 +187,15 @@ impl Scripted {
             Behaviour::After(duration) => (duration, answer()),
             Behaviour::Hangs => std::future::pending().await,
             Behaviour::Arrives(every, times) => {
+                let mut entries = 0;
                 for _ in 0..times {
                     tokio::time::sleep(every).await;
                     report_progress(1 << 20);
+                    if rpc.is_streamed_list() {
+                        entries += 1000;
+                        let largest_message_bytes = 1 << 20;
+                        report_stream(StreamedAnswer { entries, largest_message_bytes });
+                    }
                 }
                 std::future::pending().await
             }
@@ -174,7 +205,7 @@ impl Scripted {
         tokio::time::sleep(duration).await;
         self.open.fetch_sub(1, Ordering::Relaxed);
         let response_bytes = if result.is_ok() { bytes } else { 0 };
-        Call { rpc, duration, response_bytes, result }
+        Call { rpc, duration, response_bytes, stream: None, result }
     }
 }
 
@@ -244,6 +275,15 @@ pub(crate) fn not_found(rpc: Rpc) -> Error {
 }
 
 impl Runtime for Scripted {
+    fn list_calls(&self) -> ListCalls {
+        let streams = self.lists_with_streams.load(Ordering::Relaxed);
+        if streams { ListCalls::Stream } else { ListCalls::Unary }
+    }
+
+    fn list_with(&self, calls: ListCalls) {
+        self.lists_with_streams.store(calls == ListCalls::Stream, Ordering::Relaxed);
+    }
+
     fn version(&self) -> impl Future<Output = Call<Version>> + Send {
         self.answer(Rpc::Version, "", 40, || {
             Ok(Version {
@@ -276,8 +316,10 @@ impl Runtime for Scripted {
             .collect();
         let texts = items.iter().map(|item| item.labels.text_bytes() + item.annotations.text_bytes()).sum();
         let bytes = self.bytes_of(texts, 500 * items.len() as u64);
-        let too_large = self.too_large(Rpc::ListPodSandbox, texts);
-        self.answer(Rpc::ListPodSandbox, filter_name(filter), bytes, || too_large.map_or(Ok(items), Err))
+        let [rpc, _] = self.list_rpcs();
+        let refusal = self.refusal(rpc, texts);
+        let call = self.answer(rpc, filter_name(filter), bytes, || refusal.map_or(Ok(items), Err));
+        async { self.streamed(call.await) }
     }
 
     fn list_containers(
@@ -294,8 +336,10 @@ impl Runtime for Scripted {
         let texts = items.iter().map(|item| item.labels.text_bytes() + item.annotations.text_bytes()).sum();
         let list_bytes = self.list_bytes.filter(|_| filter_name(filter).is_empty());
         let bytes = list_bytes.unwrap_or_else(|| self.bytes_of(texts, 800 * items.len() as u64));
-        let too_large = self.too_large(Rpc::ListContainers, texts);
-        self.answer(Rpc::ListContainers, filter_name(filter), bytes, || too_large.map_or(Ok(items), Err))
+        let [_, rpc] = self.list_rpcs();
+        let refusal = self.refusal(rpc, texts);
+        let call = self.answer(rpc, filter_name(filter), bytes, || refusal.map_or(Ok(items), Err));
+        async { self.streamed(call.await) }
     }
 
     async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {

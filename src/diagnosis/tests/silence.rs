@@ -9,7 +9,7 @@ use super::travels::judge;
 use crate::cri::{Outcome, Rpc};
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Verdict};
 use crate::diagnosis::{CallEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, Inputs, gather};
-use crate::kubelet::KubeletVersion;
+use crate::kubelet::{KubeletVersion, ListCalls};
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
     judge(&gather(inputs, &|_| ()).await)
@@ -412,6 +412,20 @@ async fn a_list_that_stops_arriving_is_silent_from_its_last_byte_on() {
     assert_eq!(primary.confidence, Confidence::Certain);
     // The list arrives for three seconds, and ten seconds of silence follow.
     assert!((12.5..15.0).contains(&report.duration_seconds), "{}", report.duration_seconds);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_stops_arriving_is_the_same_hang_and_says_after_how_many_entries() {
+    let stops = Behaviour::Arrives(Duration::from_millis(500), 6);
+    let script = Scripted::with_pods(3).with_streams(Some(1000)).on(Rpc::StreamContainers, stops);
+    let mut inputs = inputs(script);
+    inputs.wanted_lists = Some(ListCalls::Stream);
+    let report = diagnose(&inputs).await;
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::HungList), "{report:#?}");
+    assert_eq!((primary.confidence, primary.rpc.as_deref()), (Confidence::Certain, Some("StreamContainers")));
+    let stalled = "StreamContainers stalled after 6000 entries; the kubelet uses none of them".to_owned();
+    assert!(primary.evidence.contains(&stalled), "{primary:#?}");
 }
 
 #[tokio::test(start_paused = true)]

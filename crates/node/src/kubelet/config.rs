@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{KubeletSettings, go_duration, list_calls};
+use super::list_calls::{self, ListGates};
+use super::{KubeletSettings, go_duration};
 use crate::host::parse_boolean;
 use plegctl_base::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename};
 
@@ -44,8 +45,8 @@ pub struct Config {
     pub cgroup_driver: Option<String>,
     /// Whether `EventedPLEG` is enabled.
     pub evented: Option<bool>,
-    /// Whether `CRIListStreaming` is enabled.
-    pub streamed_lists: Option<Sourced<bool>>,
+    /// The settings of `CRIListStreaming`.
+    pub list_gates: ListGates,
     /// The log verbosity.
     pub verbosity: Option<u8>,
 }
@@ -78,7 +79,11 @@ impl Config {
                 .or_else(|| settings.key("cgroupDriver"))
                 .map(str::to_owned),
             evented: gate(settings, "EventedPLEG").map(|gate| gate.value),
-            streamed_lists: gate(settings, list_calls::GATE),
+            list_gates: ListGates {
+                own: gate(settings, list_calls::GATE),
+                all_alpha: gate(settings, "AllAlpha"),
+                all_beta: gate(settings, "AllBeta"),
+            },
             verbosity: sourced(settings, "v", "logging.verbosity", |value| value.parse().ok())
                 .map(|verbosity| verbosity.value),
         }
@@ -93,7 +98,7 @@ impl Config {
             endpoint: self.endpoint.or(below.endpoint),
             cgroup_driver: self.cgroup_driver.or(below.cgroup_driver),
             evented: self.evented.or(below.evented),
-            streamed_lists: self.streamed_lists.or(below.streamed_lists),
+            list_gates: self.list_gates.over(below.list_gates),
             verbosity: self.verbosity.or(below.verbosity),
         }
     }
@@ -101,8 +106,9 @@ impl Config {
     /// Returns the sources of all settings, so that a caller can replace them.
     pub(super) fn sources(&mut self) -> impl Iterator<Item = &mut String> {
         let timeout = self.request_timeout.as_mut().map(|timeout| &mut timeout.source);
-        let gate = self.streamed_lists.as_mut().map(|gate| &mut gate.source);
-        timeout.into_iter().chain(gate).chain(self.endpoint.as_mut().map(|endpoint| &mut endpoint.source))
+        let ListGates { own, all_alpha, all_beta } = &mut self.list_gates;
+        let gates = [own, all_alpha, all_beta].into_iter().flatten().map(|gate| &mut gate.source);
+        timeout.into_iter().chain(gates).chain(self.endpoint.as_mut().map(|endpoint| &mut endpoint.source))
     }
 }
 
@@ -146,7 +152,7 @@ impl RenameAs for Sourced<String> {
 
 rename! {
     Config {
-        request_timeout, status_update_frequency, endpoint: Endpoint, cgroup_driver: Word, evented, streamed_lists, verbosity
+        request_timeout, status_update_frequency, endpoint: Endpoint, cgroup_driver: Word, evented, list_gates, verbosity
     };
 }
 
@@ -187,10 +193,10 @@ mod tests {
     fn the_gate_of_streamed_lists_is_read_with_its_source_and_not_mistaken_for_a_longer_name() {
         let file = "featureGates: {CRIListStreaming: false}\n";
         let of_flag = config("kubelet --feature-gates=CRIListStreaming=true,CRIListStreamingX=false", file);
-        assert_eq!(of_flag.streamed_lists.unwrap(), Sourced::new(true, "the kubelet's command line"));
-        let of_file = config("kubelet", file).streamed_lists.unwrap();
+        assert_eq!(of_flag.list_gates.own.unwrap(), Sourced::new(true, "the kubelet's command line"));
+        let of_file = config("kubelet", file).list_gates.own.unwrap();
         assert_eq!(of_file, Sourced::new(false, "the kubelet's configuration file"));
-        assert_eq!(config("kubelet", "").streamed_lists, None);
+        assert_eq!(config("kubelet", "").list_gates, ListGates::default());
     }
 
     #[test]

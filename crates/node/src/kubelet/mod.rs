@@ -43,7 +43,7 @@ pub use configz::Configz;
 pub use duration::{GoDuration, go_duration, go_nanoseconds};
 pub use era::Era;
 pub use kubeadm::stopped_settings;
-pub use list_calls::{KubeletLists, ListCalls, ListCallsSource, ListSigns};
+pub use list_calls::{KubeletLists, ListCalls, ListCallsSource, ListGates, ListLimit, ListSigns};
 pub use metrics::Metrics;
 pub use process::{KubeletProcess, Search, doubt, kubelet_of, kubelet_pid, node_name, release_of_process};
 pub use release::{BadVersion, KubeletVersion, RELEASES, Release};

@@ -1,0 +1,51 @@
+//! D43: the kubelet fell back to unary lists.
+
+use super::large_list::stream_again;
+use super::{Case, finding};
+use crate::cri::StreamedAnswer;
+use crate::diagnosis::evidence::StreamProbe;
+use crate::diagnosis::facts::{Bytes, FactKind, Quoted};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+use crate::kubelet::timing;
+use crate::report::{Command, Step};
+
+/// Applies D43: the kubelet fell back to unary lists, the runtime streams lists now, and a list is large.
+pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
+    let evidence = case.evidence;
+    let StreamProbe { rpc, answer } = evidence.stream_probe.filter(|_| evidence.fallback_matters())?;
+    let title = FactKind::KubeletFellBack;
+    let mut found = finding(RuleId::UnaryFallback, Severity::Warning, Confidence::Certain, title);
+    found.rpc = Some(rpc.name().to_owned());
+    let why = Quoted(evidence.kubelet_lists().why());
+    found.add_fact(FactKind::KubeletListsBy { streams: Some(false), why });
+    let logged = evidence.journal.as_ref().and_then(|journal| journal.list_fallback.as_ref());
+    found.add_fact(match logged {
+        Some(fallback) => FactKind::RefusedStream { call: Quoted(fallback.call.clone()) },
+        None => FactKind::RefusedStreamNotKnown,
+    });
+    let StreamedAnswer { entries, largest_message_bytes } = answer;
+    let percent = |bytes| bytes * 100 / timing::RECEIVE_LIMIT;
+    let size_bytes = Bytes(largest_message_bytes);
+    found.add_fact(FactKind::MessageSize {
+        rpc,
+        entries,
+        size_bytes,
+        percent: percent(largest_message_bytes),
+    });
+    let largest = evidence.list_sizes().max_by_key(|(_, bytes)| *bytes);
+    found.add_facts(largest.map(|(rpc, bytes)| FactKind::WholeListSize {
+        rpc: rpc.unary(),
+        size_bytes: Bytes(bytes),
+        percent: percent(bytes),
+    }));
+    if evidence.has_systemd() {
+        let grep = Command::new("journalctl -u kubelet | grep 'not implemented, falling back to'");
+        found.add_step(Step::look("which call the runtime did not implement").with(grep));
+    }
+    let no_help = || Step::look("a restart of the kubelet does not help: a message is too large too");
+    found.add_step(stream_again(case).unwrap_or_else(no_help));
+    found.add_step(Step::look(
+        "if it falls back again, upgrade what did not implement the call: the runtime or a proxy before it",
+    ));
+    Some(found)
+}
