@@ -82,7 +82,11 @@ fn read(side: &Side, context: &Context) -> Result<RelistReport, Error> {
         Side::Stdin => ("stdin".to_owned(), load::stdin(LARGEST_REPORT)),
         Side::File(path) => (path.display().to_string(), load(path, LARGEST_REPORT)),
     };
-    let text = text.map_err(|source| Error::Read { name: name.clone(), source })?;
+    let text = text.map_err(|source| Error::Read {
+        name: name.clone(),
+        source,
+        made_by: Some("plegctl relist --save FILE"),
+    })?;
     RelistReport::read(&text).map_err(|source| Error::NoReport { name, source })
 }
 

@@ -34,6 +34,8 @@ pub enum Error {
         name: String,
         /// The error.
         source: io::Error,
+        /// The command that makes such a file.
+        made_by: Option<&'static str>,
     },
     /// A side of `diff` is no saved relist.
     #[error("cannot compare {name}: {source}")]
@@ -43,6 +45,9 @@ pub enum Error {
         /// The error.
         source: ReadError,
     },
+    /// The directory in which `record` would create its own does not exist.
+    #[error("there is no directory `{0}`")]
+    NoDirectory(String),
     /// The user named no source of pods, and no kubelet runs here.
     #[error("no source of pods: none was given and no kubelet runs here")]
     NoSource,
@@ -214,6 +219,10 @@ pub enum Error {
 impl Error {
     /// Returns the hint for the user.
     pub fn hint(&self) -> Option<String> {
+        if let Some((nearest, list)) = self.unknown_name() {
+            let meant = nearest.map(|nearest| format!("did you mean {nearest}? "));
+            return Some(format!("{}plegctl {list}", meant.unwrap_or_default()));
+        }
         let hint = match self {
             Self::Endpoint(why) => return Some(why.hint()),
             Self::Runtime(why) => return why.hint(),
@@ -224,21 +233,10 @@ impl Error {
             Self::Kubelet(why) | Self::Nodes(fleet::Error::Http(why) | fleet::Error::Node { why, .. }) => {
                 return why.hint().map(str::to_owned);
             }
-            Self::NoSuchId { nearest: Some(nearest), .. } => {
-                return Some(format!("did you mean {nearest}? plegctl explain lists every id"));
-            }
-            Self::NoSuchId { nearest: None, .. } => "plegctl explain lists every id",
-            Self::NoSuchPod { nearest: Some(nearest), .. } => {
-                return Some(format!("did you mean {nearest}?"));
-            }
-            Self::NoSuchPod { nearest: None, .. } => {
-                "plegctl relist -o name lists the pods that the runtime has"
-            }
-            Self::NoSuchKind { nearest: Some(nearest), .. } => {
-                return Some(format!("did you mean {nearest}? plegctl schema lists every kind"));
-            }
-            Self::NoSuchKind { nearest: None, .. } => "plegctl schema lists every kind",
             Self::Listen { .. } => "is the port in use? `--metrics-listen 127.0.0.1:0` takes any free port",
+            Self::Read { made_by: Some(command), source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                return Some(format!("make one with `{command}`"));
+            }
             Self::NoReport { .. } => "make one with `plegctl relist --save FILE`",
             Self::NoHealthReport { .. } => "make one with `plegctl health --save FILE`",
             Self::Kubeconfig(KubeconfigError::Nothing) => {
@@ -276,6 +274,9 @@ impl Error {
                 "name a directory, a file or `-`; without a PATH, plegctl reads the directory of this node's \
                  kubelet"
             }
+            Self::NoDirectory(_) => {
+                "create it first with `mkdir -p`; `record` creates only the last directory"
+            }
             Self::NoRuntimeStacks(_) => {
                 "give a dump as a file, for example of a colleague: plegctl stacks FILE"
             }
@@ -302,7 +303,10 @@ impl Error {
                 "you can create one: `kill -USR1 $(pidof containerd)` writes /tmp/containerd.PID.stacks.log; \
                  plegctl sends no signals"
             }
-            Self::Kubeconfig(_)
+            Self::NoSuchId { .. }
+            | Self::NoSuchPod { .. }
+            | Self::NoSuchKind { .. }
+            | Self::Kubeconfig(_)
             | Self::Token { .. }
             | Self::UploadUrl(_)
             | Self::Credential(_)
@@ -313,6 +317,19 @@ impl Error {
             | Self::Start(_) => return None,
         };
         Some(hint.to_owned())
+    }
+
+    /// Returns the most similar name for an unknown one, and what lists all names.
+    fn unknown_name(&self) -> Option<(Option<&String>, &'static str)> {
+        let (nearest, list) = match self {
+            Self::NoSuchId { nearest, .. } => (nearest, "explain lists every id"),
+            Self::NoSuchPod { nearest, .. } => {
+                (nearest, "relist -o name lists the pods that the runtime has")
+            }
+            Self::NoSuchKind { nearest, .. } => (nearest, "schema lists every kind"),
+            _ => return None,
+        };
+        Some((nearest.as_ref(), list))
     }
 
     /// Whether the reader of stdout, such as `head`, has ended; this is no failure.

@@ -347,7 +347,7 @@ impl Target {
 fn read_stdin() -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let read = io::stdin().lock().take(SIZE_LIMIT).read_to_end(&mut bytes);
-    read.map_err(|source| Error::Read { name: "stdin".to_owned(), source })?;
+    read.map_err(|source| Error::Read { name: "stdin".to_owned(), source, made_by: None })?;
     Ok(bytes)
 }
 

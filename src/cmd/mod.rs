@@ -173,7 +173,16 @@ fn with_own_description(
 ) -> clap::Command {
     let about = command.get_about().cloned().unwrap_or_default();
     let long_about = command.get_long_about().cloned();
-    let command = help::with_examples(augment(command)).about(about);
+    // A negative value is a wrong value and not an unknown option.
+    let may_be_negative = |argument: &clap::Arg| {
+        let names = argument.get_value_names().unwrap_or_default();
+        names.iter().any(|name| matches!(name.as_str(), "DUR" | "N"))
+    };
+    let command = augment(command).mut_args(|argument| {
+        let is_number = may_be_negative(&argument);
+        if is_number { argument.allow_hyphen_values(true) } else { argument }
+    });
+    let command = help::with_examples(command).about(about);
     match long_about {
         Some(long_about) => command.long_about(long_about),
         None => command.long_about(None::<&str>),
@@ -200,7 +209,7 @@ pub struct GlobalArgs {
 
     /// Deadline of each call to the runtime, and of each request to a kubelet or an API server [default: 10s; 2m for
     /// `watch` and `record`; 5s to 30s for requests and programs that give a credential]
-    #[arg(long, global = true, value_name = "DUR", value_parser = positive_duration)]
+    #[arg(long, global = true, value_name = "DUR", allow_hyphen_values = true, value_parser = positive_duration)]
     timeout: Option<Duration>,
 
     /// The time of the simulated node since its start [default: since midnight UTC, so that time goes on from one
@@ -230,6 +239,9 @@ fn positive_duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => Err("it must be more than zero".to_owned()),
         Ok(duration) => Ok(duration),
+        Err(_) if text.strip_prefix('-').is_some_and(|rest| humantime::parse_duration(rest).is_ok()) => {
+            Err("it must be more than zero".to_owned())
+        }
         Err(why) => Err(format!("{why} (write it with a unit: 500ms, 10s, 3m)")),
     }
 }

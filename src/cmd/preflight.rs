@@ -210,7 +210,7 @@ impl PreflightArgs {
             } else {
                 load(path, LARGEST_CONFIG)
             };
-            let content = read.map_err(|source| Error::Read { name: name.clone(), source })?;
+            let content = read.map_err(|source| Error::Read { name: name.clone(), source, made_by: None })?;
             Ok::<_, Error>(ConfigFile { path: Arc::from(name), content: Ok(content), is_drop_in: false })
         });
         let settings = StartSettings {

@@ -185,6 +185,11 @@ fn size(text: &str) -> Result<u64, String> {
 
 /// Runs the command.
 pub fn run(arguments: &RecordArgs, context: &Context) -> Result<Exit, Error> {
+    if let Some(parent) = arguments.directory.parent().filter(|parent| !parent.as_os_str().is_empty())
+        && parent.try_exists().is_ok_and(|exists| !exists)
+    {
+        return Err(Error::NoDirectory(parent.display().to_string()));
+    }
     block_on(async {
         ignore_hangup().map_err(Error::Start)?;
         let (endpoint, found_later) = match context.endpoint() {

@@ -24,7 +24,7 @@ pub struct Selection {
     selector: Option<(String, Selector)>,
 
     /// Show only pods with this name, NAMESPACE/NAME or UID; `*`, `?` and `[a-z]` work as in a shell
-    #[arg(long, value_name = "POD", add = ArgValueCompleter::new(complete::pods))]
+    #[arg(long, value_name = "POD", value_parser = pattern, add = ArgValueCompleter::new(complete::pods))]
     pod: Option<String>,
 }
 
@@ -82,6 +82,15 @@ fn matches_pattern(pod: Candidate<'_>, wanted: &str) -> bool {
 /// Parses a label selector. Also returns its text, for messages.
 fn labels(text: &str) -> Result<(String, Selector), String> {
     Ok((text.to_owned(), text.parse()?))
+}
+
+/// Returns a pattern for names, unless it is incomplete and so matches nothing.
+fn pattern(text: &str) -> Result<String, String> {
+    if glob::is_complete(text.as_bytes()) {
+        Ok(text.to_owned())
+    } else {
+        Err("it is not a complete pattern: each `[` needs its `]`, and `\\` a character after it".to_owned())
+    }
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ fn all_signatures(path: Option<&Path>) -> Result<Vec<Signature>, Error> {
             let text = load::load(path, LARGEST_SETTING).and_then(|text| {
                 String::from_utf8(text).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))
             });
-            let text = text.map_err(|source| Error::Read { name: name.clone(), source })?;
+            let text = text.map_err(|source| Error::Read { name: name.clone(), source, made_by: None })?;
             own::parse(&text).map_err(|why| Error::Signatures { name, why })?
         }
     };
@@ -374,7 +374,7 @@ fn read_file(
     cuts: &mut Vec<String>,
 ) -> Result<Vec<DumpSource>, Error> {
     let name = path.display().to_string();
-    let unreadable = |source| Error::Read { name: name.clone(), source };
+    let unreadable = |source| Error::Read { name: name.clone(), source, made_by: None };
     let (about, opened) = opened.map_err(unreadable)?;
     let written = about.and_then(|about| about.modified()).map_err(unreadable)?;
     dumps(&name, opened, &origin(sources::wall(written)), cuts)

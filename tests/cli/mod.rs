@@ -18,6 +18,7 @@ mod oversized;
 mod pods;
 pub mod preflight;
 mod preflight_steps;
+mod refused;
 mod relist;
 mod runner;
 mod screens;

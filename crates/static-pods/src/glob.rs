@@ -55,6 +55,20 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
+/// Whether a pattern is complete: each `[` has its `]`, and a character follows each backslash.
+pub fn is_complete(mut pattern: &[u8]) -> bool {
+    while let Some((first, rest)) = pattern.split_first() {
+        let after = match first {
+            b'[' => class(rest, 'a').map(|(_, after)| after),
+            b'\\' => rest.split_first().map(|(_, after)| after),
+            _ => Some(rest),
+        };
+        let Some(after) = after else { return false };
+        pattern = after;
+    }
+    true
+}
+
 /// Whether a name starts with the byte `wanted` and its rest matches the rest of the pattern.
 fn literal(wanted: u8, rest: &[u8], name: &[u8]) -> bool {
     name.split_first().is_some_and(|(byte, tail)| *byte == wanted && matches(rest, tail))
@@ -126,6 +140,16 @@ mod tests {
         assert!(matches(b"a\\*", b"a*"));
         assert!(!matches(b"[", b"["));
         assert!(!matches(b"[]a]", b"a"));
+    }
+
+    #[test]
+    fn pattern_without_an_end_is_not_complete() {
+        for pattern in [&b"a*[b-d]?"[..], b"", b"[^a]\\["] {
+            assert!(is_complete(pattern));
+        }
+        for pattern in [&b"["[..], b"a[b-", b"[]a]", b"a\\"] {
+            assert!(!is_complete(pattern));
+        }
     }
 
     #[test]

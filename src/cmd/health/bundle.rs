@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
@@ -206,6 +207,17 @@ fn write_member(out: &mut impl Write, input_file: &InputFile, at: Wall) -> io::R
     out.write_all(&input_file.bytes)?;
     let rest = input_file.bytes.len().next_multiple_of(BLOCK) - input_file.bytes.len();
     out.write_all(&vec![0; rest])
+}
+
+/// Parses the name of a bundle. Refuses a name that promises another format.
+pub fn bundle_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        let other_format = path.extension().filter(|end| !["gz", "tgz"].iter().any(|known| end == known));
+        match other_format {
+            None => Ok(path),
+            Some(_) => Err("a bundle is a .tar.gz file"),
+        }
+    })
 }
 
 /// Whether the bytes are a gzip file.

@@ -15,6 +15,7 @@
 pub(super) mod bundle;
 #[cfg(test)]
 pub(super) use bundle::BundleIndex;
+pub(super) use bundle::bundle_path;
 mod calls;
 mod files;
 mod recorded;
@@ -145,7 +146,7 @@ pub struct HealthArgs {
 
     /// Write an archive for a colleague: the report, a relist with statuses, the kubelet's metrics and configuration,
     /// journals, `/proc` of the processes concerned, a goroutine dump
-    #[arg(long, value_name = "FILE.tar.gz")]
+    #[arg(long, value_name = "FILE.tar.gz", value_parser = bundle_path())]
     bundle: Option<PathBuf>,
 
     /// Show a saved report instead of a new one: a file, `-` for stdin, or a bundle; also a file of `relist --inspect

@@ -47,7 +47,11 @@ pub(super) fn read_report(path: &Path) -> Result<(HealthReport, Option<String>),
     } else {
         (path.display().to_string(), load(path, LARGEST_REPORT))
     };
-    let bytes = bytes.map_err(|source| Error::Read { name: name.clone(), source })?;
+    let bytes = bytes.map_err(|source| Error::Read {
+        name: name.clone(),
+        source,
+        made_by: Some("plegctl health --save FILE"),
+    })?;
     let report = if bundle::is_gzip(&bytes) {
         bundle::extract_report(&bytes).and_then(|bytes| parse_report(&bytes))
     } else {

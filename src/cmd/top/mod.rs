@@ -35,6 +35,7 @@ use super::context::{Context, block_on};
 use super::list_calls::ListCallsArgs;
 use super::watch::{self, WatchArgs};
 use super::{Error, Exit, positive_duration};
+use crate::cmd::health::bundle_path;
 use crate::cmd::streams;
 use crate::pleg::KubeletVersion;
 
@@ -61,7 +62,7 @@ pub struct TopArgs {
     no_inspect: bool,
 
     /// The file to which the key `s` writes a bundle [default: `s` asks for it]
-    #[arg(long, value_name = "FILE.tar.gz")]
+    #[arg(long, value_name = "FILE.tar.gz", value_parser = bundle_path())]
     bundle: Option<PathBuf>,
 
     #[command(flatten)]

@@ -73,8 +73,16 @@ fn condition(text: &str) -> Result<Condition, String> {
     };
     let checked = |key: &str, operator| {
         let key = key.trim();
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
-        if key.is_empty() || !key.bytes().all(is_allowed) {
+        let has_only = |text: &str, others: &[u8]| {
+            text.bytes().all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte))
+        };
+        let values_are_valid = match &operator {
+            Operator::Exists | Operator::DoesNotExist => true,
+            Operator::In(values) | Operator::NotIn(values) => {
+                values.iter().all(|value| has_only(value, b"-_."))
+            }
+        };
+        if key.is_empty() || !has_only(key, b"-_./") || !values_are_valid {
             return Err(error());
         }
         Ok(Condition { key: key.to_owned(), operator })
@@ -134,7 +142,9 @@ mod tests {
 
     #[test]
     fn an_invalid_selector_is_rejected() {
-        for bad in ["", "a=b,", "a near (b)", "(a)", "in (a)", "a b", "!"] {
+        for bad in
+            ["", "a=b,", "a near (b)", "(a)", "in (a)", "a b", "!", "a=b=c", "a!=b=c", "a in (b=c)", "a=b c"]
+        {
             assert!(bad.parse::<Selector>().is_err(), "{bad}");
         }
     }
