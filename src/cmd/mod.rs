@@ -57,7 +57,6 @@ pub use exit::Exit;
 use std::env;
 use std::error::Error as _;
 use std::ffi::OsString;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -65,7 +64,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, ArgMatches, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::cri::stream_guard;
@@ -349,34 +348,15 @@ fn exit_of(outcome: Result<Exit, Error>) -> Exit {
     }
 }
 
-/// Whether stdout was closed when plegctl started, so that the output is lost. In that case the standard library
-/// opens `/dev/null` for reading and writing. A caller that needs only the exit status may open it in the same way
-/// (Python's `subprocess.DEVNULL`), so a closed stdout is a note and no error.
-fn stdout_was_closed() -> bool {
-    let stdout = streams::stdout();
-    let is_null = rustix::fs::fstat(&stdout).is_ok_and(|about| {
-        FileType::from_raw_mode(about.st_mode) == FileType::CharacterDevice
-            && about.st_rdev == rustix::fs::makedev(1, 3)
-    });
-    is_null && access_of(&stdout) == Some(OFlags::RDWR)
-}
-
 /// Returns an error if stdout is open for reading only: the standard library would ignore the failed writes.
 fn writable_stdout() -> Result<(), Error> {
-    let is_unwritable = access_of(&streams::stdout()) == Some(OFlags::RDONLY);
+    let access = OFlags::RDONLY | OFlags::WRONLY | OFlags::RDWR;
+    let is_unwritable =
+        rustix::fs::fcntl_getfl(streams::stdout()).is_ok_and(|flags| flags & access == OFlags::RDONLY);
     if is_unwritable { Err(Error::Output(Errno::BADF.into())) } else { Ok(()) }
 }
 
-/// Returns the access mode of a stream: read, write or both.
-fn access_of(stream: &impl AsFd) -> Option<OFlags> {
-    let access = OFlags::RDONLY | OFlags::WRONLY | OFlags::RDWR;
-    Some(rustix::fs::fcntl_getfl(stream).ok()? & access)
-}
-
 fn run(cli: &Cli) -> Result<Exit, Error> {
-    if !cli.global.quiet && stdout_was_closed() {
-        streams::remark("note: stdout is closed, so the output is lost");
-    }
     let context = || Context::resolve(&cli.global);
     match &cli.command {
         CliCommand::Health(Deferred(arguments)) => health::run(arguments, &context()),
