@@ -614,6 +614,15 @@ fn credential_program_gives_the_token() {
 }
 
 #[test]
+fn cluster_without_nodes_has_no_line_of_versions() {
+    let empty = |_: &Request| Reply::ok(node_list(&[]));
+    let server = without_recorders("server", Clients::Any, empty);
+    let output = nodes(&kubeconfig(&server.url(), &authority(), "token: t"), &[]);
+    assert_eq!(output.stdout.lines().count(), 1, "{output}");
+    assert!(!output.stdout.contains("<unknown>"), "{output}");
+}
+
+#[test]
 fn credential_program_and_its_children_end_with_plegctl() {
     for (name, signal) in [("INT", 2), ("TERM", 15), ("HUP", 1), ("KILL", 9)] {
         let pids = TestFile::new("");

@@ -35,7 +35,7 @@ const OPTIONAL: [&str; 9] =
 #[derive(Clone, Debug)]
 pub struct NodesView {
     /// The lines about all nodes.
-    pub fleet: [String; 2],
+    pub fleet: Vec<String>,
     /// The number of nodes that were selected but are beyond `--limit`.
     pub beyond_limit: usize,
     /// Whether every column is printed, however wide.
@@ -47,7 +47,7 @@ pub struct NodesView {
 }
 
 /// Describes the whole fleet in two lines: the verdicts and the worst p99; the versions of kubelets and runtimes.
-pub fn fleet(report: &NodesReport) -> [String; 2] {
+pub fn fleet(report: &NodesReport) -> Vec<String> {
     let of = |verdict: NodeVerdict| (report.counts.of(verdict), verdict.as_str());
     let mut verdicts = counts_line(report.counts.nodes, NodeVerdict::ALL.map(of));
     let is_of_kubelet =
@@ -63,10 +63,13 @@ pub fn fleet(report: &NodesReport) -> [String; 2] {
         let p99 = quantile(Some(seconds), "p99", |seconds| seconds.p99);
         verdicts.extend(["; worst p99 ", &p99, " on ", name]);
     }
+    if report.nodes.is_empty() {
+        return vec![verdicts];
+    }
     let kubelets = report.nodes.iter().filter_map(|node| node.kubelet_version.clone());
     let runtimes = report.nodes.iter().filter_map(|node| node.runtime.as_ref());
     let runtimes = runtimes.map(|runtime| format!("{} {}", runtime.name, runtime.version));
-    [verdicts, format!("kubelet {}; {}", versions(kubelets.collect()), versions(runtimes.collect()))]
+    vec![verdicts, format!("kubelet {}; {}", versions(kubelets.collect()), versions(runtimes.collect()))]
 }
 
 /// Lists versions with the number of their nodes, the most frequent first.
