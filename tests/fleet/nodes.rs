@@ -603,6 +603,10 @@ fn credential_program_gives_the_token() {
     assert_eq!(server.requests()[0].authorization.as_deref(), Some("Bearer well-made"));
     for (command, why) in [
         ("{command: \"false\"}", "failed: exit status: 1"),
+        (
+            r#"{command: sh, args: ["-c", "printf 'log in\\033[2J\\n' >&2; false"]}"#,
+            r"status: 1: log in\u{1b}[2J",
+        ),
         ("{command: no-such-program-of-ours}", "cannot be run"),
         ("{command: echo, args: [hello]}", "printed no ExecCredential"),
         ("{command: echo, args: [\"{}\"]}", "without token and certificate"),

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, ExitStatus};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -54,6 +54,11 @@ impl ProcessGroup {
         let stdout = child.stdout.take();
         let pid = Pid::from_child(&child);
         (Self { id, pid, child: Mutex::new(Some(child)), guard: Mutex::new(guard) }, stdout)
+    }
+
+    /// Takes the child's stderr, if it is a pipe.
+    pub fn take_stderr(&self) -> Option<ChildStderr> {
+        self.child().as_mut()?.stderr.take()
     }
 
     /// Waits until the child has ended, then ends the rest of its group. Blocks while the child runs. A child that the kernel

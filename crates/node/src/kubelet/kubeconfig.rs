@@ -4,6 +4,7 @@
 //! The user can authenticate with a token, a token file, a client certificate, or a credential program (`exec`, which
 //! cloud providers use). User name and password and the old `auth-provider` are not supported.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read as _};
@@ -572,9 +573,15 @@ fn run(
         .env("KUBERNETES_EXEC_INFO", exec_info.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit());
+        .stderr(Stdio::piped());
     let (group, stdout) =
         ProcessGroup::start_guarded(&mut command).map_err(|why| failed(format!("cannot be run: {why}")))?;
+    let last_line = group.take_stderr().map(|stderr| threads::start("credential", || last_line_of(stderr)));
+    let last_line = Cell::new(last_line.transpose().ok().flatten());
+    let failed = |why: String| {
+        let last_line = last_line.take().and_then(|line| line.wait(STDERR_TIME_LIMIT).ok().flatten());
+        failed(last_line.map_or(why.clone(), |line| format!("{why}: {line}")))
+    };
     let group = Arc::new(group);
     let threads_group = Arc::clone(&group);
     let closed = Arc::new(AtomicBool::new(false));
@@ -614,6 +621,18 @@ fn run(
 
 /// The largest output of a credential program that is read, in bytes.
 const LARGEST_CREDENTIAL: u64 = 1 << 20;
+
+/// How long plegctl waits for the end of the stderr of a program that has failed: a child that the program has left may keep it
+/// open.
+const STDERR_TIME_LIMIT: Duration = Duration::from_millis(500);
+
+/// Reads stderr to its end, so that the program never waits for a reader. Returns the last line with text.
+fn last_line_of(mut stderr: impl io::Read) -> Option<String> {
+    let mut text = Vec::new();
+    stderr.by_ref().take(LARGEST_CREDENTIAL).read_to_end(&mut text).ok()?;
+    io::copy(&mut stderr, &mut io::sink()).ok()?;
+    String::from_utf8_lossy(&text).lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned)
+}
 
 /// Sends each piece of a program's output, and then what ended the reading.
 fn send_output(
