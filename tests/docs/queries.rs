@@ -29,3 +29,18 @@ fn every_query_of_the_json_page_prints_something() {
         assert!(!printed.is_empty() && !printed.contains("null"), "{query}\n{output}");
     }
 }
+
+#[test]
+fn query_of_the_readme_for_an_exit_code_leaves_out_what_ended_before_the_watch() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let (_, query) = readme.split_once("exit with 137:\nplegctl watch -o jsonl |\n").unwrap();
+    let (query, _) = query.split_once("\n```").unwrap();
+    let event = |name: &str, more: &str| {
+        format!(r#"{{"kind":"Event","exitCode":137,"pod":{{"namespace":"shop","name":"{name}"}}{more}}}"#)
+    };
+    let events = format!("{}\n{}", event("old", r#","initial":true"#), event("new", ""));
+    let output = Invocation::program("bash", &["-c", &format!("printf '%s' '{events}' |{query}")]).run();
+    if !output.stderr.contains("jq: command not found") || env::var_os("CI").is_some() {
+        assert_eq!(output.stdout, "shop/new\n", "{output}");
+    }
+}
