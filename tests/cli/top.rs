@@ -48,8 +48,18 @@ fn without_a_terminal_on_a_dumb_one_and_on_a_small_one_top_runs_as_watch() {
 }
 
 #[test]
-fn an_unreachable_runtime_is_an_error_and_no_screen() {
-    let arguments = ["top", "-r", "/nonexistent.sock"];
+fn a_runtime_that_is_down_is_waited_for() {
+    for endpoint in ["/nonexistent.sock", "sim:runtime-down"] {
+        let arguments = ["top", "-r", endpoint, "--count", "2", "--period", "50ms"];
+        let output = Invocation::in_terminal_of((24, 80), env!("CARGO_BIN_EXE_plegctl"), &arguments).run();
+        assert_eq!(output.code, Some(0), "{output}");
+        assert!(output.stdout.contains("\u{1b}[?1049h") && output.stdout.contains("UNKNOWN"), "{output}");
+    }
+}
+
+#[test]
+fn an_endpoint_that_is_no_socket_is_an_error_and_no_screen() {
+    let arguments = ["top", "-r", "/etc"];
     let output = Invocation::in_terminal_of((24, 80), env!("CARGO_BIN_EXE_plegctl"), &arguments).run();
     assert_eq!(output.code, Some(2), "{output}");
     assert!(!output.stdout.contains("\u{1b}[?1049h") && output.stdout.contains("error: "), "{output}");

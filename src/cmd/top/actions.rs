@@ -29,9 +29,10 @@ impl EngineRun<'_> {
                 None => (&*model, now),
             };
             let rows = Rows::of(model, &ui.view.filter, moment.mono).ids();
-            let (_, height) = size();
+            let (width, height) = size();
             let height = screen::page_height(height, model, ui.view.replay.is_some());
-            let explain = |row: Option<&RowId>| explanation::lines(model, row, moment.mono);
+            let explain =
+                |row: Option<&RowId>| screen::page_lines(&explanation::lines(model, row, moment.mono), width);
             ui.view.key(key, &rows, height, explain)
         };
         match action {

@@ -14,7 +14,7 @@ use crate::capture::Speed;
 use crate::clock::{Clock, Mono, Wall};
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
 use crate::cmd::{Error, Exit, list_calls};
-use crate::cri::{Client, Endpoint, Runtime};
+use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::calls::RelistSettings;
 use crate::diagnosis::limits;
 use crate::host;
@@ -75,28 +75,31 @@ pub struct EngineRun<'a> {
     /// The time of the kubelet's metrics that the model has from the capture.
     kubelet_read: Cell<Option<Wall>>,
     /// The process that listens on the socket of a live runtime.
-    daemon: Option<u32>,
+    daemon: Cell<Option<u32>>,
+    /// Whether the runtime has said its name and version.
+    is_named: Cell<bool>,
 }
 
 /// Runs the command.
 pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) -> Result<Exit, Error> {
     let mut client = context.client(endpoint, timing::REQUEST_TIMEOUT)?;
     let deadline = context.timeout.unwrap_or(ONE_SHOT_TIMEOUT).min(ONE_SHOT_TIMEOUT);
-    let version = client.clone().with_deadline(deadline).version().await.result?;
+    let version = match client.clone().with_deadline(deadline).version().await.result {
+        // The runtime may start while the screen is open; until then, each relist fails and says so.
+        Err(cri::Error::NoSuchSocket { .. } | cri::Error::Refused { .. } | cri::Error::Silent { .. })
+            if context.playback().is_none() =>
+        {
+            None
+        }
+        version => Some(version?),
+    };
     let kubelet = match arguments.kubelet_version {
         Some(version) => version,
         None => context.kubelet_release().await.unwrap_or(KubeletVersion::CONFIRMED),
     };
     (client, _) = list_calls::by_args(arguments.list_calls, client, context, Some(kubelet)).await;
     let list_limit = context.kubelet_lists(Some(kubelet)).await.limit();
-    let runtime = runtime_ref(endpoint, version);
-    let runtime = [runtime.name, runtime.version, Some(runtime.endpoint)];
-    let runtime: Vec<String> = runtime.into_iter().flatten().collect();
     let node = context.node_name();
-    let daemon = match endpoint {
-        Endpoint::Unix { path, .. } => listening_pid(path).await,
-        Endpoint::Sim { .. } | Endpoint::Custom { .. } => None,
-    };
     let settings = PlegSettings { era: kubelet.era(), evented_gate: false, inspect: !arguments.no_inspect };
     let mut ui = Ui::open(arguments, context).map_err(Error::Start)?;
     if let Some(playback) = context.playback() {
@@ -116,7 +119,7 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
             RelistSettings { era: settings.era, timeout, threshold: arguments.threshold, list_limit };
         let mut model = Model::new(clock.mono(), relists);
         model.node.clone_from(&node);
-        model.runtime = runtime.join(" ");
+        model.runtime = runtime_name(endpoint, version.clone());
         let run = EngineRun {
             context,
             endpoint,
@@ -126,7 +129,8 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
             // The first run of a replay seeks its own beginning, so that every replay begins in the same way.
             seek_to: Cell::new(context.playback().map(|_| wanted.unwrap_or_else(|| clock.wall()))),
             kubelet_read: Cell::default(),
-            daemon,
+            daemon: Cell::new(listener(endpoint).await),
+            is_named: Cell::new(version.is_some()),
         };
         let mut generic = GenericPleg::new(Arc::clone(&run.shared_state), settings);
         let flow = Box::pin(run.run(arguments, &client, &mut generic, &mut ui)).await?;
@@ -259,6 +263,12 @@ impl EngineRun<'_> {
             model.relist_ended(&report, self.shared_state.last_list(), error, clock.mono());
             model.forget_old(clock.mono());
         }
+        if !self.is_named.get() && report.error.is_none() {
+            let version = client.clone().with_deadline(ONE_SHOT_TIMEOUT).version().await.result.ok();
+            self.is_named.set(version.is_some());
+            self.daemon.set(listener(self.endpoint).await);
+            self.model().runtime = runtime_name(self.endpoint, version);
+        }
         if self.seek_to.get().is_none() {
             ui.draw(self);
         }
@@ -309,7 +319,7 @@ impl EngineRun<'_> {
     fn note_silence(&self) {
         let now = self.moment();
         let mut model = self.updated_model();
-        model.stopped_daemon = self.daemon.filter(|_| model.open().is_some()).and_then(stopped);
+        model.stopped_daemon = self.daemon.get().filter(|_| model.open().is_some()).and_then(stopped);
         if let Some(waited) = self.silence.borrow_mut().due(model.open(), now.mono) {
             model.silence(now.wall, waited);
         }
@@ -327,6 +337,21 @@ impl EngineRun<'_> {
         // The kubelet may have relisted since an older reading.
         let mut model = self.model();
         model.kubelet_age = model.kubelet.filter(|_| is_recent).and_then(|figures| figures.pleg_age());
+    }
+}
+
+/// Returns the runtime's name, version and endpoint, as far as they are known.
+fn runtime_name(endpoint: &Endpoint, version: Option<cri::Version>) -> String {
+    let runtime = version.map(|version| runtime_ref(endpoint, version));
+    let (name, version) = runtime.map_or((None, None), |runtime| (runtime.name, runtime.version));
+    [name, version, Some(endpoint.to_string())].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the process that listens on the socket of a live runtime.
+async fn listener(endpoint: &Endpoint) -> Option<u32> {
+    match endpoint {
+        Endpoint::Unix { path, .. } => listening_pid(path).await,
+        Endpoint::Sim { .. } | Endpoint::Custom { .. } => None,
     }
 }
 

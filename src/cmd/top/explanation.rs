@@ -10,6 +10,7 @@ use crate::pleg::stream::EventSubject;
 use crate::pleg::{PlegState, PodRef};
 use crate::report::duration::elapsed;
 use crate::report::escape::shell_word;
+use crate::report::plural;
 
 /// Returns the text about a row, or about the verdict if no row is selected.
 pub fn lines(model: &Model, row: Option<&RowId>, now: Mono) -> Vec<String> {
@@ -27,7 +28,7 @@ pub fn lines(model: &Model, row: Option<&RowId>, now: Mono) -> Vec<String> {
             Some(slow) => {
                 lines.push(pod_name(&slow.pod));
                 lines.push(format!("  uid {uid}"));
-                lines.push(format!("  {} calls in the last 5 minutes", slow.calls));
+                lines.push(format!("  {} in the last 5 minutes", plural(slow.calls, "call")));
                 let container =
                     slow.container.map(|name| format!(" of container {name}")).unwrap_or_default();
                 lines.push(format!("  the slowest: {}{container}, {}", slow.rpc, took(slow.took)));

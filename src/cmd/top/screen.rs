@@ -66,8 +66,8 @@ pub fn draw(buffer: &mut Buffer, model: &Model, view: &View, moment: Moment) {
     if let Page::Text { title, lines, top } = &view.page {
         painter.section(title, "");
         let height = usize::from(last.saturating_sub(painter.line));
-        let lines: Vec<String> =
-            lines.iter().flat_map(|line| wrapped(line, area.width.into(), INDENT)).collect();
+        // The terminal may have become narrower since the page was made.
+        let lines = page_lines(lines, area.width);
         for line in lines.iter().skip(*top).take(height) {
             painter.put(0, line, if line.starts_with(' ') { Style::new() } else { bold() });
             painter.line += 1;
@@ -89,6 +89,11 @@ pub fn draw(buffer: &mut Buffer, model: &Model, view: &View, moment: Moment) {
     painter.entries(&rows.entries, view, left);
     painter.line = last;
     painter.footer(view);
+}
+
+/// Breaks the lines of a page between words at this width.
+pub fn page_lines(lines: &[String], width: u16) -> Vec<String> {
+    lines.iter().flat_map(|line| wrapped(line, width.into(), INDENT)).collect()
 }
 
 /// Returns how many lines a page of text has on a screen of this height.
@@ -389,12 +394,12 @@ impl Painter<'_> {
         }
         self.section(&format!("PENDING CALLS  {}", calls.len()), "waiting");
         let chosen = selected.and_then(|id| calls.iter().position(|call| call.row() == *id));
+        let waited = |call: &SilentCall| {
+            if call.given_up { format!("given up, {}", elapsed(call.waited)) } else { countdown(call.waited) }
+        };
+        let columns = window(calls, height, chosen).map(|(_, call)| width(&waited(call))).max().unwrap_or(0);
         for (at, call) in window(calls, height, chosen) {
-            let waited = if call.given_up {
-                format!("given up, {}", elapsed(call.waited))
-            } else {
-                countdown(call.waited)
-            };
+            let waited = format!("{:>columns$}", waited(call));
             let style = silence_style(call.waited);
             let id = call.id.as_deref().map(short).unwrap_or_default();
             self.row(&[(call.about(), 0), (id, SHORT_ID)], &waited, style, chosen == Some(at));
@@ -405,13 +410,18 @@ impl Painter<'_> {
     fn slow_pods(&mut self, pods: &[SlowPod], selected: Option<&RowId>, height: usize) {
         self.section("SLOWEST PODS", if pods.is_empty() { "no status call yet" } else { "slowest call" });
         let chosen = selected.and_then(|id| pods.iter().position(|pod| pod.row() == *id));
+        let columns =
+            window(pods, height, chosen).map(|(_, slow)| width(&took(slow.took))).max().unwrap_or(0);
         for (at, slow) in window(pods, height, chosen) {
             let call = slow
                 .container
                 .as_ref()
                 .map_or_else(|| slow.rpc.clone(), |name| format!("{} {name}", slow.rpc));
-            let parts = [(pod_name(&slow.pod), 0), (call, 30), (format!("{:>5} calls", slow.calls), 12)];
-            self.row(&parts, &took(slow.took), silence_style(slow.took), chosen == Some(at));
+            let calls = if slow.calls == 1 { "call" } else { "calls" };
+            let parts = [(pod_name(&slow.pod), 0), (call, 30), (format!("{:>5} {calls}", slow.calls), 12)];
+            // A column as wide as its widest cell keeps the columns before it in their places.
+            let took = format!("{:>columns$}", took(slow.took));
+            self.row(&parts, &took, silence_style(slow.took), chosen == Some(at));
         }
     }
 

@@ -10,9 +10,10 @@ use ratatui_core::style::{Color, Modifier};
 
 use super::explanation;
 use super::model::{EntryKind, KubeletFigures, Model, Outlook};
-use super::screen::{Moment, draw, empty};
+use super::screen::{Moment, SMALLEST, draw, empty, page_height, page_lines};
 use super::view::{Action, Key, Movement, Page, ReplayPosition, RowId, Rows, View};
 use crate::clock::{Mono, Wall};
+use crate::cmd::render::words::width;
 use crate::cri::{Outcome, Rpc};
 use crate::diagnosis::calls::RelistSettings;
 use crate::diagnosis::report::{RuleId, Verdict};
@@ -571,6 +572,57 @@ fn keys_ask_for_a_bundle_a_pause_and_the_end() {
         View::new(true, true).key(Key::Char('s'), &[], 10, |_| Vec::new()),
         Some(Action::Bundle(None))
     );
+}
+
+#[test]
+fn the_help_fits_the_smallest_screen_without_a_break() {
+    let mut view = view();
+    for replays in [false, true] {
+        view.replay = replays.then(|| ReplayPosition {
+            from: noon(),
+            to: noon(),
+            incidents: Vec::new(),
+            speed: String::new(),
+            ended: false,
+        });
+        view.key(Key::Char('?'), &[], 10, |_| Vec::new());
+        let Page::Text { lines, .. } = std::mem::take(&mut view.page) else { panic!("no page") };
+        for line in lines {
+            assert!(width(&line) <= usize::from(SMALLEST.0), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_long_page_scrolls_to_its_last_line() {
+    let (model, moment) = hung_list();
+    let mut view = view();
+    let long =
+        || (0..9).map(|number| format!("{number} {}", "word ".repeat(60))).chain(["the end".to_owned()]);
+    let height = page_height(24, &model, false);
+    view.key(Key::Enter, &[], height, |_| page_lines(&long().collect::<Vec<_>>(), 80));
+    view.key(Key::End, &[], height, |_| Vec::new());
+    let text = shown(&screen(&model, &view, moment, (80, 24)));
+    assert!(text.contains("the end"), "{text}");
+}
+
+#[test]
+fn the_columns_of_a_list_begin_in_the_same_place_in_every_row() {
+    let (model, moment) = hung_list();
+    let text = shown(&screen(&model, &view(), moment, (120, 40)));
+    let rows = text.lines().filter_map(|line| line.find("ContainerStatus "));
+    let columns: Vec<usize> = rows.collect();
+    assert!(columns.len() > 1 && columns.iter().all(|column| *column == columns[0]), "{text}");
+    assert!(text.contains(" 1 call ") && !text.contains(" 1 calls"), "{text}");
+}
+
+#[test]
+fn escape_shows_everything_again_at_once() {
+    let mut view = view();
+    view.filter = "shop".to_owned();
+    view.selected = Some(RowId::Entry(1));
+    view.key(Key::Escape, &[], 10, |_| Vec::new());
+    assert!(view.filter.is_empty() && view.selected.is_none());
 }
 
 #[test]

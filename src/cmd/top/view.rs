@@ -260,8 +260,10 @@ impl View {
                 let selected = self.selected.as_ref().filter(|id| rows.contains(id));
                 self.page = Page::Text { title: "EXPLAIN", lines: explanation(selected), top: 0 };
             }
-            Key::Escape if self.selected.is_some() => self.selected = None,
-            Key::Escape => self.filter.clear(),
+            Key::Escape => {
+                self.selected = None;
+                self.filter.clear();
+            }
             Key::Up | Key::Char('k') => self.select(rows, |at| at.saturating_sub(1)),
             Key::Down | Key::Char('j') => self.select(rows, |at| at.saturating_add(1)),
             Key::PageUp => self.select(rows, |at| at.saturating_sub(height)),
@@ -309,32 +311,38 @@ fn edit(line: &mut String, key: Key) {
 
 /// Returns the text of the help page.
 fn help(replays: bool) -> Vec<String> {
-    const KEYS: [&str; 10] = [
-        "Enter         explain the selected row, or the verdict if no row is selected",
-        "/             show only pods and transitions that contain a text; Esc shows all",
-        "p             pause the screen, and continue; while it is paused, the relists go on",
-        "s             save a bundle for a colleague, as `plegctl health --bundle` does: this makes",
-        "              the calls of `plegctl health`",
+    const KEYS: [&str; 12] = [
+        "Enter         explain the selected row, or the verdict if no",
+        "              row is selected",
+        "/             show only pods and transitions that contain a",
+        "              text",
+        "Esc           select no row, and show all",
+        "s             save a bundle for a colleague; this makes the",
+        "              calls of `plegctl health`",
         "?             this page",
         "Ctrl-L        draw the screen again",
         "q  Ctrl-C     quit",
         "",
         "Esc, Enter or q closes this page.",
     ];
-    const REPLAY: [&str; 7] = [
+    const PAUSE: [&str; 2] = [
+        "p             pause the screen, and continue; while it is",
+        "              paused, the relists go on",
+    ];
+    const REPLAY: [&str; 8] = [
         "← →           10 seconds back and forward",
         "< >           100 seconds back and forward",
-        "[ ]           the worst moment of the previous and of the next incident",
+        "[ ]           the worst moment of the previous and of the",
+        "              next incident",
         "Home End      the start and the end of the capture",
         "+ -           play faster and slower",
         "p             pause the replay, and continue",
         "",
     ];
     // During a replay, Home and End move in time.
-    let select = if replays { "PgUp PgDn move further" } else { "PgUp PgDn Home End move further" };
+    let select = if replays { "PgUp PgDn move further" } else { "PgUp PgDn Home End further" };
     let select = format!("↑ ↓  j k      select a row; {select}");
-    let replay: &[&str] = if replays { &REPLAY } else { &[] };
-    let keys = KEYS.iter().filter(|line| !replays || !line.starts_with('p'));
+    let replay: &[&str] = if replays { &REPLAY } else { &PAUSE };
     let owned = |line: &&str| (*line).to_owned();
-    replay.iter().map(owned).chain([select]).chain(keys.map(owned)).collect()
+    replay.iter().map(owned).chain([select]).chain(KEYS.iter().map(owned)).collect()
 }

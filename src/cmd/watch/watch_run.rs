@@ -127,16 +127,7 @@ impl<'a> WatchRun<'a> {
         }
         let evented_gate = arguments.mode == WatchMode::Evented && !stream_is_hint;
         let shared_state = Arc::new(SharedState::new(evented_gate));
-        if let Some(address) = arguments.metrics_listen {
-            let pages = ServedPages {
-                shared_state: Arc::clone(&shared_state),
-                names: arguments.metric_names.into(),
-                metrics: Arc::new(String::new),
-                more: Arc::new(|_| None),
-            };
-            let bound = metrics_server::serve(address, pages);
-            bound.map_err(|source| Error::Listen { address, source })?;
-        }
+        serve_metrics(arguments, &shared_state)?;
         let guarded_stream = streams.then(|| {
             let settings = StreamSettings {
                 retries: if stream_is_hint { 1 } else { arguments.stream.retries.get() },
@@ -716,4 +707,16 @@ impl WatchState<'_> {
         };
         text::status(&status, Context::terminal_size().map(|(_, columns)| columns))
     }
+}
+
+/// Serves the metrics of a run, if the user wants them.
+fn serve_metrics(arguments: &WatchArgs, shared_state: &Arc<SharedState>) -> Result<(), Error> {
+    let Some(address) = arguments.metrics_listen else { return Ok(()) };
+    let pages = ServedPages {
+        shared_state: Arc::clone(shared_state),
+        names: arguments.metric_names.into(),
+        metrics: Arc::new(String::new),
+        more: Arc::new(|_| None),
+    };
+    metrics_server::serve(address, pages).map(drop).map_err(|source| Error::Listen { address, source })
 }
