@@ -28,7 +28,7 @@ use super::manifest_url::{fetch, header};
 use super::output::{FindingFiles, Output};
 use super::render::PLAIN;
 use super::render::page::Page;
-use super::render::{Style, github, lint as text, sarif};
+use super::render::{github, lint as text, sarif};
 use super::streams;
 use super::{Error, Exit, complete};
 use crate::kubelet::{KubeletProcess, http};
@@ -195,20 +195,28 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     let ignored: HashSet<Check> = arguments.ignore.iter().copied().collect();
     let report = LintReport::new(&kubelet, sources, compared, upgrade, not_checked, &ignored);
     // A file that cannot be written is an error only after everything is printed.
-    let written =
-        arguments.files.write(&arguments.output_file, &|format, file| render(format, &report, PLAIN, file));
-    streams::document(|out| render(arguments.output, &report, context.style(), out))?;
+    let written = arguments.files.write(&arguments.output_file, &|format, file| {
+        render(format, &report, |out| Page::new(out, PLAIN), file)
+    });
+    streams::document(|out| {
+        render(arguments.output, &report, |out| streams::page(out, context.style()), out)
+    })?;
     written?;
     Ok(if is_incomplete { Exit::NoAnswer } else { arguments.exit(report.worst()) })
 }
 
 /// Writes the report in a format.
-fn render(format: Output, report: &LintReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn render(
+    format: Output,
+    report: &LintReport,
+    page: impl FnOnce(&mut dyn Write) -> Page<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     match format {
         Output::Sarif => sarif::write(report, out),
         Output::Github => github::write(report, out),
         _ if format.write_document(&document(report), out)? => Ok(()),
-        _ => text::table(report, &mut Page::new(out, style)),
+        _ => text::table(report, &mut page(out)),
     }
 }
 

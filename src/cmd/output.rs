@@ -79,7 +79,7 @@ impl Output {
         text: impl FnOnce(&mut Page<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         streams::document(|out| {
-            if self.write_document(document, out)? { Ok(()) } else { text(&mut Page::new(out, style)) }
+            if self.write_document(document, out)? { Ok(()) } else { text(&mut streams::page(out, style)) }
         })
     }
 }

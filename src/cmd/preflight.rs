@@ -26,7 +26,7 @@ use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::output::{FindingFiles, Output};
 use super::render::PLAIN;
 use super::render::page::Page;
-use super::render::{Style, preflight as text, sarif};
+use super::render::{preflight as text, sarif};
 use super::streams;
 use super::{Error, Exit, complete};
 use crate::cri::{self, CgroupDriver, Endpoint, Runtime};
@@ -153,18 +153,26 @@ pub fn run(arguments: &PreflightArgs, config: Option<&Path>, context: &Context) 
     let ignored: HashSet<StartCheck> = arguments.ignore.iter().copied().collect();
     let report = report.finished(|check| ignored.contains(&check));
     // A file that cannot be written is an error only after everything is printed.
-    let written =
-        arguments.files.write(&arguments.output_file, &|format, file| render(format, &report, PLAIN, file));
-    streams::document(|out| render(arguments.output, &report, context.style(), out))?;
+    let written = arguments.files.write(&arguments.output_file, &|format, file| {
+        render(format, &report, |out| Page::new(out, PLAIN), file)
+    });
+    streams::document(|out| {
+        render(arguments.output, &report, |out| streams::page(out, context.style()), out)
+    })?;
     written?;
     Ok(arguments.exit(report.worst()))
 }
 
-fn render(format: Output, report: &PreflightReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn render(
+    format: Output,
+    report: &PreflightReport,
+    page: impl FnOnce(&mut dyn Write) -> Page<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     match format {
         Output::Sarif => sarif::write_preflight(report, out),
         _ if format.write_document(&document(report), out)? => Ok(()),
-        _ => text::table(report, &mut Page::new(out, style)),
+        _ => text::table(report, &mut page(out)),
     }
 }
 

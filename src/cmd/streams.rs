@@ -23,9 +23,14 @@ fn stderr() -> io::Stderr {
     io::stderr()
 }
 
+/// Returns a page that is as wide as the terminal on stdout.
+pub fn page(out: &mut dyn Write, style: Style) -> Page<'_> {
+    Page::new(out, style).on_terminal(columns(&stdout()))
+}
+
 /// Prints text on stdout.
 pub fn text(style: Style, print: impl FnOnce(&mut Page<'_>) -> io::Result<()>) -> io::Result<()> {
-    document(|out| print(&mut Page::new(out, style)))
+    document(|out| print(&mut page(out, style)))
 }
 
 /// Prints a document on stdout, whose format has its own escaping.
@@ -37,7 +42,8 @@ pub fn document(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Res
 
 /// Prints a line on stderr. If stderr is closed, the line is lost.
 pub fn remark(text: impl fmt::Display) {
-    let _ = Page::new(&mut stderr().lock(), PLAIN).line(&Line::colored("", text));
+    let columns = columns(&stderr());
+    let _ = Page::new(&mut stderr().lock(), PLAIN).on_terminal(columns).line(&Line::colored("", text));
 }
 
 /// Whether stdout is a terminal with a size.
@@ -53,7 +59,13 @@ pub fn stderr_is_seen() -> bool {
 /// Whether a stream is a terminal with a size. `kubectl debug` has a terminal of 0×0 until a user attaches;
 /// until then the output goes to the pod's log, where colour and progress are noise.
 pub fn is_seen(stream: &(impl IsTerminal + AsFd)) -> bool {
-    stream.is_terminal() && rustix::termios::tcgetwinsize(stream).is_ok_and(|size| size.ws_col > 0)
+    columns(stream).is_some()
+}
+
+/// Returns the width of the terminal behind a stream, if there is one with a size.
+fn columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok())??;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// A line on stderr that shows progress.

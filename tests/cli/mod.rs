@@ -30,4 +30,5 @@ mod streamed_lists;
 mod syscalls;
 mod text;
 mod top;
+mod waiting;
 mod watch;

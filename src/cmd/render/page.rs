@@ -46,6 +46,37 @@ impl Line {
         self.0.iter().map(paint).collect()
     }
 
+    /// Breaks the line between words, so that no part is wider than `columns`; the further parts are indented. Each word keeps
+    /// its colour.
+    fn broken(&self, columns: usize) -> Vec<Self> {
+        let text = self.text();
+        if width(&text) <= columns {
+            return vec![self.clone()];
+        }
+        let margin = text.len() - text.trim_start_matches(' ').len();
+        let indent = " ".repeat((margin + 2).min(columns / 2));
+        let mut letters = self.0.iter().flat_map(|(color, text)| text.chars().map(move |one| (*color, one)));
+        let mut broken = Vec::new();
+        for part in wrapped(&text, columns, &indent) {
+            let mut line = Self::default();
+            let mut part = part.as_str();
+            if let (false, Some(rest)) = (broken.is_empty(), part.strip_prefix(&indent)) {
+                line = Self::from(indent.as_str());
+                part = rest;
+            }
+            for letter in part.chars() {
+                // Between two parts, only blanks are left out.
+                let color = letters.find(|(_, next)| *next == letter).map_or("", |(color, _)| color);
+                match line.0.last_mut().filter(|(last, _)| *last == color) {
+                    Some((_, text)) => text.push(letter),
+                    None => line.0.push((color, letter.to_string())),
+                }
+            }
+            broken.push(line);
+        }
+        broken
+    }
+
     /// Returns the number of terminal columns.
     pub fn width(&self) -> usize {
         width(&self.text())
@@ -62,6 +93,8 @@ impl<T: Into<String> + fmt::Display> From<T> for Line {
 pub struct Page<'a> {
     destination: Destination<'a>,
     style: Style,
+    /// The width of the terminal; `None` if the page is not printed on one.
+    columns: Option<usize>,
     count: usize,
 }
 
@@ -73,7 +106,12 @@ enum Destination<'a> {
 impl<'a> Page<'a> {
     /// Creates a page that is written to `out`.
     pub fn new(out: &'a mut dyn Write, style: Style) -> Self {
-        Self { destination: Destination::Writer(out), style, count: 0 }
+        Self { destination: Destination::Writer(out), style, columns: None, count: 0 }
+    }
+
+    /// Breaks each line between words at the width of a terminal. The terminal itself would break it within a word.
+    pub fn on_terminal(self, columns: Option<usize>) -> Self {
+        Self { columns, ..self }
     }
 
     /// Returns the lines that `print` prints.
@@ -82,7 +120,7 @@ impl<'a> Page<'a> {
         print: impl FnOnce(&mut Page<'_>) -> io::Result<()>,
     ) -> io::Result<Vec<Line>> {
         let mut lines = Vec::new();
-        print(&mut Page { destination: Destination::Lines(&mut lines), style, count: 0 })?;
+        print(&mut Page { destination: Destination::Lines(&mut lines), style, columns: None, count: 0 })?;
         Ok(lines)
     }
 
@@ -113,8 +151,11 @@ impl<'a> Page<'a> {
         match &mut self.destination {
             Destination::Lines(lines) => lines.push(line.clone()),
             Destination::Writer(out) => {
-                let mut text = if self.style.color { line.painted() } else { line.text() };
-                text.push('\n');
+                let mut text = String::new();
+                for line in line.broken(self.columns.unwrap_or(usize::MAX)) {
+                    text.push_str(&if self.style.color { line.painted() } else { line.text() });
+                    text.push('\n');
+                }
                 // One write, so that a line on stderr is never mixed with another program's.
                 out.write_all(text.as_bytes())?;
             }
@@ -214,6 +255,20 @@ pub(in crate::cmd) mod tests {
         let print = |page: &mut Page<'_>| page.line(&Line::colored("31", "a").and("", "b").and("1", ""));
         assert_eq!(printed(style(false), print), "ab\n");
         assert_eq!(printed(style(true), print), "\u{1b}[31ma\u{1b}[0mb\n");
+    }
+
+    #[test]
+    fn on_a_terminal_a_line_is_broken_between_words_and_keeps_its_colours() {
+        let line = Line::colored("31", "  one two").and("", " three →four");
+        let on = |color: bool, columns: usize| {
+            let mut out = Vec::new();
+            Page::new(&mut out, style(color)).on_terminal(Some(columns)).line(&line).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(on(false, 11), "  one two\n    three\n    →four\n");
+        let red = |text: &str| format!("\u{1b}[31m{text}\u{1b}[0m");
+        assert_eq!(on(true, 10), format!("{}\n    three\n    →four\n", red("  one two")));
+        assert_eq!(on(false, 21), "  one two three →four\n");
     }
 
     #[test]

@@ -104,7 +104,9 @@ pub fn wrapped(text: &str, columns: usize, indent: &str) -> Vec<String> {
     while width(&rest) > columns {
         let limit = end_of(&rest, columns);
         let margin = rest.len() - rest.trim_start().len();
-        let between = rest.get(..=limit).and_then(|part| part.trim_end().rfind(' '));
+        // A blank is a place to break if another character follows, so the first one beyond the limit counts too.
+        let beyond = rest.get(limit..).and_then(|after| after.chars().next()).map_or(0, char::len_utf8);
+        let between = rest.get(..limit + beyond).and_then(|part| part.trim_end().rfind(' '));
         let at = between.filter(|at| *at > margin).unwrap_or(limit);
         let after = rest.split_off(at);
         lines.push(rest.trim_end().to_owned());
@@ -148,6 +150,7 @@ mod tests {
         assert_eq!(cut_in_the_middle("abc", 1), "…");
         assert_eq!(padded("漢字", 6), "漢字  ");
         assert_eq!(wrapped("one two three", 8, "  "), ["one two", "  three"]);
+        assert_eq!(wrapped("one two→three", 7, ""), ["one", "two→thr", "ee"]);
         assert_eq!(wrapped("漢字漢字", 5, ""), ["漢字", "漢字"]);
         assert_eq!(wrapped("漢字漢字", 1, "    "), ["漢字漢字"]);
         assert_eq!(wrapped("漢字漢字漢", 1, "    ").len(), 2);
