@@ -86,7 +86,6 @@ pub use recorder::{LivePendingCall, Recorder};
 pub use replay::{AnyClientService, Playback, PlaybackStep, ReplayServer, Speed, Unanswered};
 #[cfg(feature = "cli")]
 pub(crate) use segment::check as check_header;
-#[cfg(feature = "cli")]
 pub use store::{Extent, Limits, MIN_CAPTURE_SIZE, Store};
 
 /// Creates the error for a call that the capture does not contain, or whose answer it does not contain.

@@ -30,6 +30,7 @@ use super::render::PLAIN;
 use super::render::page::Page;
 use super::render::{github, lint as text, sarif};
 use super::streams;
+use super::waiting::WaitingLine;
 use super::{Error, Exit, complete};
 use crate::kubelet::{KubeletProcess, http};
 use crate::manifests::checks::runtime::{self, RuntimeComparison};
@@ -161,7 +162,7 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     }
     if let Some(url) = &arguments.manifest_url {
         http::check(url).map_err(Error::Kubelet)?;
-        targets.push(url_target(url, &arguments.manifest_url_header)?);
+        targets.push(url_target(url, &arguments.manifest_url_header, context)?);
     }
     if let Some(missing) = targets.iter().find(|target| target.is_probably_mistyped(configured.as_deref())) {
         return Err(Error::NoManifests(missing.path.display().to_string()));
@@ -244,8 +245,9 @@ fn configured_path(context: &Context) -> Option<PathBuf> {
 }
 
 /// Fetches the manifests from a URL. A URL that does not answer is a target with an error.
-fn url_target(url: &str, headers: &[(String, String)]) -> Result<Target, Error> {
-    let answer = block_on(fetch(url, headers))?;
+fn url_target(url: &str, headers: &[(String, String)], context: &Context) -> Result<Target, Error> {
+    let line = WaitingLine::begin(context);
+    let answer = block_on(line.during(line.part("the manifest URL", fetch(url, headers))))?;
     let body = answer.and_then(|answer| match answer.status {
         200 if answer.body.is_empty() => Err(format!("`{url}` answers with nothing")),
         200 => Ok(answer.body),
@@ -492,10 +494,11 @@ impl LintArgs {
         whole: bool,
     ) -> Result<RuntimeComparison, Error> {
         let endpoint = context.endpoint()?;
-        let running = block_on(async {
+        let line = WaitingLine::begin(context);
+        let running = block_on(line.during(line.part("the runtime's lists", async {
             let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
             list_static_pods(&client).await.map_err(Error::from)
-        })??;
+        })))??;
         let input = runtime::CompareInput {
             kubelet,
             version_given: self.kubelet_version.is_some(),

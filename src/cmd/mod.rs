@@ -49,6 +49,7 @@ mod streams;
 mod token_file;
 mod top;
 mod version;
+mod waiting;
 mod watch;
 
 pub use error::Error;

@@ -158,13 +158,7 @@ async fn relist_once(
 ) -> Result<RelistReport, Error> {
     let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
     let (client, lists) = list_calls::choose(client, context, None).await;
-    let progress = RelistProgressLine::begin(context);
-    let report = tokio::select! {
-        report = make_calls(context, endpoint, (&client, &lists), arguments.inspection(), &progress) => report,
-        never = progress.refresh_forever() => match never {},
-    };
-    progress.end();
-    report
+    make_calls(context, endpoint, (&client, &lists), arguments.inspection()).await
 }
 
 /// Relists and prints until a signal arrives or a call is silent. An error such as a refused call ends the command only
@@ -236,19 +230,18 @@ pub async fn lists_only(context: &Context, endpoint: &Endpoint) -> Result<Relist
     context.look_for_kubelet();
     let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
     let (client, lists) = list_calls::choose(client, context, None).await;
-    let progress = RelistProgressLine::hidden(context);
-    let report = make_calls(context, endpoint, (&client, &lists), Inspect::Nothing, &progress).await?;
+    let report = make_calls(context, endpoint, (&client, &lists), Inspect::Nothing).await?;
     Ok(RelistReport { node: context.node_name(), ..report })
 }
 
-/// Calls `Version` and does the relist in parallel.
+/// Calls `Version` and does the relist in parallel, with a progress line on a terminal.
 async fn make_calls(
     context: &Context,
     endpoint: &Endpoint,
     (client, lists): (&Client, &KubeletLists),
     inspect: Inspect,
-    progress: &RelistProgressLine<'_>,
 ) -> Result<RelistReport, Error> {
+    let progress = RelistProgressLine::begin(context);
     let version = async {
         let call = client.version().await;
         context.note(2, &format!("Version: {}", text::call_figures(call.duration, call.response_bytes)));
@@ -261,7 +254,7 @@ async fn make_calls(
         inspect,
     };
     let listed = async {
-        relist_with_progress(client, &*context.clock, request, progress).await.map_err(|failed| {
+        relist_with_progress(client, &*context.clock, request, &progress).await.map_err(|failed| {
             for call in &failed.calls {
                 context.note(1, &text::call(call));
             }
@@ -276,7 +269,12 @@ async fn make_calls(
         })
     };
     // If both fail, the user sees the error of Version, which is clearer.
-    let (version, report) = tokio::try_join!(biased; version, listed)?;
+    let answers = tokio::select! {
+        answers = async { tokio::try_join!(biased; version, listed) } => answers,
+        never = progress.refresh_forever() => match never {},
+    };
+    progress.end();
+    let (version, report) = answers?;
     // The runtime may have refused the first streaming call.
     let is_refused = client.list_calls() != lists.calls;
     let refused = KubeletLists { calls: client.list_calls(), source: ListCallsSource::Refused };

@@ -39,12 +39,8 @@ impl<'a> RelistProgressLine<'a> {
     /// Creates the line; it is hidden unless stderr is a terminal that can rewrite a line.
     pub fn begin(context: &'a Context) -> Self {
         let is_wanted = !context.quiet && Context::can_rewrite();
-        Self { bar: ProgressLine::begin(is_wanted, "{wide_msg}", None), ..Self::hidden(context) }
-    }
-
-    /// Creates a hidden line.
-    pub fn hidden(context: &'a Context) -> Self {
-        Self { bar: ProgressLine::hidden(), clock: &*context.clock, state: Mutex::default() }
+        let bar = ProgressLine::begin(is_wanted, "{wide_msg}", None);
+        Self { bar, clock: &*context.clock, state: Mutex::default() }
     }
 
     /// Refreshes the line. A future does this and not a thread, because the node may have no free thread.

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::rename::PUBLIC_KEYS;
 use crate::report::word_enum;
 
 /// Label and annotation keys that the kubelet sets.
@@ -22,7 +23,7 @@ pub mod label {
     pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
     /// Container name, on containers.
     pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-    /// All of these.
+    /// All of these, which name a pod and a container.
     pub const ALL: [&str; 4] = [POD_UID, POD_NAMESPACE, POD_NAME, CONTAINER_NAME];
 }
 
@@ -99,7 +100,7 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     }
 }
 
-/// The form of [`Labels`] in a document: only the kubelet's own labels, because users put anything into theirs.
+/// The form of [`Labels`] in a document: only the kubelet's own pairs, because users put anything into theirs.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WrittenLabels<'a> {
@@ -112,6 +113,7 @@ impl Serialize for Labels {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let kubelet: BTreeMap<_, _> = label::ALL
             .into_iter()
+            .chain(PUBLIC_KEYS)
             .filter_map(|key| Some((Cow::Borrowed(key), Cow::Borrowed(self.get(key)?))))
             .collect();
         let written: usize = kubelet.iter().map(|(key, value)| key.len() + value.len()).sum();

@@ -12,7 +12,7 @@ use crate::report::PodRef;
 use crate::report::rename::{NameKind, ReplaceName};
 
 /// The label and annotation keys that are the same on every node and whose values PLEG or a diagnosis needs.
-const PUBLIC_KEYS: [&str; 9] = [
+pub(super) const PUBLIC_KEYS: [&str; 9] = [
     "io.kubernetes.container.hash",
     "io.kubernetes.container.restartCount",
     "io.kubernetes.container.terminationMessagePolicy",

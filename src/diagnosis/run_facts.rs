@@ -1,8 +1,8 @@
 //! [`RunFacts`]: everything that one run measured, as a document. `health --save` and `--bundle` write it beside the report, so that
 //! a newer plegctl judges the same facts again.
 //!
-//! It has the runtime's answers beside the facts of the node ([`NodeFacts`]). Of the labels, only those of the kubelet travel, and
-//! no annotations.
+//! It has the runtime's answers beside the facts of the node ([`NodeFacts`]). Of labels and annotations, only those
+//! of the kubelet travel.
 
 use std::time::Duration;
 

@@ -10,6 +10,20 @@ fn in_terminal(arguments: &[&str]) -> Output {
     Invocation::in_terminal_of((50, 80), env!("CARGO_BIN_EXE_plegctl"), arguments).env("NO_COLOR", "1").run()
 }
 
+#[test]
+fn command_that_waits_says_for_what() {
+    let sim = ["-r", "sim:hung-list", "--at", "1h", "--timeout", "3s"];
+    for (arguments, source) in [
+        (&["pods", "--manifests", "/nonexistent"][..], "for the runtime's lists"),
+        (&["static-pods", "lint"], "for the runtime's lists"),
+        (&["diff", "live", "sim:quiet"], "ListContainers, waiting 1."),
+        (&["pods", "--why", "default/x"], "for the checks of `plegctl health`"),
+    ] {
+        let output = in_terminal(&[&sim[..], arguments].concat());
+        assert!(output.stdout.contains("waiting ") && output.stdout.contains(source), "{output}");
+    }
+}
+
 /// Returns the words without figures, which differ between two runs, and the ids.
 fn words(text: &str) -> BTreeSet<&str> {
     let is_id = |word: &str| word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -37,6 +37,7 @@ use super::manifest_url::header;
 use super::output::Output;
 use super::render::pods as text;
 use super::select::{Candidate, Selection};
+use super::waiting::WaitingLine;
 use super::{Error, Exit, positive_duration};
 use crate::clock::Wall;
 use crate::cri::{Client, Filter, Runtime};
@@ -140,7 +141,9 @@ pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
     if arguments.watch {
         return block_on(live::run(arguments, context, &kubelet, configured))?;
     }
-    let (report, is_complete) = block_on(once(arguments, context, &kubelet, configured))??;
+    let line = WaitingLine::begin(context);
+    let report = line.during(once(arguments, context, &kubelet, configured, &line));
+    let (report, is_complete) = block_on(report)??;
     arguments.output.print(&document(&report), context.style(), |out| match arguments.output {
         Output::Name => text::names(&report, out),
         output => {
@@ -169,6 +172,7 @@ async fn once(
     context: &Context,
     kubelet: &Kubelet,
     configured: Configured,
+    line: &WaitingLine<'_>,
 ) -> Result<(PodsReport, bool), Error> {
     let node = kubelet.node_name.clone();
     let server = match &configured.api {
@@ -179,8 +183,11 @@ async fn once(
     let view = KubeletView::of(arguments, context, proxy)?;
     let runtimes_pods =
         async { if arguments.no_cri { Err(None) } else { runtime_pods(context).await.map_err(Some) } };
-    let ((states, rows, mut times), runtime, kubelets_pods) =
-        tokio::join!(sources::read_once(configured, &*context.clock), runtimes_pods, view.read(context));
+    let ((states, rows, mut times), runtime, kubelets_pods) = tokio::join!(
+        line.part("the sources of pods", sources::read_once(configured, &*context.clock)),
+        line.part("the runtime's lists", runtimes_pods),
+        line.part("the kubelet's own pods", view.read(context)),
+    );
     let (client, runtime, runtime_error) = match runtime {
         Ok((client, pods, at)) => {
             times.runtime = Some(at);
@@ -210,17 +217,20 @@ async fn once(
     let started = if is_own && kubelet.is_some() { comparison::kubelet_started(context) } else { None };
     let contradictions = contradictions(&input);
     let changes = match &client {
-        Some(client) => comparison::changes(client, &contradictions).await,
+        Some(client) => line.part("status calls", comparison::changes(client, &contradictions)).await,
         None => BTreeMap::new(),
     };
     let mut confirmed = suspects(&input, &node, started);
     if !confirmed.is_empty() {
         let with = (&view, server.as_ref(), context);
-        comparison::second_look(&mut confirmed, &input, &node, started, with).await;
+        let second = comparison::second_look(&mut confirmed, &input, &node, started, with);
+        line.part("a second look at pods that differ", second).await;
     }
     let needs_link = !confirmed.is_empty() || pods.iter().any(comparison::has_lost_its_mirror);
     let api_server = match &server {
-        Some(server) if needs_link => Some(comparison::link(server, context, is_own).await),
+        Some(server) if needs_link => {
+            Some(line.part("the API server", comparison::link(server, context, is_own)).await)
+        }
         _ => None,
     };
     let with = ComparisonInputs { confirmed, changes, kubelet_started: started, link: api_server.as_ref() };

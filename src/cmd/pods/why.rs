@@ -20,6 +20,7 @@ use crate::cmd::context::{Context, block_on};
 use crate::cmd::health;
 use crate::cmd::output::Output;
 use crate::cmd::render::pod_why as text;
+use crate::cmd::waiting::WaitingLine;
 use crate::cmd::{Error, Exit};
 use crate::cri::{Endpoint, Sandbox, SandboxState};
 use crate::diagnosis::evidence::Evidence;
@@ -40,7 +41,8 @@ const LOOK_BUDGET: Duration = Duration::from_secs(15);
 /// Runs the command.
 pub fn run(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet, pod: &str) -> Result<Exit, Error> {
     let identity = arguments.identity(pod);
-    let report = block_on(why(arguments, context, kubelet, &identity))??;
+    let line = WaitingLine::begin(context);
+    let report = block_on(line.during(why(arguments, context, kubelet, &identity, &line)))??;
     arguments.output.print(&document(&report), context.style(), |out| match arguments.output {
         Output::Name => text::name(&report, out),
         output => text::screen(&report, output == Output::Wide, out),
@@ -56,16 +58,18 @@ async fn why(
     context: &Context,
     kubelet: &Kubelet,
     identity: &PodIdentity,
+    line: &WaitingLine<'_>,
 ) -> Result<PodWhy, Error> {
     let endpoint = context.endpoint()?;
-    let mut known = Box::pin(KnownPods::read(arguments, context, kubelet)).await?;
+    let known = Box::pin(KnownPods::read(arguments, context, kubelet));
+    let mut known = line.part("the sources of pods", known).await?;
     if let Endpoint::Sim { scenario } = &endpoint
         && !arguments.names_a_source()
     {
         known.simulated = sim::deleted_pods(&sim::load(scenario)?, context.clock.wall());
     }
     let mut inputs = health::inputs_of_caller(context, &endpoint, health::BUDGET, Vec::new())?;
-    let evidence = Box::pin(gather(&inputs, &|_| ())).await;
+    let evidence = line.part("the checks of `plegctl health`", Box::pin(gather(&inputs, &|_| ()))).await;
     let report = judge(&evidence);
     let now = context.clock.wall();
     let in_findings = || {
@@ -80,7 +84,8 @@ async fn why(
         })?;
     inputs.began = context.clock.mono();
     inputs.budget = LOOK_BUDGET;
-    let look = Box::pin(pod_holders::look(&inputs, &evidence, &facts)).await;
+    let look = Box::pin(pod_holders::look(&inputs, &evidence, &facts));
+    let look = line.part("the pod's processes and mounts", look).await;
     Ok(pod_holders::judge(&evidence, &report, &facts, &look, now))
 }
 
