@@ -120,7 +120,7 @@ install -m 755 "$binary" "$work/$name/plegctl"
 install -m 644 README.md CHANGELOG.md LICENSE "$work/$name/"
 install -m 644 completions/* "$work/$name/completions/"
 $RUN "$binary" man "$work/$name/man"
-cp -R deploy "$work/$name/deploy"
+cp -R deploy docs "$work/$name/"
 # The alerts link to the runbooks of this release.
 find "$work/$name/deploy" "$work/staged" -type f -name '*rules.yaml' -exec \
     sed -i "s,runbook_url: docs/,runbook_url: $(packaging/address.sh source "$version")/docs/," {} +

@@ -30,6 +30,8 @@ put 644 "$here/deploy/prometheus/plegctl.rules.yaml" usr/share/doc/plegctl/prome
 put 644 "$here/deploy/grafana/pleg-node.json" usr/share/doc/plegctl/grafana/pleg-node.json
 put 644 "$here/deploy/grafana/pleg-cluster.json" usr/share/doc/plegctl/grafana/pleg-cluster.json
 put 644 "$here/deploy/holmesgpt/plegctl.yaml" usr/share/doc/plegctl/holmesgpt/plegctl.yaml
-for page in "$here"/docs/runbooks/*.md; do
-    put 644 "$page" "usr/share/doc/plegctl/runbooks/${page##*/}"
+put 644 "$here/CHANGELOG.md" usr/share/doc/plegctl/CHANGELOG.md
+# The links between the pages, and those to pictures, work without a network.
+(cd "$here" && find docs -type f) | while read -r page; do
+    put 644 "$here/$page" "usr/share/doc/plegctl/$page"
 done

@@ -57,6 +57,7 @@ fn bash_completes_scenarios_ids_namespaces_and_pods() {
         "plegctl sim describe sta",
         "plegctl relist --sort-by d",
         "plegctl schema relistr",
+        "plegctl docs kubeletplegun",
     ]);
     assert_eq!(offered[0], ["hung-container", "hung-two-pods", "hung-list"]);
     assert!(offered[1].contains(&"D01".to_owned()), "{offered:?}");
@@ -65,6 +66,7 @@ fn bash_completes_scenarios_ids_namespaces_and_pods() {
     assert_eq!(offered[4], ["stale-kubelet", "stale-static-pod"]);
     assert_eq!(offered[5], ["duration"]);
     assert_eq!(offered[6], ["RelistReport"]);
+    assert_eq!(offered[7], ["KubeletPlegUnhealthy"]);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod generated;
 mod manifests;
 mod pleg;
 mod releases;
+mod shipped;
 mod simulator;
 mod slow;
 mod stacks;

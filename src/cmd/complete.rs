@@ -21,7 +21,7 @@ use clap_complete::env::Shells;
 
 use super::plugin::{self, StartedAs};
 use super::streams;
-use super::{Cli, catalogue, schema};
+use super::{Cli, catalogue, docs, schema};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
 use crate::sim;
@@ -246,6 +246,13 @@ pub fn kinds(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy().to_lowercase();
     let matches = |kind: &&str| kind.to_lowercase().starts_with(&current);
     schema::kinds().filter(matches).map(CompletionCandidate::new).collect()
+}
+
+/// Completes the names of the pages of the documentation, in any case.
+pub fn pages(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy().to_lowercase();
+    let matches = |name: &&str| name.to_lowercase().starts_with(&current);
+    docs::names().filter(matches).map(CompletionCandidate::new).collect()
 }
 
 /// Completes the ids of `static-pods lint`, also after a comma.

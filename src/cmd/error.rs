@@ -101,6 +101,14 @@ pub enum Error {
         /// The most similar kind.
         nearest: Option<String>,
     },
+    /// The documentation has no page with this name.
+    #[error("there is no page `{page}`")]
+    NoSuchPage {
+        /// The name that the user typed.
+        page: String,
+        /// The most similar name.
+        nearest: Option<String>,
+    },
     /// The URL of the kubelet is invalid.
     #[error(transparent)]
     Kubelet(http::Error),
@@ -306,6 +314,7 @@ impl Error {
             Self::NoSuchId { .. }
             | Self::NoSuchPod { .. }
             | Self::NoSuchKind { .. }
+            | Self::NoSuchPage { .. }
             | Self::Kubeconfig(_)
             | Self::Token { .. }
             | Self::UploadUrl(_)
@@ -327,6 +336,7 @@ impl Error {
                 (nearest, "relist -o name lists the pods that the runtime has")
             }
             Self::NoSuchKind { nearest, .. } => (nearest, "schema lists every kind"),
+            Self::NoSuchPage { nearest, .. } => (nearest, "docs README lists every page"),
             _ => return None,
         };
         Some((nearest.as_ref(), list))

@@ -7,6 +7,7 @@ mod complete;
 mod completions;
 mod context;
 mod diff;
+mod docs;
 mod error;
 mod exit;
 mod explain;
@@ -114,6 +115,8 @@ enum CliCommand {
     Explain(Deferred<explain::ExplainArgs>),
     /// Print the JSON Schema (2020-12) of a kind of document. Without a kind: list all.
     Schema(Deferred<schema::SchemaArgs>),
+    /// Show a page of the documentation in the pager. Without a name: what to do during an incident.
+    Docs(Deferred<docs::DocsArgs>),
     /// Show who waits for whom inside containerd, its shim, CRI-O or a kubelet, from a goroutine dump.
     ///
     /// Without a source, plegctl reads the dumps that this node provides without a signal: CRI-O's socket,
@@ -370,6 +373,7 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
         CliCommand::Capture(Deferred(arguments)) => capture::run(arguments, &context()),
         CliCommand::Explain(Deferred(arguments)) => explain::run(arguments, &context()),
         CliCommand::Schema(Deferred(arguments)) => schema::run(arguments),
+        CliCommand::Docs(Deferred(arguments)) => docs::run(arguments),
         CliCommand::Stacks(Deferred(arguments)) => stacks::run(arguments, &context()),
         CliCommand::Preflight(Deferred(arguments)) => {
             preflight::run(arguments, cli.global.config.as_deref(), &context())

@@ -4,6 +4,7 @@
 mod blocked_files;
 mod crictl;
 mod diff;
+mod docs;
 mod evented;
 mod exhausted;
 mod fake_runtime;

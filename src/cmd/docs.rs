@@ -1,0 +1,176 @@
+//! `plegctl docs [PAGE]`: shows a page of the documentation, so that it can be read on a node without a network. Without a
+//! page: the one to read during an incident.
+//!
+//! ```text
+//! $ plegctl docs KubeletPlegUnhealthy
+//! # KubeletPlegUnhealthy
+//! …
+//! ```
+//!
+//! The program contains the pages (`docs/*.md` and `docs/runbooks/*.md`). On a terminal, the pager shows them: `$PAGER`,
+//! else `less`. The pager replaces plegctl, so that Ctrl-C and Ctrl-Z reach only the pager.
+
+use std::env;
+use std::io::{self, Seek, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use clap_complete::ArgValueCompleter;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::render::PLAIN;
+use super::{Error, Exit, complete, streams};
+use crate::report::most_similar;
+
+/// Defines the table of the pages, each with its name and its text.
+macro_rules! pages {
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../docs/", $name, ".md")))),*]
+    };
+}
+
+/// The name and the text of each page. The first page is the one that is shown without a name.
+const PAGES: &[(&str, &str)] = pages![
+    "oncall"
+    "README"
+    "adding-a-kubelet-release"
+    "captures"
+    "comparison"
+    "design"
+    "faq"
+    "glossary"
+    "health"
+    "install"
+    "json"
+    "kernel-reasons"
+    "nodes"
+    "performance"
+    "pods"
+    "preflight"
+    "safety"
+    "scenarios"
+    "security"
+    "stacks"
+    "static-pods"
+    "supply"
+    "support"
+    "testing"
+    "top"
+    "walkthrough"
+    "watch"
+    "runbooks/README"
+    "runbooks/KubeletMetricsHang"
+    "runbooks/KubeletPlegAgeHigh"
+    "runbooks/KubeletPlegEventsDiscarded"
+    "runbooks/KubeletPlegNeverSeen"
+    "runbooks/KubeletPlegPodRelistSlow"
+    "runbooks/KubeletPlegRelistSlow"
+    "runbooks/KubeletPlegUnhealthy"
+    "runbooks/PlegctlAbsent"
+    "runbooks/PlegctlHealthUnhealthy"
+    "runbooks/PlegctlPlegUnhealthy"
+    "runbooks/PlegctlRuntimeUnreachable"
+];
+
+#[derive(Debug, Args)]
+pub struct DocsArgs {
+    /// The page, as links name it, or an alert: `health`, `captures.md#cost`, `KubeletPlegUnhealthy`; README lists all
+    /// pages
+    #[arg(value_name = "PAGE", default_value = "oncall", add = ArgValueCompleter::new(complete::pages))]
+    page: String,
+}
+
+/// Runs the command.
+pub fn run(arguments: &DocsArgs) -> Result<Exit, Error> {
+    let text = find(&arguments.page).ok_or_else(|| Error::NoSuchPage {
+        page: arguments.page.clone(),
+        nearest: most_similar(&arguments.page, names()).map(str::to_owned),
+    })?;
+    if streams::stdout_is_seen() {
+        let mut shown = Vec::new();
+        streams::page(&mut shown, PLAIN).lines(text)?;
+        show_in_pager(&shown);
+    }
+    streams::text(PLAIN, |out| out.lines(text))?;
+    Ok(Exit::Good)
+}
+
+/// Returns the names of the pages, and the names of the runbooks without their folder.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+    PAGES.iter().map(|(path, _)| path.strip_prefix(RUNBOOKS).filter(|name| *name != INDEX).unwrap_or(path))
+}
+
+/// The folder of the runbooks.
+const RUNBOOKS: &str = "runbooks/";
+/// The page that lists the pages of a folder.
+const INDEX: &str = "README";
+
+/// Returns the text of the page that a name or a link means.
+fn find(wanted: &str) -> Option<&'static str> {
+    let wanted = wanted.split_once('#').map_or(wanted, |(page, _)| page);
+    let wanted = wanted.strip_suffix(".md").unwrap_or(wanted);
+    let wanted = wanted.trim_start_matches("./").trim_start_matches("../").trim_start_matches("docs/");
+    let named = |(path, name): (&str, &str)| [path, name].iter().any(|one| one.eq_ignore_ascii_case(wanted));
+    PAGES.iter().zip(names()).find(|((path, _), name)| named((path, name))).map(|((_, text), _)| *text)
+}
+
+/// Replaces plegctl with a pager that shows the text. Returns if there is no pager.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the user's pager shows the page; nothing of a node reaches it"
+)]
+fn show_in_pager(text: &[u8]) {
+    let chosen = env::var("PAGER").unwrap_or_else(|_| "less".to_owned());
+    let mut words = chosen.split_whitespace();
+    let Some(program) = words.next() else { return };
+    let Ok(file) = in_memory(text) else { return };
+    let mut pager = Command::new(program);
+    pager.args(words).stdin(Stdio::from(file));
+    if env::var_os("LESS").is_none() {
+        // As git does: a short page ends the pager at once and stays on the screen.
+        pager.env("LESS", "FRX");
+    }
+    // It returns only if the pager cannot be started; then the page is printed.
+    let _ = pager.exec();
+}
+
+/// Returns an open file without a name, with this content. A pipe would need a process that fills it.
+fn in_memory(text: &[u8]) -> io::Result<std::fs::File> {
+    let mut file = std::fs::File::from(memfd_create("page", MemfdFlags::CLOEXEC)?);
+    file.write_all(text)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_page_is_in_the_program() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+        let mut files = BTreeSet::new();
+        for folder in ["", RUNBOOKS] {
+            for file in fs::read_dir(docs.join(folder)).unwrap() {
+                let name = file.unwrap().file_name().into_string().unwrap();
+                files.extend(name.strip_suffix(".md").map(|name| format!("{folder}{name}")));
+            }
+        }
+        assert_eq!(PAGES.iter().map(|(name, _)| (*name).to_owned()).collect::<BTreeSet<_>>(), files);
+    }
+
+    #[test]
+    fn a_page_is_found_by_its_name_by_a_link_and_by_its_alert() {
+        for name in ["health", "health.md", "Health", "docs/health.md#how-sure-it-is", "../health.md"] {
+            assert!(find(name).unwrap().starts_with("# "), "{name}");
+        }
+        assert!(find("KubeletPlegUnhealthy").unwrap().contains("KubeletPlegUnhealthy"));
+        assert_ne!(find("README"), find("runbooks/README"));
+        assert_eq!(find("healt"), None);
+    }
+}
