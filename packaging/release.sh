@@ -117,7 +117,7 @@ packaging/stage.sh "$binary" "$work/staged"
 name=plegctl-$version-$target
 mkdir -p "$work/$name/completions"
 install -m 755 "$binary" "$work/$name/plegctl"
-install -m 644 README.md CHANGELOG.md LICENSE "$work/$name/"
+install -m 644 README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE "$work/$name/"
 install -m 644 completions/* "$work/$name/completions/"
 $RUN "$binary" man "$work/$name/man"
 cp -R deploy docs "$work/$name/"

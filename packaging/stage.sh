@@ -30,7 +30,9 @@ put 644 "$here/deploy/prometheus/plegctl.rules.yaml" usr/share/doc/plegctl/prome
 put 644 "$here/deploy/grafana/pleg-node.json" usr/share/doc/plegctl/grafana/pleg-node.json
 put 644 "$here/deploy/grafana/pleg-cluster.json" usr/share/doc/plegctl/grafana/pleg-cluster.json
 put 644 "$here/deploy/holmesgpt/plegctl.yaml" usr/share/doc/plegctl/holmesgpt/plegctl.yaml
-put 644 "$here/CHANGELOG.md" usr/share/doc/plegctl/CHANGELOG.md
+for page in CHANGELOG CONTRIBUTING SECURITY; do
+    put 644 "$here/$page.md" "usr/share/doc/plegctl/$page.md"
+done
 # The links between the pages, and those to pictures, work without a network.
 (cd "$here" && find docs -type f) | while read -r page; do
     put 644 "$here/$page" "usr/share/doc/plegctl/$page"

@@ -12,7 +12,9 @@ fn root() -> &'static Path {
 
 /// Runs a shell script in the root of the repository.
 fn shell(script: &str, arguments: &[&Path]) {
-    let status = Command::new("sh").args(["-euc", script, "sh"]).args(arguments).current_dir(root()).status();
+    let mut command = Command::new("sh");
+    command.args(["-euc", script, "sh"]).args(arguments).current_dir(root());
+    let status = command.env("PLEGCTL_ADDRESS", "https://example.com/owner/plegctl").status();
     assert!(status.unwrap().success(), "{script}");
 }
 
@@ -67,7 +69,8 @@ fn no_link_in_the_tarball_is_dead() {
     let script = fs::read_to_string(root().join("packaging/release.sh")).unwrap();
     let (_, filling) = script.split_once("\nname=plegctl-").unwrap();
     let (filling, _) = filling.split_once("\ntar --create").unwrap();
-    let script = format!("binary=$1 work=$2 version=0 target=x RUN=\nname=plegctl-{filling}");
+    let script =
+        format!("binary=$1 work=$2 version=0 target=x RUN=\nmkdir $2/staged\nname=plegctl-{filling}");
     shell(&script, &[Path::new(env!("CARGO_BIN_EXE_plegctl")), folder.path()]);
     assert_no_dead_link(&folder.path().join("plegctl-0-x"));
 }

@@ -624,7 +624,7 @@ const LARGEST_CREDENTIAL: u64 = 1 << 20;
 
 /// How long plegctl waits for the end of the stderr of a program that has failed: a child that the program has left may keep it
 /// open.
-const STDERR_TIME_LIMIT: Duration = Duration::from_millis(500);
+const STDERR_TIME_LIMIT: Duration = Duration::from_millis(100);
 
 /// Reads stderr to its end, so that the program never waits for a reader. Returns the last line with text.
 fn last_line_of(mut stderr: impl io::Read) -> Option<String> {
