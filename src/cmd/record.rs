@@ -57,6 +57,7 @@ use crate::diagnosis::{CallersPendingCall, HealthReport, NodeFacts, SimulatedPro
 use crate::host::{self, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, KubeletVersion, timing};
 use crate::pleg::PlegTiming;
+use crate::pleg::report::ListCallsReport;
 use crate::report::json;
 use crate::sim::{self, KubeletPages, KubeletProcessState};
 use crate::threads::with_time_limit;
@@ -225,11 +226,13 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     context.set_observer(recorder.observer(false));
     let client = context.client(host.endpoint(), TIMEOUT)?.with_observer(recorder.observer(true));
     // The diagnoses make the same list calls.
-    let (client, _) = list_calls::by_args(arguments.list_calls, client, context, Some(kubelet_version)).await;
+    let (client, lists) =
+        list_calls::by_args(arguments.list_calls, client, context, Some(kubelet_version)).await;
     let settings = RecordingSettings {
         timing: PlegTiming { period: arguments.period, threshold: arguments.threshold },
         era: kubelet_version.era(),
         list_limit: context.kubelet_lists(Some(kubelet_version)).await.limit(),
+        list_calls: ListCallsReport::of(&lists),
         rules: IncidentRules {
             slow: arguments.slow,
             threshold: arguments.threshold,

@@ -23,6 +23,7 @@ use crate::diagnosis::report::{
 };
 use crate::diagnosis::{HealthReport, Relists, VerdictFacts, step_of_a_capture, verdict};
 use crate::pleg::relist_calls::SilentCall;
+use crate::pleg::report::ListCallsReport;
 use crate::report::duration::{elapsed, in_sentence};
 use crate::report::{RuntimeRef, Seconds, document, json};
 
@@ -50,6 +51,9 @@ pub struct RecorderVerdict {
     pub node: String,
     /// The runtime.
     pub runtime: RuntimeRef,
+    /// The list calls that the recorder makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_calls: Option<ListCallsReport>,
     /// The verdict.
     pub verdict: Verdict,
     /// The beginning of the open incident, else the end of the last one, else the start of the recorder.
@@ -312,6 +316,7 @@ impl RecorderVerdict {
             taken_at: snapshot.taken_at,
             node: node.to_owned(),
             runtime: shown.runtime,
+            list_calls: Some(snapshot.list_calls.clone()),
             verdict,
             since: snapshot.since,
             summary,
@@ -362,7 +367,7 @@ impl RecorderVerdict {
             }),
             node: self.node,
             runtime: self.runtime,
-            list_calls: None,
+            list_calls: self.list_calls,
             duration_seconds: 0.0,
             verdict: self.verdict,
             phase: self.primary.as_ref().map_or(Phase::None, |primary| primary.phase),
@@ -564,6 +569,7 @@ mod tests {
             now: mono(100),
             era: era(),
             list_limit: ListLimit::List,
+            list_calls: ListCallsReport::default(),
             calls: seen(&[]),
             last_list: Some(mono(95)),
             threshold: Duration::from_secs(180),

@@ -173,6 +173,7 @@ fn recorder_shows_the_culprit_as_the_screen_of_health_and_as_json() {
             (&"plegctl/v1".into(), &"RecorderVerdict".into())
         );
         assert_eq!(document["verdict"], "degraded", "{document}");
+        assert_eq!(document["listCalls"]["rpcs"][1], "ListContainers", "{document}");
         assert_eq!(document["primary"]["id"], "D01", "{document}");
         // The diagnosis may be hours old, so it has no command for the processes of that time.
         assert!(!document.to_string().contains("changes state"), "{document}");

@@ -40,6 +40,7 @@ use crate::clock::Clock;
 use crate::cri::{Client, Endpoint, Outcome, Version};
 use crate::host::HostRoot;
 use crate::kubelet::{KubeletProcess, ListLimit};
+use crate::pleg::report::ListCallsReport;
 use crate::pleg::stream::Event;
 use crate::pleg::{
     CallRecord, Era, GenericPleg, OpenCall, PlegSettings, PlegState, PlegTiming, RelistTimer, SharedState,
@@ -72,6 +73,8 @@ pub struct RecordingSettings {
     pub era: Era,
     /// To what the limit for the size of the kubelet's lists applies.
     pub list_limit: ListLimit,
+    /// The list calls that the recording makes.
+    pub list_calls: ListCallsReport,
     /// When an incident begins, and what is pinned around it.
     pub rules: IncidentRules,
     /// The number of relists after which the recording ends.
@@ -290,6 +293,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         let mut state =
             RecordingState::new(detector, (settings.era, settings.list_limit), (host.clock().wall(), now));
         state.runtime.clone_from(&version);
+        state.list_calls.clone_from(&settings.list_calls);
         let mut sample_ticks = tokio::time::interval(SAMPLE_INTERVAL);
         sample_ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {

@@ -12,6 +12,7 @@ use crate::clock::{Mono, Wall};
 use crate::cri::{Outcome, Version};
 use crate::kubelet::ListLimit;
 use crate::pleg::relist_calls::RelistCalls;
+use crate::pleg::report::ListCallsReport;
 use crate::pleg::stream::Relist;
 use crate::pleg::{Era, Seconds};
 use crate::report::escape::label_value;
@@ -24,6 +25,7 @@ pub struct RecordingState {
     /// How the simulated kubelet relists.
     era: Era,
     list_limit: ListLimit,
+    pub list_calls: ListCallsReport,
     /// What the calls of the relists have shown.
     pub calls: RelistCalls,
     /// Whether PLEG was healthy at the last check after the first relist.
@@ -132,6 +134,8 @@ pub struct RecordingSnapshot {
     pub era: Era,
     /// To what the limit for the size of the kubelet's lists applies.
     pub list_limit: ListLimit,
+    /// The list calls that the recording makes.
+    pub list_calls: ListCallsReport,
     /// What the calls of the relists have shown.
     pub calls: RelistCalls,
     /// The start of the last relist whose list calls succeeded.
@@ -183,6 +187,7 @@ impl RecordingState {
             checked: mono,
             era,
             list_limit,
+            list_calls: ListCallsReport::default(),
             calls: RelistCalls::new(mono),
             healthy: None,
             incidents: 0,
@@ -221,6 +226,7 @@ impl RecordingState {
             now: mono,
             era: self.era,
             list_limit: self.list_limit,
+            list_calls: self.list_calls.clone(),
             calls: self.calls.clone(),
             // Comes from the shared state of the relists, which the caller has.
             last_list: None,

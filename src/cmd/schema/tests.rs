@@ -62,6 +62,14 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         fields.insert("title".to_owned(), (*kind).into());
         add_constant(fields, "kind", kind);
         add_constant(fields, "apiVersion", API_VERSION);
+        if *kind == "HealthReport" {
+            let about = "In a file of --save and in a bundle: what the run measured, for `plegctl health --from` only.";
+            let properties = fields.get_mut("properties").and_then(Value::as_object_mut).unwrap();
+            properties.insert(
+                "measured".to_owned(),
+                json!({ "type": "object", "description": about, "additionalProperties": {} }),
+            );
+        }
         // A document within another one has a kind and no version.
         for (name, nested) in fields.get_mut("$defs").and_then(Value::as_object_mut).into_iter().flatten() {
             let name = name.replace("TimedStackReport", "StackReport");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use flate2::read::GzDecoder;
 
 use super::node::FakeNode;
-use super::scripted::{Behaviour, Scripted, container, id, inputs};
+use super::scripted::{Behaviour, Scripted, container, container_id, id, inputs};
 use super::travels::judge;
 use crate::clock::{Mono, Wall};
 use crate::cmd::{Exit, FailOnVerdict};
@@ -495,5 +495,59 @@ fn relists_are_judged_by_list_or_by_message_as_far_as_it_is_certain_what_has_the
             },
         );
         assert_eq!(by, expected, "{call:?}");
+    }
+}
+
+/// A fault, the runtime that has it, and the rule that finds it.
+type Fault<'a> = (&'a str, &'a dyn Fn() -> Scripted, RuleId);
+
+/// What streaming changes is the size that counts, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_fault_has_the_same_verdict_cause_and_culprits_with_streamed_lists() {
+    let hang = |rpcs: &[Rpc]| {
+        rpcs.iter().fold(Scripted::with_pods(5), |script, rpc| script.on(*rpc, Behaviour::Hangs))
+    };
+    let all = [
+        Rpc::Version,
+        Rpc::Status,
+        Rpc::ListPodSandbox,
+        Rpc::ListContainers,
+        Rpc::StreamPodSandboxes,
+        Rpc::StreamContainers,
+        Rpc::PodSandboxStatus,
+        Rpc::ContainerStatus,
+    ];
+    let lock = [Rpc::ListContainers, Rpc::StreamContainers];
+    let faults: [Fault<'_>; 4] = [
+        ("a stopped daemon", &|| hang(&all), RuleId::SilentRuntime),
+        ("a lock that a list needs", &|| hang(&lock), RuleId::HungList),
+        (
+            "two containers",
+            &|| {
+                let script = Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs);
+                script.on_id(container_id(2), Behaviour::Hangs)
+            },
+            RuleId::HungStatus,
+        ),
+        ("nothing", &|| Scripted::with_pods(5), RuleId::NothingFound),
+    ];
+    for (what, script, rule) in faults {
+        let mut reports = Vec::new();
+        for calls in [ListCalls::Unary, ListCalls::Stream] {
+            let mut inputs = inputs(script().with_streams(Some(2)));
+            inputs.wanted_lists = Some(calls);
+            reports.push(judge(&gather(&inputs, &|_| ()).await));
+        }
+        let seen: Vec<_> = reports
+            .iter()
+            .map(|report| {
+                let culprits: Vec<&str> = report.culprits.iter().map(|culprit| culprit.id.as_str()).collect();
+                let trips = report.estimate.as_ref().map(|estimate| estimate.would_trip);
+                let primary = report.primary.as_ref().unwrap();
+                (report.verdict, primary.id, primary.confidence, culprits, trips)
+            })
+            .collect();
+        assert_eq!(seen[0], seen[1], "{what}");
+        assert_eq!(seen[0].1, rule, "{what}");
     }
 }
