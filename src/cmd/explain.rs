@@ -11,6 +11,7 @@
 //! so it works on any machine.
 
 use std::io;
+use std::sync::LazyLock;
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
@@ -25,7 +26,7 @@ use super::render::words::wrapped;
 use super::streams;
 use super::{Error, Exit, complete};
 use crate::report::{document, most_similar};
-use crate::sim;
+use crate::sim::{self, Scenario};
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
@@ -120,8 +121,8 @@ pub fn run(arguments: &ExplainArgs, context: &Context) -> Result<Exit, Error> {
 /// Returns the endpoints of the simulated nodes on which a rule has its finding.
 fn scenarios(id: &str) -> Vec<String> {
     // A scenario of ours that is damaged is a failed test, and no reason not to explain a rule.
-    let all = sim::built_in().unwrap_or_default().into_iter();
-    let shown = all.filter(|scenario| scenario.finds.as_deref() == Some(id));
+    static ALL: LazyLock<Vec<Scenario>> = LazyLock::new(|| sim::built_in().unwrap_or_default());
+    let shown = ALL.iter().filter(|scenario| scenario.finds.as_deref() == Some(id));
     shown.map(|scenario| format!("sim:{}", scenario.name)).collect()
 }
 

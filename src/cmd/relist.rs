@@ -269,12 +269,8 @@ async fn make_calls(
         })
     };
     // If both fail, the user sees the error of Version, which is clearer.
-    let answers = tokio::select! {
-        answers = async { tokio::try_join!(biased; version, listed) } => answers,
-        never = progress.refresh_forever() => match never {},
-    };
-    progress.end();
-    let (version, report) = answers?;
+    let answers = async { tokio::try_join!(biased; version, listed) };
+    let (version, report) = progress.during(Box::pin(answers)).await?;
     // The runtime may have refused the first streaming call.
     let is_refused = client.list_calls() != lists.calls;
     let refused = KubeletLists { calls: client.list_calls(), source: ListCallsSource::Refused };

@@ -1,7 +1,6 @@
 //! The status line of a relist on a terminal: the number of pods with finished status calls, and the call that has
 //! been pending longest.
 
-use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,9 +11,6 @@ use crate::clock::Clock;
 use crate::pleg::single_relist::CallProgress;
 use crate::pleg::{CallRecord, OpenCall};
 use crate::report::plural;
-
-/// The refresh interval of the line.
-const REFRESH: Duration = Duration::from_millis(120);
 
 /// How long a call must be pending before the line shows it.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
@@ -43,20 +39,11 @@ impl<'a> RelistProgressLine<'a> {
         Self { bar, clock: &*context.clock, state: Mutex::default() }
     }
 
-    /// Refreshes the line. A future does this and not a thread, because the node may have no free thread.
-    pub async fn refresh_forever(&self) -> Infallible {
-        loop {
-            tokio::time::sleep(REFRESH).await;
-            if !self.bar.is_hidden() {
-                let line = self.line();
-                self.bar.show(&line);
-            }
-        }
-    }
-
-    /// Removes the line.
-    pub fn end(&self) {
+    /// Shows the line until `work` ends, then removes it.
+    pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        let done = self.bar.during(|| Some(self.line()), work).await;
         self.bar.end();
+        done
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -68,6 +69,9 @@ fn columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
+/// The interval at which [`ProgressLine::during`] writes its line again.
+const REFRESH: Duration = Duration::from_millis(120);
+
 /// A line on stderr that shows progress.
 pub struct ProgressLine(ProgressBar);
 
@@ -98,6 +102,23 @@ impl ProgressLine {
     /// Replaces the text of the line.
     pub fn show(&self, text: &str) {
         self.0.set_message(escaped(text).into_owned());
+    }
+
+    /// Writes the line that `text` returns again and again until `work` ends. A future does this and not a thread, because the
+    /// node may have no free thread.
+    pub async fn during<T>(&self, text: impl Fn() -> Option<String>, work: impl Future<Output = T>) -> T {
+        let refresh_forever = async {
+            loop {
+                tokio::time::sleep(REFRESH).await;
+                if let Some(line) = (!self.is_hidden()).then(&text).flatten() {
+                    self.show(&line);
+                }
+            }
+        };
+        tokio::select! {
+            done = work => done,
+            never = refresh_forever => never,
+        }
     }
 
     /// Counts a finished step.

@@ -1,7 +1,6 @@
 //! [`WaitingLine`]: the progress line of a command that reads several sources at once. It names those that have not answered
 //! yet, and says for how long the command has waited.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,9 +9,6 @@ use super::context::Context;
 use super::streams::ProgressLine;
 use crate::clock::{Clock, Mono};
 use crate::report::duration::elapsed;
-
-/// The refresh interval of the line.
-const REFRESH: Duration = Duration::from_millis(120);
 
 /// How long the command must have waited before the line is shown.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
@@ -43,26 +39,17 @@ impl<'a> WaitingLine<'a> {
         answer
     }
 
-    /// Refreshes the line until `work` ends, then removes it.
+    /// Shows the line until `work` ends, then removes it.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
-        let done = tokio::select! {
-            done = work => done,
-            never = self.refresh_forever() => match never {},
-        };
+        let done = self.bar.during(|| self.line(), work).await;
         self.bar.end();
         done
     }
 
-    /// Refreshes the line. A future does this and not a thread, because the node may have no free thread.
-    async fn refresh_forever(&self) -> Infallible {
-        loop {
-            tokio::time::sleep(REFRESH).await;
-            let waited = self.clock.mono().since(self.began);
-            if waited >= SHOWN_AFTER {
-                let open = self.change(|open| open.join(", "));
-                self.bar.show(&format!("waiting {} for {open}", elapsed(waited)));
-            }
-        }
+    fn line(&self) -> Option<String> {
+        let waited = self.clock.mono().since(self.began);
+        let line = || format!("waiting {} for {}", elapsed(waited), self.change(|open| open.join(", ")));
+        (waited >= SHOWN_AFTER).then(line)
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Vec<&'static str>) -> T) -> T {

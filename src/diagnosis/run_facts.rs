@@ -4,11 +4,12 @@
 //! It has the runtime's answers beside the facts of the node ([`NodeFacts`]). Of labels and annotations, only those
 //! of the kubelet travel.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{Evidence, RuntimeEvidence, Settings, StatusRecord};
+use super::evidence::{Evidence, RuntimeEvidence, Settings};
 use super::names::OutsideId;
 use super::node_facts::NodeFacts;
 use super::report::{JudgedMoment, NotChecked};
@@ -30,7 +31,7 @@ pub struct RunFacts {
     node_name: String,
     endpoint: String,
     other_sockets: Vec<String>,
-    /// The names of what the calls are about, which may be in no list.
+    /// The names of what the calls are about and no list has.
     names: Vec<OutsideId>,
     stacks: Option<StackReport>,
     no_thread: bool,
@@ -64,8 +65,10 @@ impl From<Evidence> for RunFacts {
     fn from(mut evidence: Evidence) -> Self {
         // The facts of the node read the calls too.
         let runtime = evidence.runtime.clone();
-        let calls = runtime.status_calls.iter().chain(&runtime.shims);
-        let names = calls.map(|StatusRecord { target, .. }| evidence.names.outside(&target.id)).collect();
+        let listed: BTreeSet<&str> = runtime.listed_ids().collect();
+        let calls = runtime.status_calls.iter().chain(&runtime.shims).map(|record| record.target.id.as_str());
+        let unlisted = calls.filter(|id| !listed.contains(id));
+        let names = unlisted.map(|id| evidence.names.outside(id)).collect();
         Self {
             plegctl: env!("CARGO_PKG_VERSION").to_owned(),
             runtime,
@@ -81,7 +84,7 @@ impl From<Evidence> for RunFacts {
             no_thread: evidence.no_thread,
             interrupted: evidence.interrupted,
             bad_input: std::mem::take(&mut evidence.bad_input),
-            not_checked: evidence.not_checked.clone(),
+            not_checked: std::mem::take(&mut evidence.not_checked),
             node: NodeFacts::from(evidence),
         }
     }

@@ -135,8 +135,18 @@ fn a_capture_keeps_the_messages_of_a_stream_and_its_list_is_in_every_form() {
     assert_eq!(unary["pods"], live["pods"]);
     let report = document(&plegctl(&["health", "-r", &endpoint, "-o", "json"]));
     assert_eq!(report["listCalls"]["rpcs"], json!(STREAM), "{report:#}");
-    // On a busy machine, the recorded answers may have been slow.
-    assert!(["healthy", "degraded"].map(Value::from).contains(&report["verdict"]), "{report:#}");
+    // The verdict depends on how fast this machine answered; what the lists are judged for does not.
+    let ids: Vec<&str> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding["id"].as_str().unwrap())
+        .collect();
+    assert!(!["D02", "D03", "D29", "D43"].iter().any(|id| ids.contains(id)), "{report:#}");
+    assert!(
+        report["notChecked"].as_array().unwrap().iter().all(|skipped| skipped["what"] != STREAM[1]),
+        "{report:#}"
+    );
 }
 
 /// Returns an encoded message of a streamed list with containers of these ids.

@@ -25,7 +25,6 @@ pub(super) use remote::judge_node;
 mod replay_tests;
 mod saved;
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -72,9 +71,6 @@ const NPD_BUDGET: Duration = Duration::from_secs(4);
 
 /// The process id of a simulated node's kubelet.
 pub const SIMULATED_KUBELET: u32 = 813;
-
-/// The refresh interval of the progress line.
-const REFRESH: Duration = Duration::from_millis(120);
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a separate flag on the command line")]
@@ -373,12 +369,13 @@ async fn gather_and_judge(
         stop.send_replace(true);
         stop_signals.next().await;
     };
-    let evidence = tokio::select! {
-        evidence = Box::pin(gather(&inputs, &show_probe)) => Some(evidence),
-        () = interrupted => None,
-        never = progress.refresh_forever() => match never {},
+    let gathered = async {
+        tokio::select! {
+            evidence = Box::pin(gather(&inputs, &show_probe)) => Some(evidence),
+            () = interrupted => None,
+        }
     };
-    progress.end();
+    let evidence = progress.during(gathered).await;
     let Some(mut evidence) = evidence else { return Ok(RunEnd::Interrupted(None)) };
     if let Some(playback) = context.playback() {
         // Each remark names something that the capture does not contain, so the report lists it as not checked.
@@ -730,23 +727,19 @@ impl ProgressLine {
         Self { bar, step: Mutex::default(), calls, clock }
     }
 
-    /// Refreshes the line. A future does this and not a thread, because the node may have no free thread.
-    async fn refresh_forever(&self) -> Infallible {
-        loop {
-            tokio::time::sleep(REFRESH).await;
-            if !self.bar.is_hidden() {
-                let step = self.step.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let line = self.calls.line(self.clock.mono(), &step);
-                self.bar.show(&line);
-            }
-        }
+    /// Shows the line until `work` ends, then removes it.
+    async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        let done = self.bar.during(|| Some(self.line()), work).await;
+        self.bar.end();
+        done
+    }
+
+    fn line(&self) -> String {
+        let step = self.step.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.calls.line(self.clock.mono(), &step)
     }
 
     fn show(&self, probe: &str) {
         probe.clone_into(&mut self.step.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn end(&self) {
-        self.bar.end();
     }
 }

@@ -1,7 +1,9 @@
 //! D03: a list is too large for gRPC.
 
 use super::kubelet::restart_kubelet;
-use super::list_size::{Batch, Refusal, is_over, largest_message, limit_history, list_size};
+use super::list_size::{
+    Batch, Refusal, is_over, largest_message, limit_history, list_size, percent_of_limit,
+};
 use super::owners::{OwnedPods, largest, owners};
 use super::removal::{Removal, is_plain};
 use super::{Case, finding};
@@ -69,8 +71,7 @@ fn message_too_large(case: &Case<'_>) -> Option<HealthFinding> {
     let excess = if is_over(largest_message_bytes) { Excess::Unknown } else { Excess::None };
     let mut found = oversized(case, severity, title, excess);
     found.rpc = Some(rpc.name().to_owned());
-    let (size_bytes, percent) =
-        (Bytes(largest_message_bytes), largest_message_bytes * 100 / timing::RECEIVE_LIMIT);
+    let (size_bytes, percent) = (Bytes(largest_message_bytes), percent_of_limit(largest_message_bytes));
     found.put_fact_first(FactKind::MessageSize { rpc, entries, size_bytes, percent });
     Some(found)
 }
@@ -79,20 +80,19 @@ fn message_too_large(case: &Case<'_>) -> Option<HealthFinding> {
 /// not certain.
 fn batch_too_large(case: &Case<'_>) -> Option<HealthFinding> {
     let Batch { rpc, entries, bytes } = case.evidence.batches().max_by_key(|batch| batch.bytes)?;
-    let (limit, size_bytes) = (timing::RECEIVE_LIMIT, Bytes(bytes));
-    let is_over = timing::refused_message(bytes).is_some();
-    let (severity, title) = if is_over {
+    let size_bytes = Bytes(bytes);
+    let (severity, title) = if is_over(bytes) {
         (Severity::Critical, FactKind::BatchTooLarge { rpc, size_bytes })
-    } else if limits::reaches(bytes, limit, limits::LIST_SIZE_WARNING_PERCENT) {
+    } else if limits::reaches(bytes, timing::RECEIVE_LIMIT, limits::LIST_SIZE_WARNING_PERCENT) {
         (Severity::Warning, FactKind::BatchGrowsLarge { rpc })
     } else {
         return None;
     };
-    let excess = if is_over { Excess::Unknown } else { Excess::None };
+    let excess = if is_over(bytes) { Excess::Unknown } else { Excess::None };
     let mut found = oversized(case, severity, title, excess);
     found.confidence = Confidence::Likely;
     found.rpc = Some(rpc.name().to_owned());
-    found.put_fact_first(FactKind::BatchSize { rpc, entries, size_bytes, percent: bytes * 100 / limit });
+    found.put_fact_first(FactKind::BatchSize { rpc, entries, size_bytes, percent: percent_of_limit(bytes) });
     Some(found)
 }
 

@@ -152,6 +152,11 @@ pub(in crate::diagnosis) enum Refusal {
     Certain,
 }
 
+/// Returns a size in percent of what the kubelet accepts in one message.
+pub(super) const fn percent_of_limit(bytes: u64) -> u64 {
+    bytes * 100 / timing::RECEIVE_LIMIT
+}
+
 /// Whether the kubelet refuses a message of this size.
 pub(super) fn is_over(bytes: u64) -> bool {
     timing::refused_message(bytes).is_some()

@@ -1,12 +1,12 @@
 //! D43: the kubelet fell back to unary lists.
 
 use super::large_list::stream_again;
+use super::list_size::percent_of_limit;
 use super::{Case, finding};
 use crate::cri::StreamedAnswer;
 use crate::diagnosis::evidence::StreamProbe;
 use crate::diagnosis::facts::{Bytes, FactKind, Quoted};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::kubelet::timing;
 use crate::report::{Command, Step};
 
 /// Applies D43: the kubelet fell back to unary lists, the runtime streams lists now, and a list is large.
@@ -24,19 +24,18 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         None => FactKind::RefusedStreamNotKnown,
     });
     let StreamedAnswer { entries, largest_message_bytes } = answer;
-    let percent = |bytes| bytes * 100 / timing::RECEIVE_LIMIT;
     let size_bytes = Bytes(largest_message_bytes);
     found.add_fact(FactKind::MessageSize {
         rpc,
         entries,
         size_bytes,
-        percent: percent(largest_message_bytes),
+        percent: percent_of_limit(largest_message_bytes),
     });
     let largest = evidence.list_sizes().max_by_key(|(_, bytes)| *bytes);
     found.add_facts(largest.map(|(rpc, bytes)| FactKind::WholeListSize {
         rpc: rpc.unary(),
         size_bytes: Bytes(bytes),
-        percent: percent(bytes),
+        percent: percent_of_limit(bytes),
     }));
     if evidence.has_systemd() {
         let grep = Command::new("journalctl -u kubelet | grep 'not implemented, falling back to'");
