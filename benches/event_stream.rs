@@ -11,7 +11,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 use serde_json::Value;
 
 use support::events::{Attempt, End};

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use plegctl::clock::SystemClock;
-use plegctl::cri::Client;
-use plegctl::pleg::Era;
-use plegctl::pleg::single_relist::{Inspect, RelistRequest, relist};
-use plegctl::report::RuntimeRef;
+use plegctl_engine::clock::SystemClock;
+use plegctl_engine::cri::Client;
+use plegctl_engine::pleg::Era;
+use plegctl_engine::pleg::single_relist::{Inspect, RelistRequest, relist};
+use plegctl_engine::report::RuntimeRef;
 use support::minimum::BareClient;
 use support::process::{PLEGCTL, peak_memory, wall};
 use support::{alone, figure, heading, in_turn, kibibytes, mebibytes, milliseconds, ratio, time};

@@ -11,8 +11,8 @@ pub mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plegctl::clock::SystemClock;
-use plegctl::cri::{Client, Runtime as _};
+use plegctl_engine::clock::SystemClock;
+use plegctl_engine::cri::{Client, Runtime as _};
 use scripted::wire::ContainerEventResponse;
 use scripted::{FakeRuntime, Node};
 use support::minimum::BareClient;

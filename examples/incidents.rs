@@ -12,8 +12,8 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
 
-use plegctl::capture::Capture;
-use plegctl::clock::Wall;
+use plegctl_engine::capture::Capture;
+use plegctl_engine::clock::Wall;
 
 /// Reads the path from the command line.
 pub fn main() -> Result<(), Box<dyn Error>> {

@@ -15,10 +15,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plegctl::clock::SystemClock;
-use plegctl::cri::Client;
-use plegctl::pleg::{GenericPleg, PlegSettings, SharedState};
-use plegctl::sim::{self, Simulator};
+use plegctl_engine::clock::SystemClock;
+use plegctl_engine::cri::Client;
+use plegctl_engine::pleg::{GenericPleg, PlegSettings, SharedState};
+use plegctl_engine::sim::{self, Simulator};
 
 /// Reads the endpoint from the command line.
 pub fn main() -> Result<(), Box<dyn Error>> {

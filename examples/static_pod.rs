@@ -11,7 +11,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
 
-use plegctl::manifests::{Kubelet, KubeletVersion, inspect_file};
+use plegctl_engine::manifests::{Kubelet, KubeletVersion, inspect_file};
 
 /// Reads path, node and release from the command line.
 pub fn main() -> Result<(), Box<dyn Error>> {

@@ -5,7 +5,7 @@
 use std::fs;
 
 use flate2::Crc;
-use plegctl::capture::{Capture, Pseudonyms, Range, export};
+use plegctl_engine::capture::{Capture, Pseudonyms, Range, export};
 
 use super::{assert_shows, fuzz};
 use crate::support::socket::TempDir;

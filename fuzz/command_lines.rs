@@ -4,10 +4,10 @@
 
 use std::fs;
 
-use plegctl::stacks::judge::{DumpSource, KnownHangs, judge};
-use plegctl::stacks::live::{NodeView, add_names};
-use plegctl::stacks::read::{Bounds, read};
-use plegctl::stacks::signatures::signatures;
+use plegctl_engine::stacks::judge::{DumpSource, KnownHangs, judge};
+use plegctl_engine::stacks::live::{NodeView, add_names};
+use plegctl_engine::stacks::read::{Bounds, read};
+use plegctl_engine::stacks::signatures::signatures;
 
 use super::fuzz;
 use crate::support::socket::TempDir;

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plegctl::clock::SystemClock;
-use plegctl::cri::server::{Answer, Bytes, CallRequest, InProcess, Service, ServiceError, message};
-use plegctl::cri::{Filter, Labels, Rpc, Runtime, Version};
+use plegctl_engine::clock::SystemClock;
+use plegctl_engine::cri::server::{Answer, Bytes, CallRequest, InProcess, Service, ServiceError, message};
+use plegctl_engine::cri::{Filter, Labels, Rpc, Runtime, Version};
 
 use super::fuzz;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use plegctl::clock::SystemClock;
-use plegctl::cri::{Client, Runtime};
+use plegctl_engine::clock::SystemClock;
+use plegctl_engine::cri::{Client, Runtime};
 
 use super::fuzz;
 
@@ -85,7 +85,7 @@ fn http2() {
             let first = std::sync::Mutex::new(Some(ours));
             let connect = move || {
                 let next = first.lock().unwrap().take();
-                let refused = plegctl::cri::Error::Refused { endpoint: "fuzz:http2".into() };
+                let refused = plegctl_engine::cri::Error::Refused { endpoint: "fuzz:http2".into() };
                 let connection =
                     next.ok_or(refused).map(|line| tokio::net::UnixStream::from_std(line).unwrap());
                 std::future::ready(connection)

@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use plegctl::diagnosis::{ProcPaths, sample};
-use plegctl::kubelet::{doubt, kubelet_of};
+use plegctl_engine::diagnosis::{ProcPaths, sample};
+use plegctl_engine::kubelet::{doubt, kubelet_of};
 
 use super::fuzz;
 use crate::support::socket::TempDir;

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use plegctl::kubelet::{Credentials, KubeletApi, Metrics, scalars};
+use plegctl_engine::kubelet::{Credentials, KubeletApi, Metrics, scalars};
 
 use super::fuzz;
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use plegctl::diagnosis::{ProcPaths, sample};
+use plegctl_engine::diagnosis::{ProcPaths, sample};
 
 use super::fuzz;
 use crate::support::socket::TempDir;

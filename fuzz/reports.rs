@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use plegctl::diagnosis::HealthReport;
-use plegctl::pleg::{RelistReport, diff};
+use plegctl_engine::diagnosis::HealthReport;
+use plegctl_engine::pleg::{RelistReport, diff};
 
 use super::{assert_shows, fuzz};
 use crate::support::socket::TempDir;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use plegctl::sim;
+use plegctl_engine::sim;
 
 use super::fuzz;
 use crate::support::socket::TempDir;

@@ -6,9 +6,9 @@ use std::io::Read;
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
-use plegctl::stacks::judge::{DumpSource, KnownHangs, judge};
-use plegctl::stacks::read::{Bounds, read};
-use plegctl::stacks::signatures::signatures;
+use plegctl_engine::stacks::judge::{DumpSource, KnownHangs, judge};
+use plegctl_engine::stacks::read::{Bounds, read};
+use plegctl_engine::stacks::signatures::signatures;
 
 use super::fuzz;
 

@@ -1,9 +1,10 @@
-//! Finds the CRI call, the pod and the container that block the kubelet's PLEG.
+//! The engine of `plegctl`: calls a container runtime as the kubelet's PLEG does, and finds the call, the pod and the
+//! container that block it.
 //!
 //! `docs/design.md` describes how the modules depend on each other. `examples/` has three programs: one relists a
 //! runtime, one lints a static pod, one reads a capture.
 //!
-//! The public modules, each with an example:
+//! The modules, each with an example:
 //!
 //! * [`cri`] calls a runtime, times every call and classifies its errors; its server side simulates a runtime;
 //! * [`pleg`] relists as the kubelet of a release does;
@@ -14,10 +15,8 @@
 //! * [`sim`] simulates a node;
 //! * [`clock`], [`kubelet`] and [`report`] contain types that the other modules use.
 //!
-//! The private modules are the command line, the node's files and the nodes behind an API server.
-//!
-//! The default feature `cli` adds the command line: [`main`] and the binary. A program that needs only the modules
-//! above sets `default-features = false` and builds without an argument parser and without tables.
+//! The engine knows no argument parser and no terminal. The command line is the package `plegctl`: `src/main.rs`, `src/cmd`
+//! and `src/fleet`.
 
 #![warn(
     clippy::unwrap_used,
@@ -35,23 +34,20 @@
 )]
 
 pub mod capture;
-#[cfg(feature = "cli")]
-mod cmd;
 pub mod cri;
 pub mod diagnosis;
-#[cfg(feature = "cli")]
-mod fleet;
 pub mod manifests;
 pub mod pleg;
 pub mod sim;
 
-#[cfg(feature = "cli")]
-pub use cmd::{Exit, main};
-#[cfg(feature = "cli")]
-use plegctl_base::optional_future;
-use plegctl_base::{children, panics, test_settings, threads};
+use plegctl_base::{children, optional_future, panics, test_settings, threads};
 pub use plegctl_base::{clock, report};
 use plegctl_go_yaml as yaml;
 pub use plegctl_goroutines as stacks;
 use plegctl_node::host;
 pub use plegctl_node::kubelet;
+
+/// The example in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../crates/engine/README.md")]
+struct Readme;

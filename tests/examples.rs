@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plegctl::manifests::{Kubelet, KubeletVersion};
+use plegctl_engine::manifests::{Kubelet, KubeletVersion};
 
 #[path = "../examples/incidents.rs"]
 pub mod incidents;

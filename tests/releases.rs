@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use plegctl::kubelet::{Era, KubeletVersion, RELEASES};
+use plegctl_engine::kubelet::{Era, KubeletVersion, RELEASES};
 use serde_json::Value;
 
 fn root() -> &'static Path {

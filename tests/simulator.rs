@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fs, process};
 
-use plegctl::clock::SystemClock;
-use plegctl::cri::{Client, ContainerState, Error, Filter, Runtime, SandboxState};
-use plegctl::sim::{self, Simulator, Socket};
+use plegctl_engine::clock::SystemClock;
+use plegctl_engine::cri::{Client, ContainerState, Error, Filter, Runtime, SandboxState};
+use plegctl_engine::sim::{self, Simulator, Socket};
 use tokio::sync::oneshot;
 
 /// The deadline of each call. It is long enough for a busy machine; only a call that hangs reaches it.

@@ -1,4 +1,4 @@
-//! Tests of `plegctl::stacks` on goroutine dumps of real daemons with known faults: the report must have the known
+//! Tests of `plegctl_engine::stacks` on goroutine dumps of real daemons with known faults: the report must have the known
 //! cause and the known holder.
 //!
 //! `tests/recordings/stacks/truth.jsonl.gz` has the correct result for each dump. We derived it by hand from the hung
@@ -10,11 +10,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use plegctl::report::Severity;
-use plegctl::stacks::judge::{DumpSource, KnownHangs, judge};
-use plegctl::stacks::read::{Bounds, read};
-use plegctl::stacks::report::StackReport;
-use plegctl::stacks::signatures::signatures;
+use plegctl_engine::report::Severity;
+use plegctl_engine::stacks::judge::{DumpSource, KnownHangs, judge};
+use plegctl_engine::stacks::read::{Bounds, read};
+use plegctl_engine::stacks::report::StackReport;
+use plegctl_engine::stacks::signatures::signatures;
 use proptest::prelude::*;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use plegctl::cri::{
+use plegctl_engine::cri::{
     Call, CgroupDriver, Container, ContainerMetadata, ContainerState, ContainerStatus, Error, EventStream,
     Filter, Image, Labels, Network, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxMetadata, SandboxState,
     SandboxStatus, SandboxStatusAnswer, Version, label,

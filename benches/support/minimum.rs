@@ -7,8 +7,8 @@ use std::path::Path;
 
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
-use plegctl::cri::server::Bytes;
-use plegctl::cri::{RawCodec, Rpc};
+use plegctl_engine::cri::server::Bytes;
+use plegctl_engine::cri::{RawCodec, Rpc};
 use tokio::net::UnixStream;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};

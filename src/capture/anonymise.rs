@@ -134,7 +134,7 @@ impl Pseudonyms {
 
     /// Creates pseudonyms with which all ids stay, as if a runtime had generated them.
     #[cfg(test)]
-    pub(crate) fn that_keep_ids() -> Self {
+    pub fn that_keep_ids() -> Self {
         Self { keeps_ids: true, ..Self::default() }
     }
 
@@ -220,7 +220,7 @@ impl Pseudonyms {
     }
 
     /// Replaces the names in a value of a document.
-    pub(crate) fn rename<T: Rename>(&mut self, value: &mut T) {
+    pub fn rename<T: Rename>(&mut self, value: &mut T) {
         value.rename(&mut |kind, text| self.replace_name(kind, text));
     }
 

@@ -233,10 +233,8 @@ pub struct StoredDocument {
 /// Kinds of documents.
 pub mod kind {
     /// A pod lifecycle event.
-    #[cfg(feature = "cli")]
     pub const EVENT: u32 = 1;
     /// PLEG's health changed.
-    #[cfg(feature = "cli")]
     pub const HEALTH: u32 = 2;
     /// A diagnosis.
     pub const DIAGNOSIS: u32 = 3;

@@ -10,7 +10,6 @@ use crate::report::bytes::bytes as size_text;
 
 /// The reason why a capture cannot be written or read.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The directory cannot be created, opened or read.
     #[error("cannot use `{}` for a capture: {source}", path.display())]

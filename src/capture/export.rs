@@ -127,7 +127,7 @@ impl RelistRuns {
 }
 
 /// What an export contains, besides the entries whose time is in its range.
-pub(crate) struct Selection {
+pub struct Selection {
     range: Range,
     /// The last call of each request before the range, and the last one that had been answered by then.
     calls_before: HashSet<SessionNumber>,
@@ -140,7 +140,7 @@ pub(crate) struct Selection {
 
 impl Selection {
     /// Writes these entries to `out`. Writes the same bytes each time, if no segment has been deleted in between.
-    pub(crate) fn write(
+    pub fn write(
         &self,
         capture: &Capture,
         names: Option<Pseudonyms>,
@@ -182,7 +182,7 @@ impl Selection {
     }
 
     /// Selects the entries of the part of `capture` in `range`.
-    pub(crate) fn of(capture: &Capture, range: Range) -> io::Result<Self> {
+    pub fn of(capture: &Capture, range: Range) -> io::Result<Self> {
         let id = |at: CaptureMoment| capture.sessions.get(at.session).map(|run| run.session.id);
         let lost_ends =
             capture.calls.iter().filter_map(|call| Some(((id(call.sent)?, call.number), call.lost?.mono)));

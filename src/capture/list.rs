@@ -10,7 +10,7 @@ use crate::report::Seconds;
 
 /// The content of a capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct CaptureList {
     /// The time of the first entry.
@@ -36,7 +36,7 @@ pub struct CaptureList {
 
 /// One incident.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ListedIncident {
     /// The number of the incident.
@@ -62,7 +62,7 @@ pub struct ListedIncident {
     pub summary: Option<String>,
     /// The primary finding, without its steps.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<crate::diagnosis::report::HealthFinding>"))]
+    #[cfg_attr(feature = "testing", schemars(with = "Option<crate::diagnosis::report::HealthFinding>"))]
     pub primary: Option<serde_json::Value>,
     /// Whether the capture still contains the beginning.
     pub pinned: bool,
@@ -70,7 +70,7 @@ pub struct ListedIncident {
 
 /// The damage and the losses of a capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct CheckReport {
     /// The number of complete entries.
@@ -93,7 +93,7 @@ pub struct CheckReport {
 
 /// One segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CheckedSegment {
     /// The path of the segment.
@@ -113,7 +113,7 @@ pub struct CheckedSegment {
 
 /// A loss of entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct CheckedLoss {
     /// When the recorder could write again.
     pub time: Wall,

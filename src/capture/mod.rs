@@ -14,11 +14,11 @@
 //! them.
 //!
 //! ```
-//! use plegctl::capture::Capture;
+//! use plegctl_engine::capture::Capture;
 //!
 //! let capture = Capture::open("tests/captures/0.1.0.plegcap".as_ref())?;
 //! assert!(!capture.relists.is_empty());
-//! # Ok::<(), plegctl::capture::Error>(())
+//! # Ok::<(), plegctl_engine::capture::Error>(())
 //! ```
 
 mod anonymise;
@@ -26,32 +26,28 @@ mod answer_encoder;
 mod budget;
 mod clock;
 mod delta;
-pub(crate) mod entry;
+pub mod entry;
 mod error;
 mod export;
 mod frame;
 mod incident;
 mod known_words;
-#[cfg(feature = "cli")]
-pub(crate) mod list;
+pub mod list;
 mod message_cache;
 mod moment;
 mod name_filter;
-pub(crate) mod node;
+pub mod node;
 mod order;
 mod pace;
 mod pack;
-#[cfg(feature = "cli")]
 mod part;
 mod play;
 mod private;
 mod read;
-pub(crate) mod recorder;
-#[cfg(feature = "cli")]
-pub(crate) mod recording;
-pub(crate) mod replay;
-#[cfg(feature = "cli")]
-pub(crate) mod report;
+pub mod recorder;
+pub mod recording;
+pub mod replay;
+pub mod report;
 mod segment;
 mod store;
 mod timeline;
@@ -68,15 +64,13 @@ mod tests;
 pub use anonymise::Pseudonyms;
 pub use clock::ReplayClock;
 pub use error::Error;
-#[cfg(feature = "cli")]
-pub(crate) use export::Selection;
+pub use export::Selection;
 pub use export::{Exported, Range, export};
 pub use incident::{
     FindingSubject, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Observation, Prediction,
 };
 pub use moment::split_path_and_time;
-#[cfg(feature = "cli")]
-pub(crate) use part::open_part;
+pub use part::open_part;
 pub use play::StreamReplay;
 pub use read::{
     CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd, RecordedEvent,
@@ -84,12 +78,11 @@ pub use read::{
 };
 pub use recorder::{LivePendingCall, Recorder};
 pub use replay::{AnyClientService, Playback, PlaybackStep, ReplayServer, Speed, Unanswered};
-#[cfg(feature = "cli")]
-pub(crate) use segment::check as check_header;
+pub use segment::check as check_header;
 pub use store::{Extent, Limits, MIN_CAPTURE_SIZE, Store};
 
 /// Creates the error for a call that the capture does not contain, or whose answer it does not contain.
-pub(crate) fn not_recorded(rpc: crate::cri::Rpc, why: String) -> crate::cri::Error {
+pub fn not_recorded(rpc: crate::cri::Rpc, why: String) -> crate::cri::Error {
     crate::cri::Error::Unanswerable {
         rpc,
         problem: "is not recorded",

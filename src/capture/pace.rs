@@ -33,7 +33,6 @@ impl fmt::Debug for Pace {
 
 impl Pace {
     /// Creates a pace that pauses.
-    #[cfg(feature = "cli")]
     pub fn slow(clock: Arc<dyn Clock>) -> Self {
         let rested = Mutex::new(clock.mono());
         Self { clock: Some(clock), rested }

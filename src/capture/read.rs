@@ -464,8 +464,8 @@ impl Capture {
     }
 
     /// Keeps a file open as long as the capture, because the path of the capture leads to this file.
-    #[cfg(feature = "cli")]
-    pub(crate) fn keeping(self, file: fs::File) -> Self {
+    #[must_use]
+    pub fn keeping(self, file: fs::File) -> Self {
         Self { _kept: Some(file), ..self }
     }
 

@@ -30,10 +30,8 @@ use crate::cri::server::{
 };
 use crate::cri::{Client, Code, Error, OutcomeOverride, Rpc, Version};
 use crate::diagnosis::NodeFacts;
-#[cfg(feature = "cli")]
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::ListCalls;
-#[cfg(feature = "cli")]
 use crate::pleg::guarded_stream::RecordedStream;
 use crate::report::duration::in_sentence;
 use crate::stacks::report::StackReport;
@@ -268,7 +266,6 @@ enum KnownResult<'a> {
     Nothing,
 }
 
-#[cfg(feature = "cli")]
 impl RecordedStream for Playback {
     fn is_open(&self) -> bool {
         self.stream.is_open()
@@ -381,7 +378,6 @@ impl Playback {
     }
 
     /// Returns the kubelet release whose relist the recorder followed.
-    #[cfg(feature = "cli")]
     pub fn kubelet_release(&self) -> Option<KubeletVersion> {
         let run = self.capture.sessions.get(self.start.0.session)?;
         KubeletVersion::parse(&run.session.kubelet).ok()
@@ -466,7 +462,6 @@ impl Playback {
     }
 
     /// Returns the recorder's last diagnosis.
-    #[cfg(feature = "cli")]
     pub fn diagnosis<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
         self.last_document(kind::DIAGNOSIS).map(|(diagnosis, _)| diagnosis)
     }

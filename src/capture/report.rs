@@ -30,7 +30,7 @@ const MAX_DOCUMENT_MEMORY: usize = 128 << 20;
 
 /// The timeline of a capture: relists, calls, events and incidents.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct CaptureReport {
     /// The beginning.
@@ -58,7 +58,7 @@ pub struct CaptureReport {
     /// The number of calls that were slow, failed or hung and are left out.
     pub calls_left_out: usize,
     /// The events of the pods, in order.
-    #[cfg_attr(test, schemars(with = "Vec<crate::pleg::stream::Event>"))]
+    #[cfg_attr(feature = "testing", schemars(with = "Vec<crate::pleg::stream::Event>"))]
     pub events: Vec<Value>,
     /// The number of events that are left out.
     pub events_left_out: usize,
@@ -69,7 +69,7 @@ pub struct CaptureReport {
     #[serde(skip_serializing_if = "crate::report::is_zero")]
     pub answers_not_judged: usize,
     /// The changes of PLEG's health.
-    #[cfg_attr(test, schemars(with = "Vec<crate::pleg::stream::Health>"))]
+    #[cfg_attr(feature = "testing", schemars(with = "Vec<crate::pleg::stream::Health>"))]
     pub health: Vec<Value>,
     /// The times at which the wall clock was set, and by how much.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -79,12 +79,12 @@ pub struct CaptureReport {
     pub kubelet: Vec<KubeletPoint>,
     /// The waits in the runtime's goroutines, for each recorded dump.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(with = "Vec<TimedStackReport>"))]
+    #[cfg_attr(feature = "testing", schemars(with = "Vec<TimedStackReport>"))]
     pub stacks: Vec<Value>,
 }
 
 /// A recorded stack report with the time of the dump, for the JSON Schema of a capture's report.
-#[cfg(test)]
+#[cfg(feature = "testing")]
 #[derive(schemars::JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct TimedStackReport {
@@ -96,7 +96,7 @@ pub struct TimedStackReport {
 
 /// A moment at which the wall clock was set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct JumpPoint {
     /// The time that the wall clock showed after it was set.
@@ -107,7 +107,7 @@ pub struct JumpPoint {
 
 /// A sample of the kubelet's own metrics.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletPoint {
     /// The time of the sample.
@@ -126,7 +126,7 @@ pub struct KubeletPoint {
 
 /// One relist.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RelistPoint {
     /// When the relist ended.
@@ -153,7 +153,7 @@ pub struct RelistPoint {
 
 /// One call: a bar in the chart of the report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CallBar {
     /// When the call was sent.
@@ -165,7 +165,10 @@ pub struct CallBar {
     pub id: Option<String>,
     /// The pod of the container or sandbox.
     #[serde(skip_serializing_if = "Option::is_none", with = "optional_pod")]
-    #[cfg_attr(test, schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>"))]
+    #[cfg_attr(
+        feature = "testing",
+        schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>")
+    )]
     pub pod: Option<PodRef>,
     /// The container, if the id is a container's.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,8 +13,6 @@ mod exit;
 mod explain;
 mod fleet_fetch;
 mod health;
-#[cfg(test)]
-pub(crate) use health::FailOnVerdict;
 mod health_state;
 mod help;
 mod incident_delivery;

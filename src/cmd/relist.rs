@@ -21,7 +21,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
@@ -79,7 +79,7 @@ pub struct RelistArgs {
     selection: Selection,
 
     /// Show only containers in this state
-    #[arg(long)]
+    #[arg(long, value_parser = state_parser())]
     state: Option<KubeletState>,
 
     /// Order of the rows [default: the kubelet's]
@@ -99,14 +99,11 @@ enum Inspected {
     All,
 }
 
-impl ValueEnum for KubeletState {
-    fn value_variants<'a>() -> &'a [Self] {
-        &Self::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(self.as_str().into())
-    }
+/// Parses the word for a state, and names the possible words.
+fn state_parser() -> impl TypedValueParser<Value = KubeletState> {
+    PossibleValuesParser::new(KubeletState::ALL.map(KubeletState::as_str)).try_map(|word| {
+        KubeletState::ALL.into_iter().find(|state| state.as_str() == word).ok_or("it is not a state")
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

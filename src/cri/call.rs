@@ -44,7 +44,7 @@ impl<T> Call<T> {
 
 /// What has arrived of a streamed list, also if the call failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StreamedAnswer {
     /// The number of entries in the messages that arrived completely.

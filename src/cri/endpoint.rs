@@ -76,7 +76,6 @@ pub struct Resolved {
 
 /// The reason why there is no endpoint.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum EndpointError {
     /// No runtime on Linux uses the scheme of the endpoint.
     #[error("cannot use the endpoint `{value}` of {from}: plegctl does not support the scheme `{scheme}`")]

@@ -11,7 +11,6 @@ use crate::report::word_enum;
 
 /// The reason why a call has no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[non_exhaustive]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Error {
     /// The socket's path does not exist.
@@ -192,7 +191,7 @@ impl Error {
     }
 
     /// Whether the connection to the runtime failed, which affects every other call too.
-    pub(crate) const fn is_connection_error(&self) -> bool {
+    pub const fn is_connection_error(&self) -> bool {
         self.is_unreachable() || matches!(self, Self::WrongProtocol { .. })
     }
 
@@ -304,7 +303,6 @@ fn unit_of(endpoint: &str) -> &'static str {
 
 word_enum! {
     /// What is at the path of the socket.
-    #[non_exhaustive]
     pub json enum FileKind: words {
         /// A regular file.
         File = "a regular file",
@@ -319,7 +317,6 @@ word_enum! {
     /// gRPC status codes, with gRPC's own names. The words are those of Go and of the kubelet's log.
     #[derive(Hash)]
     #[expect(missing_docs, reason = "the names are gRPC's own")]
-    #[non_exhaustive]
     pub json enum Code: name {
         Cancelled = "Canceled",
         Unknown = "Unknown",

@@ -11,9 +11,9 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use plegctl::clock::SystemClock;
-//! use plegctl::cri::{Filter, Runtime};
-//! use plegctl::sim::{self, Simulator};
+//! use plegctl_engine::clock::SystemClock;
+//! use plegctl_engine::cri::{Filter, Runtime};
+//! use plegctl_engine::sim::{self, Simulator};
 //!
 //! let clock = Arc::new(SystemClock::start());
 //! let simulator = Simulator::start(&sim::load("quiet")?, clock.clone())?;
@@ -42,13 +42,12 @@ mod node;
 mod observer;
 mod pods_api;
 mod progress;
-pub(crate) mod rename;
+pub mod rename;
 mod rpc;
 mod runtime;
 pub mod server;
 mod status;
-#[cfg(feature = "cli")]
-pub(crate) mod stream_guard;
+pub mod stream_guard;
 
 pub use call::{Call, Outcome, StreamedAnswer, WaitEnd};
 pub use client::{Client, KUBELET_RECEIVE_LIMIT, OutcomeOverride, TraceId};
@@ -63,8 +62,6 @@ pub use node::{
 };
 pub use observer::{CallEnd, CallObserver};
 pub use pods_api::{KubeletRpc, PODS_API_SOCKET, PodsApi, PodsApiError};
-pub use progress::{ProgressObserver, observe_progress};
-#[cfg(test)]
-pub(crate) use progress::{report_progress, report_stream};
+pub use progress::{ProgressObserver, observe_progress, report_progress, report_stream};
 pub use rpc::Rpc;
 pub use runtime::{EventFeed, EventStream, Filter, ReceivedEvent, Runtime};

@@ -17,7 +17,6 @@ use super::report::NotChecked;
 use super::{HealthMode, HealthRun, Inputs, offload, probes};
 use crate::children::ProcessGroup;
 use crate::cri::{Rpc, Runtime};
-#[cfg(feature = "cli")]
 use crate::host::shell_words;
 use crate::host::{HostRoot, open_to_others};
 
@@ -196,18 +195,13 @@ async fn journalctl(host_root: &Path, limit: Duration, args: Vec<&'static str>) 
 
 /// Returns the command line of the kubelet that last wrote into the node's journal, the program first. The journal itself
 /// notes program, user and arguments of each writer, so no other user's process can pretend to be the kubelet.
-#[cfg(feature = "cli")]
-pub(crate) async fn last_kubelet_command(
-    host_root: &Path,
-    limit: Duration,
-) -> Result<Option<Vec<String>>, Error> {
+pub async fn last_kubelet_command(host_root: &Path, limit: Duration) -> Result<Option<Vec<String>>, Error> {
     let args = vec!["--output=json", "--output-fields=_CMDLINE", "--lines=20", "_COMM=kubelet", "_UID=0"];
     let text = journalctl(host_root, limit, args).await?;
     Ok(text.lines().rev().find_map(command_of_entry))
 }
 
 /// Returns the command line in an entry of the journal. The journal lacks it if the writer had ended already.
-#[cfg(feature = "cli")]
 fn command_of_entry(entry: &str) -> Option<Vec<String>> {
     let entry: serde_json::Value = serde_json::from_str(entry).ok()?;
     let words = shell_words(entry.get("_CMDLINE")?.as_str()?);

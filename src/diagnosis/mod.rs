@@ -10,9 +10,9 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use plegctl::clock::SystemClock;
-//! use plegctl::diagnosis::{self, Inputs};
-//! use plegctl::sim::{self, Simulator};
+//! use plegctl_engine::clock::SystemClock;
+//! use plegctl_engine::diagnosis::{self, Inputs};
+//! use plegctl_engine::sim::{self, Simulator};
 //!
 //! let clock = Arc::new(SystemClock::start());
 //! let simulator = Simulator::start(&sim::load("quiet")?, clock.clone())?;
@@ -31,60 +31,57 @@
 
 mod advice;
 mod budget;
-pub(crate) mod commands;
+pub mod commands;
 mod daemon_watch;
 mod disks;
-pub(crate) mod evidence;
+pub mod evidence;
 pub mod facts;
 mod gather;
-#[cfg(feature = "cli")]
-pub(crate) mod health_state;
-pub(crate) mod id_search;
-pub(crate) mod input_file;
-pub(crate) mod journal;
+pub mod health_state;
+pub mod id_search;
+pub mod input_file;
+pub mod journal;
 mod journal_line;
 mod judge;
-pub(crate) mod kernel_waits;
-pub(crate) mod kubelet;
-pub(crate) mod left_over_shims;
-pub(crate) mod limits;
+pub mod kernel_waits;
+pub mod kubelet;
+pub mod left_over_shims;
+pub mod limits;
 mod listening_clock;
-pub(crate) mod living_exits;
-pub(crate) mod names;
+pub mod living_exits;
+pub mod names;
 mod node_facts;
 mod node_files;
 mod offload;
 mod open_calls;
-pub(crate) mod overdue_processes;
-#[cfg(feature = "cli")]
-pub(crate) mod pod_holders;
+pub mod overdue_processes;
+pub mod pod_holders;
 mod probes;
 mod processes;
 mod recorded_processes;
 pub mod report;
-pub(crate) mod rules;
+pub mod rules;
 mod run_facts;
-pub(crate) mod runtime_start;
+pub mod runtime_start;
 pub mod shim_sizes;
-pub(crate) mod silence;
+pub mod silence;
 mod simulated_processes;
-pub(crate) mod stacks;
-pub(crate) mod words;
+pub mod stacks;
+pub mod words;
 
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use crate::host::proc;
+pub use crate::host::proc;
 pub use crate::host::proc::{ProcPaths, ProcSample, StatTable, sample};
 pub use budget::StopSignal;
 pub use evidence::Evidence;
 pub use gather::gather;
-#[cfg(feature = "cli")]
-pub(crate) use judge::{Relists, VerdictFacts, Weight, calls, not_ready, verdict};
+pub use judge::{Relists, VerdictFacts, Weight, calls, not_ready, verdict};
 pub use judge::{judge, step_of_a_capture};
 pub use kubelet::{KubeletInputs, LazyKubeletApi, MetricsSource, PodsSource};
 pub use listening_clock::{CpuTimeSource, SlowdownSource};
@@ -94,7 +91,7 @@ pub use open_calls::OpenCalls;
 pub use probes::{CallEnd, CallersAbandonedCall, CallersPendingCall};
 pub use recorded_processes::RecordedProcesses;
 pub use report::HealthReport;
-pub(crate) use rules::known_wait;
+pub use rules::known_wait;
 pub use run_facts::RunFacts;
 pub use simulated_processes::{HungUmount, SimulatedPod, SimulatedProcesses};
 
@@ -179,7 +176,7 @@ pub struct Inputs<R> {
     pub patience: Duration,
     /// The run divides by this number all times after which a call without an answer counts as hung. It is 1; tests set
     /// a larger number to wait for a shorter time.
-    pub(crate) silence_divisor: u32,
+    pub silence_divisor: u32,
     /// How thoroughly the run measures.
     pub mode: HealthMode,
     /// Whether to call `ContainerStats` for every running container.

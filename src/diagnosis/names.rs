@@ -188,7 +188,7 @@ impl IdNames {
     }
 
     /// Returns what is known about the id, for a fact.
-    pub(crate) fn item(&self, id: &str) -> Item {
+    pub fn item(&self, id: &str) -> Item {
         let container = self.container(id).map(|container| container.name);
         Item { id: id.to_owned(), pod: self.pod(id), container }
     }

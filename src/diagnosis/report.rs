@@ -16,7 +16,6 @@ word_enum! {
     /// A rule of the catalogue. Its word is the id that users see.
     #[derive(PartialOrd, Ord, Hash)]
     #[expect(missing_docs, reason = "the title of each is in its file in `rules/`")]
-    #[non_exhaustive]
     pub json enum RuleId: as_str {
         NothingFound = "D00",
         HungStatus = "D01",
@@ -99,9 +98,8 @@ word_enum! {
 
 /// One problem that `health` reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct HealthFinding {
     /// The rule's id.
     pub id: RuleId,
@@ -118,7 +116,10 @@ pub struct HealthFinding {
     pub rpc: Option<String>,
     /// The pod concerned.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::report::optional_pod")]
-    #[cfg_attr(test, schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>"))]
+    #[cfg_attr(
+        feature = "testing",
+        schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>")
+    )]
     pub pod: Option<PodRef>,
     /// The container concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,9 +146,8 @@ pub struct HealthFinding {
 
 /// For what a task waits in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct KernelReason {
     /// The id in the table of reasons, such as `KR01`; `plegctl explain` describes it.
     pub id: String,
@@ -164,7 +164,7 @@ pub struct KernelReason {
 
 /// How a culprit's call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CulpritOutcome {
     /// The call has no answer.
@@ -177,9 +177,8 @@ pub enum CulpritOutcome {
 
 /// One sandbox or container whose status call keeps the kubelet waiting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct CulpritReport {
     /// The call.
     pub rpc: String,
@@ -187,7 +186,10 @@ pub struct CulpritReport {
     pub id: String,
     /// Its pod.
     #[serde(default, with = "crate::report::optional_pod", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>"))]
+    #[cfg_attr(
+        feature = "testing",
+        schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>")
+    )]
     pub pod: Option<PodRef>,
     /// The container, if the id is a container's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,9 +207,8 @@ pub struct CulpritReport {
 
 /// One probe and how it ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct ProbeReport {
     /// The probe's name; for a call the RPC's name.
     pub name: String,
@@ -231,9 +232,8 @@ pub struct ProbeReport {
 
 /// A value on which the estimate is based, and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Basis {
     /// The name of the value.
     pub what: String,
@@ -245,9 +245,8 @@ pub struct Basis {
 
 /// An estimate of the kubelet's serial relist, and whether it exceeds the threshold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct EstimateReport {
     /// The duration of a relist now: the two lists, the status calls for the pods that changed within a minute, and the
     /// kubelet's time-out for each hung call. Absent if the runtime does not answer.
@@ -288,9 +287,8 @@ pub struct EstimateReport {
 
 /// The kubelet's process and answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct KubeletReport {
     /// The process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -333,9 +331,8 @@ word_enum! {
 
 /// The source of a verdict, if plegctl did not query the runtime itself. Every age is by the clock of the source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct ReportSource {
     /// The source.
     pub kind: SourceKind,
@@ -364,7 +361,7 @@ pub struct ReportSource {
 
 /// A moment of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct JudgedMoment {
     /// The moment.
@@ -377,9 +374,8 @@ pub struct JudgedMoment {
 
 /// The verdict of `health` on a node, with findings and culprits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct HealthReport {
     /// `plegctl/v1`
     pub api_version: String,
@@ -477,7 +473,7 @@ impl HealthFinding {
 }
 
 /// Returns the first line of a report as a fact.
-pub(crate) fn verdict_fact(verdict: Verdict, primary: Option<&HealthFinding>) -> Fact {
+pub fn verdict_fact(verdict: Verdict, primary: Option<&HealthFinding>) -> Fact {
     let found = |primary: &HealthFinding| FactKind::DiagnosisFound {
         verdict,
         what: Box::new(primary.facts.first().cloned().unwrap_or_else(|| Fact::line(primary.title.clone()))),

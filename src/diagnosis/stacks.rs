@@ -245,7 +245,7 @@ impl Evidence {
     }
 
     /// Describes in one sentence what a hung call waits for, if the dump shows it.
-    pub(crate) fn chain_fact(&self, rpc: &str) -> Option<FactKind> {
+    pub fn chain_fact(&self, rpc: &str) -> Option<FactKind> {
         self.chain_of(rpc).map(chain)
     }
 
@@ -263,7 +263,7 @@ impl Evidence {
     }
 
     /// Describes in one sentence which calls wait for the process `pid`, if the dump shows it.
-    pub(crate) fn chain_at(&self, pid: u32) -> Option<FactKind> {
+    pub fn chain_at(&self, pid: u32) -> Option<FactKind> {
         let findings = self.stacks.iter().flat_map(|report| &report.findings);
         findings
             .into_iter()
@@ -275,7 +275,7 @@ impl Evidence {
     }
 
     /// Describes in one sentence that goroutines wait for what this container's goroutine holds, if the dump shows it.
-    pub(crate) fn dump_blames(&self, id: &str) -> Option<FactKind> {
+    pub fn dump_blames(&self, id: &str) -> Option<FactKind> {
         let findings = self.stacks.iter().flat_map(|report| &report.findings);
         findings
             .filter(|finding| finding.waiters > 0)

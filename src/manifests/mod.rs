@@ -3,7 +3,7 @@
 //! both (`preflight`).
 //!
 //! ```no_run
-//! use plegctl::manifests::{Kubelet, KubeletVersion, inspect};
+//! use plegctl_engine::manifests::{Kubelet, KubeletVersion, inspect};
 //!
 //! let kubelet = Kubelet::new(KubeletVersion::NEWEST, "node1");
 //! let report = inspect("/etc/kubernetes/manifests".as_ref(), &kubelet);
@@ -12,7 +12,7 @@
 //! }
 //! ```
 
-pub(crate) mod preflight;
-pub(crate) mod running;
+pub mod preflight;
+pub mod running;
 
 pub use plegctl_static_pods::*;

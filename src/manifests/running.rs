@@ -82,10 +82,8 @@ fn state(state: crate::cri::ContainerState) -> crate::manifests::ContainerState 
     }
 }
 
-#[cfg(feature = "cli")]
 pub use listed::list_static_pods;
 
-#[cfg(feature = "cli")]
 mod listed {
     use std::collections::HashMap;
 

@@ -8,7 +8,7 @@ use crate::report::{PodRef, Seconds};
 
 /// A call that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
     /// The name of the RPC.
@@ -51,7 +51,6 @@ pub struct OpenCall {
 
 impl OpenCall {
     /// Describes the call for the user.
-    #[cfg(feature = "cli")]
     pub fn about(&self) -> String {
         match (&self.pod, &self.id) {
             (Some(pod), _) if !pod.name.is_empty() => {

@@ -24,9 +24,8 @@ use crate::report::{PodRef, RuntimeRef};
 
 /// The difference of two relists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct DiffReport {
     /// The earlier report.
     pub before: ReportOrigin,
@@ -47,9 +46,8 @@ impl DiffReport {
 
 /// The time, node and runtime of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct ReportOrigin {
     /// When the list calls of the relist were made.
     pub taken_at: Wall,
@@ -76,9 +74,8 @@ impl From<&RelistReport> for ReportOrigin {
 
 /// A change that PLEG does not notice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Unnoticed {
     /// The pod; absent for a change of the runtime itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]

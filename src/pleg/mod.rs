@@ -11,11 +11,11 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use plegctl::clock::SystemClock;
-//! use plegctl::kubelet::KubeletVersion;
-//! use plegctl::pleg::single_relist::{Inspect, RelistRequest, relist};
-//! use plegctl::report::RuntimeRef;
-//! use plegctl::sim::{self, Simulator};
+//! use plegctl_engine::clock::SystemClock;
+//! use plegctl_engine::kubelet::KubeletVersion;
+//! use plegctl_engine::pleg::single_relist::{Inspect, RelistRequest, relist};
+//! use plegctl_engine::report::RuntimeRef;
+//! use plegctl_engine::sim::{self, Simulator};
 //!
 //! let clock = Arc::new(SystemClock::start());
 //! let simulator = Simulator::start(&sim::load("quiet")?, clock.clone())?;
@@ -37,32 +37,28 @@
 mod addresses;
 pub mod cache;
 mod caller;
-pub(crate) mod calls;
-pub(crate) mod compare;
+pub mod calls;
+pub mod compare;
 pub mod diff;
 pub mod evented;
 mod fetch;
-pub(crate) mod generic;
-#[cfg(feature = "cli")]
-pub(crate) mod guarded_stream;
-pub(crate) mod health;
-pub(crate) mod latency;
+pub mod generic;
+pub mod guarded_stream;
+pub mod health;
+pub mod latency;
 pub mod metrics;
 pub mod pods;
-#[cfg(feature = "cli")]
-pub(crate) mod readers;
-pub(crate) mod records;
-#[cfg(feature = "cli")]
-pub(crate) mod relist_calls;
-pub(crate) mod relist_timer;
+pub mod readers;
+pub mod records;
+pub mod relist_calls;
+pub mod relist_timer;
 pub mod report;
-pub(crate) mod shared_state;
-#[cfg(feature = "cli")]
-pub(crate) mod silence;
+pub mod shared_state;
+pub mod silence;
 pub mod single_relist;
-pub(crate) mod status;
+pub mod status;
 pub mod stream;
-pub(crate) mod watch_totals;
+pub mod watch_totals;
 
 pub use crate::kubelet::{Era, KubeletVersion};
 pub use crate::report::{PodRef, RuntimeRef, Seconds, document};

@@ -13,9 +13,8 @@ use crate::report::{API_VERSION, PodRef, RuntimeRef, Seconds};
 
 /// The result of one relist.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct RelistReport {
     /// When the list calls were made.
     pub taken_at: Wall,
@@ -37,7 +36,7 @@ pub struct RelistReport {
 
 /// The list calls that were made, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ListCallsReport {
     /// The RPC that lists sandboxes, and the RPC that lists containers.
@@ -58,9 +57,8 @@ rename! { ListCallsReport { rpcs: Word, why: Text }; }
 
 /// The duration and the calls of a relist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct RelistCost {
     /// The time from before the first call until after the last.
     pub duration_seconds: Seconds,
@@ -70,8 +68,7 @@ pub struct RelistCost {
 
 /// The numbers of pods, sandboxes and containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Counts {
     /// The number of pods.
     pub pods: u64,
@@ -83,8 +80,7 @@ pub struct Counts {
 
 /// The numbers of sandboxes by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct SandboxCounts {
     /// Ready sandboxes.
     pub running: u64,
@@ -96,8 +92,7 @@ pub struct SandboxCounts {
 
 /// The numbers of containers by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct ContainerCounts {
     /// Containers that were never started.
     pub created: u64,
@@ -139,9 +134,8 @@ impl Counts {
 
 /// One pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct ReportedPod {
     /// The UID; empty for containers without a UID label.
     pub uid: String,
@@ -169,9 +163,8 @@ impl From<&ReportedPod> for PodRef {
 
 /// One sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct ReportedSandbox {
     /// The full id.
     pub id: String,
@@ -188,9 +181,8 @@ pub struct ReportedSandbox {
 
 /// One container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct ReportedContainer {
     /// The full id.
     pub id: String,
@@ -218,9 +210,8 @@ pub struct ReportedContainer {
 
 /// The fields that a container's status has in addition to the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct ReportedStatus {
     /// The exit code of an exited container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -300,7 +291,6 @@ pub(super) fn add_status(pod: &mut ReportedPod, status: &PodStatus) {
 
 /// The reason why a text cannot be read as a report. The caller adds the file's name.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ReadError {
     /// The text is empty.
     #[error("it is empty")]

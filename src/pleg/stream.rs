@@ -38,7 +38,7 @@ impl EventType {
 
 /// The PLEG that emits an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum EventSource {
     /// The generic PLEG, which relists.
@@ -49,7 +49,7 @@ pub enum EventSource {
 
 /// The kind of item that an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum EventSubject {
     /// A container.
@@ -62,7 +62,7 @@ pub enum EventSubject {
 
 /// A pod lifecycle event, delivered or not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Event {
     /// When the event was emitted.
@@ -138,7 +138,7 @@ impl Event {
 
 /// The record of the start of the watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct WatchStarted {
     /// When the watch started.
@@ -169,7 +169,7 @@ pub struct WatchStarted {
 
 /// The record of a relist that has ended. The records of its events come before this record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Relist {
     /// When the relist ended.
@@ -222,7 +222,7 @@ impl Relist {
 
 /// The state of the event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum StreamState {
     /// A stream is open.
@@ -239,7 +239,7 @@ pub enum StreamState {
 
 /// The record of a change of the event stream's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Stream {
     /// When the state changed.
@@ -255,7 +255,7 @@ pub struct Stream {
 
 /// The record of a change of PLEG's health.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Health {
     /// When the health changed.
@@ -268,7 +268,7 @@ pub struct Health {
 
 /// The record of a call that is open and has had no answer for 5 s, 10 s, 30 s or a number of minutes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Silence {
     /// When the silence was reported.
@@ -287,7 +287,7 @@ pub struct Silence {
 
 /// The record of a transition that only relisting or only the event stream reported, or that relisting reported first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Divergence {
     /// When the divergence was decided.
@@ -312,7 +312,7 @@ pub struct Divergence {
 
 /// Quantiles of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Quantiles {
     /// The median.
     pub p50: Seconds,
@@ -339,7 +339,7 @@ impl Quantiles {
 
 /// One of the slowest calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SlowCall {
     /// The name of the RPC.
@@ -359,7 +359,7 @@ pub struct SlowCall {
 
 /// The record of the end of the watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct WatchSummary {
     /// When the watch ended.
@@ -388,7 +388,7 @@ pub struct WatchSummary {
 
 /// The comparison of the event stream with relisting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CompareSummary {
     /// A sentence about whether `EventedPLEG` would be safe on this node.
@@ -450,7 +450,7 @@ pub struct CompareSummary {
 
 /// The totals of the event stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StreamSummary {
     /// The number of times that the stream was opened.
@@ -479,7 +479,7 @@ pub struct StreamSummary {
 
 /// Any record that a watch emits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "each variant has the name of its content")]
 pub enum WatchRecord {

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 /// Why a simulation cannot start.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// No built-in scenario has this name.
     #[error("there is no scenario `{name}`; known are {}", known.join(", "))]

@@ -12,9 +12,9 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use plegctl::clock::SystemClock;
-//! use plegctl::cri::Runtime;
-//! use plegctl::sim::{self, Simulator};
+//! use plegctl_engine::clock::SystemClock;
+//! use plegctl_engine::cri::Runtime;
+//! use plegctl_engine::sim::{self, Simulator};
 //!
 //! let clock = Arc::new(SystemClock::start());
 //! let simulator = Simulator::start(&sim::load("quiet")?, clock.clone())?;
@@ -42,7 +42,7 @@ mod seed;
 mod simulation;
 mod simulator;
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;
 mod timeline;
 mod tree;
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
-use plegctl::capture::Capture;
-use plegctl::cri::Rpc;
+use plegctl_engine::capture::Capture;
+use plegctl_engine::cri::Rpc;
 use serde_json::Value;
 
 use crate::support::captures::{CaptureDir, argument, record};

@@ -1,6 +1,6 @@
 //! Tests that every command works with a capture as with a runtime, at any moment of the capture.
 
-use plegctl::capture::Capture;
+use plegctl_engine::capture::Capture;
 use serde_json::Value;
 
 use crate::support::captures::{CaptureDir, argument, record, replayed, replayed_after};

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plegctl::capture::Capture;
-use plegctl::cri::Rpc;
+use plegctl_engine::capture::Capture;
+use plegctl_engine::cri::Rpc;
 use serde_json::Value;
 
 use crate::support::captures::{CaptureDir, argument, replayed};

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plegctl::capture::Capture;
-use plegctl::cri::Rpc;
+use plegctl_engine::capture::Capture;
+use plegctl_engine::cri::Rpc;
 
 use super::service::get;
 use crate::support::address::free_address;

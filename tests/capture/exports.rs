@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plegctl::capture::{Capture, RecordedCall};
-use plegctl::cri::Rpc;
+use plegctl_engine::capture::{Capture, RecordedCall};
+use plegctl_engine::cri::Rpc;
 use serde_json::Value;
 
 use super::service::until;

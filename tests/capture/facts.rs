@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 use serde_json::Value;
 
 use super::matrix::assert_incidents_are_replayed_as_listed;
@@ -121,7 +121,7 @@ fn a_capture_has_no_secret_of_a_command_line() {
     let (node, directory) = (place.path("node"), place.path("capture"));
     make_node(&node, ("/usr/bin/containerd", 'S'), fake.socket().to_str().unwrap());
     replayed(&node, &fake.endpoint(), &directory);
-    let capture = plegctl::capture::Capture::open(&directory).unwrap();
+    let capture = plegctl_engine::capture::Capture::open(&directory).unwrap();
     let facts = capture.documents.iter().filter(|document| document.kind == FACTS_KIND);
     let texts: Vec<String> =
         facts.map(|facts| String::from_utf8(capture.text(facts).unwrap().to_vec()).unwrap()).collect();

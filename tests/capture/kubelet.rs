@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plegctl::capture::{Capture, CaptureMoment};
+use plegctl_engine::capture::{Capture, CaptureMoment};
 use serde_json::Value;
 
 use crate::support::captures::{CaptureDir, argument};

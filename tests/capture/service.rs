@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-use plegctl::capture::Capture;
-use plegctl::cri::Rpc;
+use plegctl_engine::capture::Capture;
+use plegctl_engine::cri::Rpc;
 
 use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument, record, skip};

@@ -1,6 +1,6 @@
 //! Tests that signals other than SIGINT and SIGTERM do not end a recorder, whenever they arrive.
 
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, plegctl};

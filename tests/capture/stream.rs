@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::support::captures::{CaptureDir, argument, record, replayed};
 use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{CallState, FakeRuntime, Node, ReceivedCall, RuntimeKind};
-use plegctl::capture::Capture;
-use plegctl::cri::Rpc;
+use plegctl_engine::capture::Capture;
+use plegctl_engine::cri::Rpc;
 
 fn records(stdout: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

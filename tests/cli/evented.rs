@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plegctl::cri::{Code, Rpc};
+use plegctl_engine::cri::{Code, Rpc};
 use serde_json::Value;
 
 use crate::cli::stream_records::{Events, of_kind, records, text};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 
 use crate::support::plegctl::{Invocation, Output, Running, copy_program};
 use crate::support::raw_server::RawServer;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use plegctl::cri::{Code, Rpc};
+use plegctl_engine::cri::{Code, Rpc};
 use serde_json::Value;
 
 use crate::support::plegctl::{Invocation, Output, plegctl};

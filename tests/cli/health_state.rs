@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 use serde_json::Value;
 
 use crate::support::plegctl::{Output, plegctl};

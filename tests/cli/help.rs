@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use plegctl::capture::Capture;
+use plegctl_engine::capture::Capture;
 
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::socket::TempDir;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use plegctl::clock::SystemClock;
-use plegctl::cri::{Client, Code, Container, Error, Filter, Rpc, Runtime};
+use plegctl_engine::clock::SystemClock;
+use plegctl_engine::cri::{Client, Code, Container, Error, Filter, Rpc, Runtime};
 use prost::Message;
 use prost::bytes::Bytes;
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use flate2::read::GzDecoder;
-use plegctl::cri::{Code, Rpc};
+use plegctl_engine::cri::{Code, Rpc};
 use serde_json::Value;
 
 use crate::support::plegctl::{Invocation, Output, plegctl};

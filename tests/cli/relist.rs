@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
 
-use plegctl::cri::{Code, Rpc};
+use plegctl_engine::cri::{Code, Rpc};
 use serde_json::Value;
 
 use crate::support::fake::Step;

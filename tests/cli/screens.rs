@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use plegctl::sim;
+use plegctl_engine::sim;
 
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::socket::TempDir;

@@ -1,7 +1,7 @@
 //! Lists that arrive as streams: which commands make them, what a stream means that stops, ends too early, repeats an id or has a
 //! huge message, and what a capture keeps of a stream.
 
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 use prost::Message;
 use prost::bytes::Bytes;
 use serde_json::{Value, json};

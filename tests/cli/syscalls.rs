@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 
 use crate::support::plegctl::Invocation;
 use crate::support::socket::TempDir;

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 use prost::Message;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 
 use crate::support::captures::{CaptureDir, argument, record};
 use crate::support::plegctl::{Invocation, plegctl};

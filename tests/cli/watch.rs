@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 use serde_json::Value;
 
 use crate::cli::stream_records::{Events, of_kind, records, text};

@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use plegctl::capture::Capture;
-use plegctl::cri::Rpc;
+use plegctl_engine::capture::Capture;
+use plegctl_engine::cri::Rpc;
 use serde_json::Value;
 
 use super::api::{Clients, Reply, Request, Server};

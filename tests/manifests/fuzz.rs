@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plegctl::manifests::{FileVerdict, Kubelet, KubeletVersion, inspect_bytes};
+use plegctl_engine::manifests::{FileVerdict, Kubelet, KubeletVersion, inspect_bytes};
 use proptest::prelude::*;
 
 const SEED: &str = r#"apiVersion: v1

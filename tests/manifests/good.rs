@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plegctl::manifests::{FileVerdict, Kubelet, KubeletVersion, inspect_bytes};
+use plegctl_engine::manifests::{FileVerdict, Kubelet, KubeletVersion, inspect_bytes};
 
 /// kubeadm's manifest: one container in the host network, host paths, probes with port names.
 const KUBEADM: &str = r"apiVersion: v1

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use plegctl::manifests::{FileReport, FileVerdict, Kubelet, KubeletVersion, ManifestNode, inspect_bytes};
+use plegctl_engine::manifests::{
+    FileReport, FileVerdict, Kubelet, KubeletVersion, ManifestNode, inspect_bytes,
+};
 
 const HEAD: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n";
 

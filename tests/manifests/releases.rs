@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-use plegctl::manifests::{FileVerdict, Kubelet, KubeletVersion, UidUnknown, inspect_bytes};
+use plegctl_engine::manifests::{FileVerdict, Kubelet, KubeletVersion, UidUnknown, inspect_bytes};
 
 use crate::support::static_pods::{content, mutated_files, nine_releases};
 

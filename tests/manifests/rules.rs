@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plegctl::manifests::{FileReport, FileVerdict, Kubelet, KubeletVersion, inspect_bytes};
+use plegctl_engine::manifests::{FileReport, FileVerdict, Kubelet, KubeletVersion, inspect_bytes};
 
 /// The minor releases whose rules are tested.
 const ALL: [u8; 4] = [28, 31, 32, 36];

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use plegctl::manifests::{
+use plegctl_engine::manifests::{
     FileReport, FileVerdict, Kubelet, KubeletVersion, ManifestEntryKind, PathKind, SourceReport, inspect,
     inspect_bytes,
 };
@@ -417,7 +417,7 @@ fn later_documents_are_noted_and_not_parsed() {
 
 #[test]
 fn dropped_fields_are_listed_with_the_field_that_was_meant() {
-    use plegctl::manifests::DropReason;
+    use plegctl_engine::manifests::DropReason;
     let text = POD
         .replace("    image: img:1\n", "    image: img:1\n    comand: [a]\n")
         .replace("spec:\n", "replicas: 3\nspec:\n  hostnetwork: true\n  image: x\n");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use plegctl::manifests::{Kubelet, KubeletVersion, inspect_bytes};
+use plegctl_engine::manifests::{Kubelet, KubeletVersion, inspect_bytes};
 use serde_json::{Map, Value, json};
 
 /// Pseudo-random numbers (`SplitMix64`), so that the test generates the same files on every machine.

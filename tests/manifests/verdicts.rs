@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use plegctl::manifests::{self, FileVerdict, Kubelet, KubeletVersion};
+use plegctl_engine::manifests::{self, FileVerdict, Kubelet, KubeletVersion};
 use serde_json::Value;
 
 use crate::support::static_pods::{RECORDINGS, content};

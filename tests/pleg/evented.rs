@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plegctl::clock::{Clock, ManualClock, Wall};
-use plegctl::cri::{
+use plegctl_engine::clock::{Clock, ManualClock, Wall};
+use plegctl_engine::cri::{
     Code, ContainerEvent, ContainerEventType, ContainerState, Error, Network, ReceivedEvent, Rpc,
     SandboxState,
 };
-use plegctl::pleg::evented::NextStreamAction;
-use plegctl::pleg::stream::{Event, EventSubject, StreamState};
-use plegctl::pleg::{EventedPleg, GenericPleg, KubeletState, PlegSettings, PlegState, SharedState};
+use plegctl_engine::pleg::evented::NextStreamAction;
+use plegctl_engine::pleg::stream::{Event, EventSubject, StreamState};
+use plegctl_engine::pleg::{EventedPleg, GenericPleg, KubeletState, PlegSettings, PlegState, SharedState};
 
 use crate::pleg::scripted::{Fault, Scripted, container, sandbox, sandbox_status_of, status_of};
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::pleg::recording::{RecordedContainer, RecordedSandbox, RecordedStep};
 use crate::pleg::scripted::{Scripted, sandbox_status_of, status_of};
-use plegctl::clock::{Clock, ManualClock, Mono, Wall};
-use plegctl::cri::{ContainerEvent, ContainerEventType, Error, ReceivedEvent, Rpc};
-use plegctl::pleg::evented::NextStreamAction;
-use plegctl::pleg::stream::Event;
-use plegctl::pleg::{
+use plegctl_engine::clock::{Clock, ManualClock, Mono, Wall};
+use plegctl_engine::cri::{ContainerEvent, ContainerEventType, Error, ReceivedEvent, Rpc};
+use plegctl_engine::pleg::evented::NextStreamAction;
+use plegctl_engine::pleg::stream::Event;
+use plegctl_engine::pleg::{
     EventedPleg, GenericPleg, PlegSettings, PlegTiming, RelistTimer, SharedState, TimerAction,
 };
 use serde::Deserialize;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use plegctl::clock::Mono;
-use plegctl::cri::{Code, ContainerState, Network, SandboxState};
-use plegctl::pleg::stream::EventSubject;
-use plegctl::pleg::{Era, KubeletState, PlegSettings, PlegState, PlegTiming, SharedState};
+use plegctl_engine::clock::Mono;
+use plegctl_engine::cri::{Code, ContainerState, Network, SandboxState};
+use plegctl_engine::pleg::stream::EventSubject;
+use plegctl_engine::pleg::{Era, KubeletState, PlegSettings, PlegState, PlegTiming, SharedState};
 
 use crate::pleg::node::{LISTS, WatchedNode, delivered};
 use crate::pleg::scripted::Fault;
@@ -320,7 +320,7 @@ async fn containers_without_a_uid_label_share_the_pod_without_a_uid() {
     node.containers(&[("x", "c1", Running), ("x", "c2", Running)]);
     node.runtime.set(|state| {
         for container in &mut state.containers {
-            container.labels = plegctl::cri::Labels::default();
+            container.labels = plegctl_engine::cri::Labels::default();
         }
     });
     assert_eq!(node.relist().await, [" ContainerStarted c1", " ContainerStarted c2"]);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::pleg::recording::RecordedStep;
 use crate::pleg::scripted::Scripted;
-use plegctl::clock::{ManualClock, Wall};
-use plegctl::pleg::stream::Event;
-use plegctl::pleg::{Era, GenericPleg, KubeletVersion, PlegSettings, SharedState};
+use plegctl_engine::clock::{ManualClock, Wall};
+use plegctl_engine::pleg::stream::Event;
+use plegctl_engine::pleg::{Era, GenericPleg, KubeletVersion, PlegSettings, SharedState};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

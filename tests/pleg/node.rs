@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plegctl::clock::{ManualClock, Wall};
-use plegctl::cri::{Container, ContainerState, Sandbox, SandboxState};
-use plegctl::pleg::cache::CachedStatus;
-use plegctl::pleg::stream::{Event, Relist};
-use plegctl::pleg::{Era, GenericPleg, PlegSettings, SharedState};
+use plegctl_engine::clock::{ManualClock, Wall};
+use plegctl_engine::cri::{Container, ContainerState, Sandbox, SandboxState};
+use plegctl_engine::pleg::cache::CachedStatus;
+use plegctl_engine::pleg::stream::{Event, Relist};
+use plegctl_engine::pleg::{Era, GenericPleg, PlegSettings, SharedState};
 
 use crate::pleg::scripted::{Fault, Scripted, container, sandbox};
 

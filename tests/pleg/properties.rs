@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plegctl::clock::{ManualClock, Wall};
-use plegctl::cri::{Code, Container, ContainerState, Labels, Sandbox, SandboxState};
-use plegctl::pleg::report::ReportedPod;
-use plegctl::pleg::single_relist::{self, Inspect, RelistRequest};
-use plegctl::pleg::stream::{Event, EventType};
-use plegctl::pleg::{
+use plegctl_engine::clock::{ManualClock, Wall};
+use plegctl_engine::cri::{Code, Container, ContainerState, Labels, Sandbox, SandboxState};
+use plegctl_engine::pleg::report::ReportedPod;
+use plegctl_engine::pleg::single_relist::{self, Inspect, RelistRequest};
+use plegctl_engine::pleg::stream::{Event, EventType};
+use plegctl_engine::pleg::{
     Era, GenericPleg, KubeletState, PlegSettings, PlegState, RelistReport, RuntimeRef, SharedState, diff,
     document,
 };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::path::Path;
 
-use plegctl::cri::{
+use plegctl_engine::cri::{
     Code, Container, ContainerMetadata, ContainerState, Image, Labels, Network, Sandbox, SandboxMetadata,
     SandboxState,
 };

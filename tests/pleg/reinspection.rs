@@ -1,6 +1,6 @@
 //! Tests of pods that are inspected again because their status fetch failed.
 
-use plegctl::cri::{Code, SandboxState};
+use plegctl_engine::cri::{Code, SandboxState};
 
 use crate::pleg::node::{LISTS, WatchedNode};
 use crate::pleg::scripted::Fault;

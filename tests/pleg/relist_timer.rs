@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plegctl::clock::{Clock, ManualClock};
-use plegctl::cri::ContainerState;
-use plegctl::pleg::{PlegTiming, RelistTimer, TimerAction};
+use plegctl_engine::clock::{Clock, ManualClock};
+use plegctl_engine::cri::ContainerState;
+use plegctl_engine::pleg::{PlegTiming, RelistTimer, TimerAction};
 
 use crate::pleg::node::WatchedNode;
 use crate::pleg::scripted::Fault;

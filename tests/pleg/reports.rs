@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use plegctl::clock::{ManualClock, Wall};
-use plegctl::cri::{Code, Container, ContainerState, SandboxState};
-use plegctl::pleg::diff::same_node;
-use plegctl::pleg::metrics::{MetricNames, PlegMetrics};
-use plegctl::pleg::single_relist::{self, Inspect, RelistRequest};
-use plegctl::pleg::stream::{Event, EventSource, EventSubject, EventType, Health, Quantiles, WatchRecord};
-use plegctl::pleg::{
+use plegctl_engine::clock::{ManualClock, Wall};
+use plegctl_engine::cri::{Code, Container, ContainerState, SandboxState};
+use plegctl_engine::pleg::diff::same_node;
+use plegctl_engine::pleg::metrics::{MetricNames, PlegMetrics};
+use plegctl_engine::pleg::single_relist::{self, Inspect, RelistRequest};
+use plegctl_engine::pleg::stream::{
+    Event, EventSource, EventSubject, EventType, Health, Quantiles, WatchRecord,
+};
+use plegctl_engine::pleg::{
     Era, KubeletState, PodRef, ReadError, RelistReport, RuntimeRef, Seconds, diff, document,
 };
 
@@ -237,8 +239,8 @@ fn metrics_are_written_with_the_kubelets_names() {
     metrics.relist_duration.observe(0.2);
     metrics.set_last_seen(Wall::from_nanos(1_700_000_000_900_000_000));
     metrics.set_running(3, &[(KubeletState::Running, 5)].into());
-    metrics.operation(plegctl::cri::Rpc::ListContainers, Duration::from_secs(120), true);
-    metrics.operation(plegctl::cri::Rpc::ContainerStats, Duration::from_secs(1), true);
+    metrics.operation(plegctl_engine::cri::Rpc::ListContainers, Duration::from_secs(120), true);
+    metrics.operation(plegctl_engine::cri::Rpc::ContainerStats, Duration::from_secs(1), true);
     let mut text = String::new();
     metrics.render(MetricNames::Kubelet, &mut text).unwrap();
     let lines: Vec<&str> = text.lines().collect();

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plegctl::clock::ManualClock;
-use plegctl::cri::{
+use plegctl_engine::clock::ManualClock;
+use plegctl_engine::cri::{
     Call, CgroupDriver, Code, Container, ContainerState, ContainerStatus, Error, EventStream, Filter, Image,
     Network, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
     label,
@@ -84,7 +84,7 @@ impl Scripted {
     }
 }
 
-fn matches(labels: &plegctl::cri::Labels, wanted: &[(String, String)]) -> bool {
+fn matches(labels: &plegctl_engine::cri::Labels, wanted: &[(String, String)]) -> bool {
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
@@ -179,7 +179,7 @@ impl Runtime for Scripted {
 pub fn sandbox(id: &str, uid: &str, attempt: u32, state: SandboxState) -> Sandbox {
     Sandbox {
         id: id.into(),
-        metadata: Some(plegctl::cri::SandboxMetadata {
+        metadata: Some(plegctl_engine::cri::SandboxMetadata {
             name: format!("name-{uid}"),
             uid: uid.into(),
             namespace: "default".into(),
@@ -188,7 +188,7 @@ pub fn sandbox(id: &str, uid: &str, attempt: u32, state: SandboxState) -> Sandbo
         state,
         created_at: 1_000 + i64::from(attempt),
         labels: [(label::POD_UID, uid)].into_iter().collect(),
-        annotations: plegctl::cri::Labels::default(),
+        annotations: plegctl_engine::cri::Labels::default(),
     }
 }
 
@@ -197,7 +197,7 @@ pub fn container(id: &str, uid: &str, state: ContainerState) -> Container {
     Container {
         id: id.into(),
         sandbox_id: format!("{uid}-sandbox"),
-        metadata: Some(plegctl::cri::ContainerMetadata { name: format!("name-{id}"), attempt: 0 }),
+        metadata: Some(plegctl_engine::cri::ContainerMetadata { name: format!("name-{id}"), attempt: 0 }),
         image: Some(Image { image: "img:1".into(), user_specified: String::new() }),
         image_ref: "sha256:0".into(),
         state,
@@ -209,6 +209,6 @@ pub fn container(id: &str, uid: &str, state: ContainerState) -> Container {
         ]
         .into_iter()
         .collect(),
-        annotations: plegctl::cri::Labels::default(),
+        annotations: plegctl_engine::cri::Labels::default(),
     }
 }

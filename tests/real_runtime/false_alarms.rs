@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plegctl::diagnosis::report::{Confidence, Severity, Verdict};
+use plegctl_engine::diagnosis::report::{Confidence, Severity, Verdict};
 
 use crate::daemon::RealRuntime;
 use crate::health::{Load, diagnose, runs, with_network};

@@ -6,10 +6,10 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plegctl::clock::{Clock, SystemClock};
-use plegctl::cri::Client;
-use plegctl::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
-use plegctl::diagnosis::{self, Inputs};
+use plegctl_engine::clock::{Clock, SystemClock};
+use plegctl_engine::cri::Client;
+use plegctl_engine::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
+use plegctl_engine::diagnosis::{self, Inputs};
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;

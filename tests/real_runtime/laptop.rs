@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use plegctl::capture::Capture;
+use plegctl_engine::capture::Capture;
 use serde_json::{Value, json};
 
 use crate::address::free_address;

@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use ::plegctl::manifests::checks::runtime::container_hash;
-use ::plegctl::manifests::{Kubelet, KubeletVersion, inspect_bytes};
+use ::plegctl_engine::manifests::checks::runtime::container_hash;
+use ::plegctl_engine::manifests::{Kubelet, KubeletVersion, inspect_bytes};
 use serde_json::Value;
 
 use crate::daemon::RealRuntime;

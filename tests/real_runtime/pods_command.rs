@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use ::plegctl::manifests::{Kubelet, KubeletVersion, inspect_bytes};
+use ::plegctl_engine::manifests::{Kubelet, KubeletVersion, inspect_bytes};
 use serde_json::{Value, json};
 
 use crate::daemon::RealRuntime;

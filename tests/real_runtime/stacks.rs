@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use plegctl::report::Severity;
-use plegctl::stacks::judge::{DumpSource, KnownHangs, judge, rebuild_summary};
-use plegctl::stacks::read::{Bounds, read};
-use plegctl::stacks::report::{Finding, StackReport, WaitKind};
-use plegctl::stacks::signatures::signatures;
-use plegctl::stacks::{live, sources};
+use plegctl_engine::report::Severity;
+use plegctl_engine::stacks::judge::{DumpSource, KnownHangs, judge, rebuild_summary};
+use plegctl_engine::stacks::read::{Bounds, read};
+use plegctl_engine::stacks::report::{Finding, StackReport, WaitKind};
+use plegctl_engine::stacks::signatures::signatures;
+use plegctl_engine::stacks::{live, sources};
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use plegctl::capture::Capture;
+use plegctl_engine::capture::Capture;
 
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::Invocation;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 use prost::Message;
 use prost::bytes::Bytes;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! The default answers of the fake runtime, for each kind of runtime.
 
-use plegctl::cri::server::{Bytes, ServiceError};
-use plegctl::cri::{Code, Rpc};
+use plegctl_engine::cri::server::{Bytes, ServiceError};
+use plegctl_engine::cri::{Code, Rpc};
 use prost::Message;
 
 use super::events::Attempt;

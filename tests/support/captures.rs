@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::plegctl::{Output, plegctl};
-use plegctl::capture::Capture;
+use plegctl_engine::capture::Capture;
 
 /// A directory for captures that is removed when the test ends.
 pub struct CaptureDir(PathBuf);

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use plegctl::cri::Code;
-use plegctl::cri::server::{Bytes, ServiceError};
+use plegctl_engine::cri::Code;
+use plegctl_engine::cri::server::{Bytes, ServiceError};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::node::encode;

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use plegctl::cri::server::ServiceError;
-use plegctl::cri::{Code, Rpc};
+use plegctl_engine::cri::server::ServiceError;
+use plegctl_engine::cri::{Code, Rpc};
 
 use super::answer::{RequestTarget, RuntimeKind};
 use super::events::{Attempt, Event, OpenStreams};

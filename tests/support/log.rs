@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 
 /// The time limit for the calls that a test expects.
 const TIME_LIMIT: Duration = Duration::from_secs(300);

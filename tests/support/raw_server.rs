@@ -14,7 +14,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use plegctl::cri::Rpc;
+use plegctl_engine::cri::Rpc;
 use prost::Message;
 use prost::bytes::{BufMut, Bytes, BytesMut};
 use tokio::net::UnixListener;

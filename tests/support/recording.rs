@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
-use plegctl::cri::{Code, Rpc};
+use plegctl_engine::cri::{Code, Rpc};
 use serde_json::{Map, Value};
 
 use super::answer::RuntimeKind;

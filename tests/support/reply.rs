@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plegctl::cri::server::Bytes;
-use plegctl::cri::{Code, Rpc};
+use plegctl_engine::cri::server::Bytes;
+use plegctl_engine::cri::{Code, Rpc};
 use tokio::sync::watch;
 
 /// The reply to one call.

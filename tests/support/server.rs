@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use plegctl::cri::Rpc;
-use plegctl::cri::server::{self, Service, ServiceError, serve_connection};
+use plegctl_engine::cri::Rpc;
+use plegctl_engine::cri::server::{self, Service, ServiceError, serve_connection};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;

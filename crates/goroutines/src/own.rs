@@ -19,7 +19,6 @@ use plegctl_base::report::Severity;
 
 /// Why plegctl cannot use a file of signatures.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// A line has a wrong format.
     #[error("line {line}: {what}")]

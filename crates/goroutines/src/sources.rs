@@ -80,7 +80,6 @@ pub enum NodeSource {
 
 /// Why a socket or a URL did not provide a dump.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// Connecting or reading failed.
     #[error("cannot connect or read: {0}")]

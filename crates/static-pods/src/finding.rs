@@ -11,7 +11,6 @@ pub use plegctl_base::report::Severity;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct LintFinding {
     /// The check that made the finding.
     pub id: Check,

@@ -97,7 +97,6 @@ pub struct ManifestEntryMeta {
 
 /// One directory entry or single file, and the kubelet's verdict.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct FileReport {
     /// The path under which plegctl inspects the file.
     pub path: PathBuf,

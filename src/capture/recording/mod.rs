@@ -29,9 +29,7 @@ use tokio::time::MissedTickBehavior;
 
 pub use kubelet_metrics::KubeletMetricsReader;
 pub use node_sampler::NodeSampler;
-#[cfg(test)]
-pub use state::FinishedRelist;
-pub use state::{DiagnosisDocuments, IncidentCulprit, IncidentSnapshot, RecordingSnapshot};
+pub use state::{DiagnosisDocuments, FinishedRelist, IncidentCulprit, IncidentSnapshot, RecordingSnapshot};
 
 use super::entry::{ENDED_BY_COUNT, Incident, Session, kind};
 use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict, Prediction};
@@ -99,11 +97,11 @@ pub trait RecordingHost {
     /// Returns a reader for the metrics of this kubelet; `None` if plegctl has no access to them.
     fn kubelet_metrics(&self, kubelet: KubeletProcess) -> Option<KubeletMetricsReader>;
     /// Diagnoses the node, without repeating the pending calls. The diagnosis of the same hang keeps the predicted time.
-    async fn diagnose(
+    fn diagnose(
         &self,
         pending: Vec<LivePendingCall>,
         predicted: Option<Prediction>,
-    ) -> Option<IncidentDiagnosis>;
+    ) -> impl Future<Output = Option<IncidentDiagnosis>>;
     /// Prints a message.
     fn notify(&self, notice: RecordingNotice<'_>);
 }
@@ -111,9 +109,9 @@ pub trait RecordingHost {
 /// The signals that a recording reacts to.
 pub trait RecordingSignals {
     /// Waits for the next signal.
-    async fn next(&mut self) -> RecordingSignal;
+    fn next(&mut self) -> impl Future<Output = RecordingSignal>;
     /// Suspends this process until it is continued.
-    async fn suspend(&mut self);
+    fn suspend(&mut self) -> impl Future<Output = ()>;
 }
 
 /// A signal to a recording.

@@ -379,8 +379,8 @@ mod tests {
     use crate::clock::ManualClock;
     use crate::diagnosis::input_file::MAX_BYTES;
     use crate::diagnosis::judge;
-    use crate::diagnosis::tests::scripted::sandbox;
     use crate::pleg::RelistReport;
+    use crate::scripted::sandbox;
 
     fn packed(input_files: &[InputFile]) -> Vec<u8> {
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());

@@ -178,7 +178,7 @@ pub struct HealthArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FailOnVerdict {
+enum FailOnVerdict {
     /// An unhealthy PLEG
     #[value(alias = "error")]
     Critical,
@@ -190,7 +190,7 @@ pub(crate) enum FailOnVerdict {
 
 impl FailOnVerdict {
     /// Returns the exit status for a verdict.
-    pub(crate) const fn exit(self, verdict: Verdict) -> Exit {
+    const fn exit(self, verdict: Verdict) -> Exit {
         match (verdict, self) {
             (Verdict::Unknown, _) => Exit::NoAnswer,
             (Verdict::Healthy, _) | (_, Self::Never) | (Verdict::Degraded, Self::Critical) => Exit::Good,
@@ -741,5 +741,23 @@ impl ProgressLine {
 
     fn show(&self, probe: &str) {
         probe.clone_into(&mut self.step.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_status_follows_from_the_verdict_and_from_fail_on() {
+        let verdicts = [Verdict::Healthy, Verdict::Degraded, Verdict::Unhealthy, Verdict::Unknown];
+        let expected = [
+            (FailOnVerdict::Critical, [Exit::Good, Exit::Good, Exit::Bad, Exit::NoAnswer]),
+            (FailOnVerdict::Warning, [Exit::Good, Exit::Bad, Exit::Bad, Exit::NoAnswer]),
+            (FailOnVerdict::Never, [Exit::Good, Exit::Good, Exit::Good, Exit::NoAnswer]),
+        ];
+        for (fail_on, expected) in expected {
+            assert_eq!(verdicts.map(|verdict| fail_on.exit(verdict)), expected, "{fail_on:?}");
+        }
     }
 }

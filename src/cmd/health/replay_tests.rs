@@ -31,12 +31,12 @@ use crate::cri::{
 use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, NotChecked, RuleId, Verdict};
 use crate::diagnosis::stacks::WantedDump;
-use crate::diagnosis::tests::one_judge::{SeenCalls, assert_agrees};
-use crate::diagnosis::tests::scripted::{Scripted, container_id, sandbox_id};
 use crate::diagnosis::{
     CallersPendingCall, Inputs, KubeletInputs, MetricsSource, NodeFacts, SimulatedProcesses, gather, judge,
 };
 use crate::pleg::{GenericPleg, PlegSettings, SharedState};
+use crate::scripted::{Scripted, container_id, sandbox_id};
+use crate::seen_calls::{SeenCalls, assert_agrees};
 use crate::threads::locked;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! Formats single values for a terminal: ages, percentages, short ids; measures, cuts and wraps text by columns. What
 //! measures a text escapes it before, so that the measured text is the printed one.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthChar;
 
 use crate::clock::Wall;
 pub use crate::report::duration::{elapsed, took};
@@ -32,10 +32,7 @@ pub fn short_id(id: &str) -> String {
     or_none(&id.chars().take(SHORT_ID).collect::<String>())
 }
 
-/// Returns the number of terminal columns of a text.
-pub fn width(text: &str) -> usize {
-    UnicodeWidthStr::width(&*escaped(text))
-}
+pub use crate::report::shell_lines::width;
 
 /// Appends blanks to a text up to a width.
 pub fn padded(text: &str, columns: usize) -> String {

@@ -168,7 +168,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::json::testing::documents;
-    use crate::yaml::{EventKind, YamlParser, decode};
+    use plegctl_go_yaml::{EventKind, YamlParser, decode};
     use proptest::prelude::*;
     use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
 //! Writes the page of `top` about the selected row: its details in full, commands that only look, and the text of
 //! `plegctl explain`.
 
-use super::model::{EntryKind, Judgement, Model, SilentCall, pod_name};
+use super::model::{EntryKind, Judgement, Model, SilentCall, call_and_target, pod_name};
 use super::view::RowId;
 use crate::clock::Mono;
 use crate::cmd::explain;
@@ -69,7 +69,7 @@ pub fn lines(model: &Model, row: Option<&RowId>, now: Mono) -> Vec<String> {
 }
 
 fn about_call(call: &SilentCall, model: &Model, judgement: &Judgement, lines: &mut Vec<String>) {
-    lines.push(call.about());
+    lines.push(call_and_target(call));
     let waited = elapsed(call.waited);
     lines.push(if call.given_up {
         format!("  given up after {waited}")

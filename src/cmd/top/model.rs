@@ -328,7 +328,7 @@ impl Model {
     /// The pending call has been silent for `waited`.
     pub fn silence(&mut self, time: Wall, waited: Duration) {
         if let Some(call) = self.silent_calls(Mono::default()).into_iter().find(|call| !call.given_up) {
-            let text = format!("{} has not answered for {}", call.about(), elapsed(waited));
+            let text = format!("{} has not answered for {}", call_and_target(&call), elapsed(waited));
             self.notice(time, Level::Critical, text);
         }
     }
@@ -506,7 +506,7 @@ impl Model {
         let plain = |title| (title, String::new());
         if let Some(call) = worst {
             let silence = if call.given_up { "given up after" } else { "no answer for" };
-            let title = format!("{silence} {}: {}", elapsed(call.waited), call.about());
+            let title = format!("{silence} {}: {}", elapsed(call.waited), call_and_target(call));
             return plain(match &self.stopped_daemon {
                 Some(stopped) => format!("{stopped}; {title}"),
                 None => title,
@@ -599,11 +599,9 @@ impl Model {
     }
 }
 
-impl SilentCall {
-    /// Returns the call with its pod and container: `ContainerStatus of shop/db-0/postgres`.
-    pub fn about(&self) -> String {
-        about(&self.rpc, self.pod.as_ref(), self.container.as_deref())
-    }
+/// Returns the call with its pod and container: `ContainerStatus of shop/db-0/postgres`.
+pub fn call_and_target(call: &SilentCall) -> String {
+    about(&call.rpc, call.pod.as_ref(), call.container.as_deref())
 }
 
 /// Describes a call.

@@ -7,9 +7,10 @@ use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
 
 use super::model::{
-    Entry, EntryKind, Judgement, Level, Model, Outlook, SilentCall, SlowPod, pod_name, scaled,
+    Entry, EntryKind, Judgement, Level, Model, Outlook, SilentCall, SlowPod, call_and_target, pod_name,
+    scaled,
 };
-use super::view::{Page, ReplayPosition, RowId, Rows, View};
+use super::view::{Page, ReplayPosition, RowId, Rows, View, row_of_call};
 use crate::clock::{Mono, Wall};
 use crate::cmd::render::watch::{seconds_of_day, transition};
 use crate::cmd::render::words::{SHORT_ID, cut, elapsed, padded, took, width, wrapped};
@@ -393,7 +394,7 @@ impl Painter<'_> {
             return;
         }
         self.section(&format!("PENDING CALLS  {}", calls.len()), "waiting");
-        let chosen = selected.and_then(|id| calls.iter().position(|call| call.row() == *id));
+        let chosen = selected.and_then(|id| calls.iter().position(|call| row_of_call(call) == *id));
         let waited = |call: &SilentCall| {
             if call.given_up { format!("given up, {}", elapsed(call.waited)) } else { countdown(call.waited) }
         };
@@ -402,7 +403,7 @@ impl Painter<'_> {
             let waited = format!("{:>columns$}", waited(call));
             let style = silence_style(call.waited);
             let id = call.id.as_deref().map(short).unwrap_or_default();
-            self.row(&[(call.about(), 0), (id, SHORT_ID)], &waited, style, chosen == Some(at));
+            self.row(&[(call_and_target(call), 0), (id, SHORT_ID)], &waited, style, chosen == Some(at));
         }
     }
 

@@ -142,16 +142,15 @@ impl<'a> Rows<'a> {
 
     /// Returns the ids of all rows, from the top to the bottom.
     pub fn ids(&self) -> Vec<RowId> {
-        let calls = self.calls.iter().map(SilentCall::row);
+        let calls = self.calls.iter().map(row_of_call);
         let pods = self.pods.iter().map(SlowPod::row);
         calls.chain(pods).chain(self.entries.iter().map(|entry| RowId::Entry(entry.number))).collect()
     }
 }
 
-impl SilentCall {
-    pub fn row(&self) -> RowId {
-        RowId::Call(self.rpc.clone(), self.id.clone())
-    }
+/// Returns the row of a silent call.
+pub fn row_of_call(call: &SilentCall) -> RowId {
+    RowId::Call(call.rpc.clone(), call.id.clone())
 }
 
 impl SlowPod {

@@ -8,9 +8,9 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use plegctl::clock::SystemClock;
-//! use plegctl::cri::server::{Answer, InProcess, CallRequest, ServiceError, Service, message};
-//! use plegctl::cri::{Code, Rpc, Runtime, Version};
+//! use plegctl_engine::clock::SystemClock;
+//! use plegctl_engine::cri::server::{Answer, InProcess, CallRequest, ServiceError, Service, message};
+//! use plegctl_engine::cri::{Code, Rpc, Runtime, Version};
 //!
 //! struct Nameless;
 //!

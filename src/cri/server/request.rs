@@ -83,7 +83,7 @@ impl ListFilter<ContainerState> {
 
 impl RequestSubject {
     /// Decodes the subject of a request of `rpc`.
-    pub(crate) fn read(rpc: Rpc, message: Bytes) -> Result<Self, ServiceError> {
+    pub fn read(rpc: Rpc, message: Bytes) -> Result<Self, ServiceError> {
         Ok(match rpc {
             Rpc::Version | Rpc::Status | Rpc::RuntimeConfig | Rpc::GetContainerEvents => Self::Runtime,
             // A streamed list has the same request message.
@@ -113,7 +113,7 @@ impl RequestSubject {
     }
 
     /// Returns the selected items of an encoded list; `None` if this subject is not a list or `list` is not valid.
-    pub(crate) fn select(&self, list: Bytes) -> Option<Bytes> {
+    pub fn select(&self, list: Bytes) -> Option<Bytes> {
         let message = match self {
             Self::Sandboxes(wanted) => {
                 let mut list = wire::ListPodSandboxResponse::decode(list).ok()?;

@@ -240,7 +240,7 @@ impl Evidence {
     /// Describes what blocks a silent call about `id`: the evidence of [`Self::second_evidence`], otherwise the OCI
     /// runtime process that works on the container. An OCI runtime process does not prove a hang, because a slow call
     /// has such a process too.
-    pub(crate) fn holder(&self, id: &str) -> Option<FactKind> {
+    pub fn holder(&self, id: &str) -> Option<FactKind> {
         self.second_evidence(id).or_else(|| {
             let parts = parts_of(self, id);
             let process = parts.oci.iter().copied().find(|process| works_on(process, id))?;
@@ -250,7 +250,7 @@ impl Evidence {
 
     /// Describes the evidence other than silence that `id` is blocked: a goroutine dump, a frozen cgroup, a stopped shim, or
     /// a task in uninterruptible sleep in both samples.
-    pub(crate) fn second_evidence(&self, id: &str) -> Option<FactKind> {
+    pub fn second_evidence(&self, id: &str) -> Option<FactKind> {
         if let Some(confirmation) = self.dump_blames(id) {
             return Some(confirmation);
         }

@@ -218,7 +218,7 @@ pub struct HostEvidence {
     /// The first processes of containers that the runtime lists as exited.
     pub living_exits: Vec<LivingExit>,
     /// The tasks that wait in the kernel in two looks, with the reason.
-    pub(crate) waits: Vec<KernelWait>,
+    pub waits: Vec<KernelWait>,
 }
 
 /// A file system to which the runtime or the kubelet writes.

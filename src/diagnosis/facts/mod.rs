@@ -6,7 +6,7 @@
 
 mod owner;
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;
 mod values;
 mod words;
 
@@ -16,21 +16,21 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::report::rename::{Rename, ReplaceName};
-pub(crate) use owner::{OwnerProcess, WaitOwner};
-pub(crate) use values::{
+pub use owner::{OwnerProcess, WaitOwner};
+pub use values::{
     Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, FilePath, FileSystem,
     Function, Item, Items, Name, PodAge, PodBytes, ProcessRef, Program, Quoted, Refusal, Release, Resource,
     Share, Took, Waits, Word,
 };
-pub(crate) use words::FactKind;
+pub use words::FactKind;
 
 /// A fact of a finding. Its words are those of `Display`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fact(pub(crate) FactKind);
+pub struct Fact(pub FactKind);
 
 impl Fact {
     /// Creates a fact whose words another part of plegctl has written.
-    pub(crate) fn line(words: String) -> Self {
+    pub fn line(words: String) -> Self {
         Self(FactKind::Line { words: Quoted(words) })
     }
 }
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for Fact {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "testing")]
 impl schemars::JsonSchema for Fact {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Fact".into()

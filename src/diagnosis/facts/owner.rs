@@ -10,23 +10,42 @@ use crate::report::rename::{Rename, ReplaceName, rename};
 /// Who or what keeps a task waiting in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum WaitOwner {
+pub enum WaitOwner {
     /// A security agent, or the holder of a lock.
-    Process { process: OwnerProcess },
+    Process {
+        /// The process.
+        process: OwnerProcess,
+    },
     /// A file server, or a file system that a process serves.
-    Mounted { source: Address, file_system: FileSystem, daemon: Option<OwnerProcess> },
+    Mounted {
+        /// What is mounted.
+        source: Address,
+        /// The kind of file system.
+        file_system: FileSystem,
+        /// The process that serves it.
+        daemon: Option<OwnerProcess>,
+    },
     /// A module of the kernel.
-    Module { name: Function },
+    Module {
+        /// Its name.
+        name: Function,
+    },
     /// A frozen control group, or the place of a frozen file system.
-    Frozen { path: FilePath },
+    Frozen {
+        /// Where it is.
+        path: FilePath,
+    },
     /// A disk.
-    Disk { name: Quoted },
+    Disk {
+        /// Its name.
+        name: Quoted,
+    },
 }
 
 /// A process that keeps a task waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct OwnerProcess {
+pub struct OwnerProcess {
     /// The process; its name is empty if it is not known.
     pub process: ProcessRef,
     /// Whether it is stopped.

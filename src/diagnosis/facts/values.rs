@@ -19,7 +19,7 @@ use crate::report::{PodRef, Seconds, word_enum};
 
 /// A measured duration. `{:#}` writes it roughly, as an age: `3m20s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Took {
+pub struct Took {
     /// The length.
     seconds: Seconds,
 }
@@ -53,7 +53,7 @@ impl From<f64> for Took {
 /// A size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Bytes(pub u64);
+pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,7 +64,7 @@ impl fmt::Display for Bytes {
 /// A number with a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Decimal(Seconds);
+pub struct Decimal(Seconds);
 
 impl From<f64> for Decimal {
     fn from(number: f64) -> Self {
@@ -85,7 +85,7 @@ impl fmt::Display for Decimal {
 /// with the short id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Item {
+pub struct Item {
     /// The full id.
     pub id: String,
     /// Its pod.
@@ -110,7 +110,7 @@ impl fmt::Display for Item {
 
 /// A process: `containerd[812]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ProcessRef {
+pub struct ProcessRef {
     /// Its name.
     pub name: String,
     /// Its id.
@@ -135,7 +135,7 @@ macro_rules! texts {
         $(#[$about])*
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(transparent)]
-        pub(crate) struct $name(pub String);
+        pub struct $name(pub String);
 
         impl<T: fmt::Display + ?Sized> From<&T> for $name {
             fn from(text: &T) -> Self {
@@ -183,7 +183,7 @@ texts! {
 /// A name in Kubernetes: that of a namespace, or `NAMESPACE/NAME` of pods.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Name(pub String);
+pub struct Name(pub String);
 
 impl<T: fmt::Display + ?Sized> From<&T> for Name {
     fn from(text: &T) -> Self {
@@ -210,7 +210,7 @@ impl Rename for Name {
 
 /// A call, perhaps about a sandbox or a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Call {
+pub struct Call {
     /// The RPC.
     pub rpc: Rpc,
     /// The sandbox or the container.
@@ -238,7 +238,7 @@ impl fmt::Display for Call {
 
 /// How many pods, sandboxes or containers have this name or this namespace: `kube-system 12`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Share {
+pub struct Share {
     /// The name.
     pub name: Name,
     /// The number.
@@ -253,7 +253,7 @@ impl fmt::Display for Share {
 
 /// The size of a pod's entries in the lists: `shop/web-0 12.3 KiB`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PodBytes {
+pub struct PodBytes {
     /// The pod.
     pub pod: PodRef,
     /// The size.
@@ -268,7 +268,7 @@ impl fmt::Display for PodBytes {
 
 /// For how long something has been the case for a pod: `shop/web-0 (3m20s)`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PodAge {
+pub struct PodAge {
     /// The pod.
     pub pod: PodRef,
     /// The time.
@@ -283,7 +283,7 @@ impl fmt::Display for PodAge {
 
 /// The descriptors of a process: `containerd[812] has 1024 of 1024 descriptors open`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DescriptorUse {
+pub struct DescriptorUse {
     /// The process.
     pub process: ProcessRef,
     /// The number of open descriptors.
@@ -300,7 +300,7 @@ impl fmt::Display for DescriptorUse {
 
 word_enum! {
     /// Which sandboxes and containers a number counts.
-    pub(crate) json enum Counted: as_str {
+    pub json enum Counted: as_str {
         /// All, in the two lists.
         All = "all",
         /// All, in smaller lists.
@@ -314,7 +314,7 @@ word_enum! {
 
 word_enum! {
     /// What a list has.
-    pub(crate) json enum Items: as_str {
+    pub json enum Items: as_str {
         /// Sandboxes.
         Sandboxes = "sandbox",
         /// Containers.
@@ -324,7 +324,7 @@ word_enum! {
 
 word_enum! {
     /// For what tasks wait.
-    pub(crate) json enum Resource: as_str {
+    pub json enum Resource: as_str {
         /// For a processor.
         Cpu = "CPU",
         /// For storage.
@@ -336,7 +336,7 @@ word_enum! {
 
 impl Resource {
     /// Returns how long tasks waited for it: all tasks, or some for a processor. `None` if the kernel measures nothing.
-    pub(crate) fn pressure(self, pressure: &ResourcePressure) -> Option<FactKind> {
+    pub fn pressure(self, pressure: &ResourcePressure) -> Option<FactKind> {
         let percent = |psi: &Psi| if self == Self::Cpu { psi.some_waited() } else { psi.all_waited() };
         let [node, runtime] = [pressure.node, pressure.daemon].map(|psi| Some(percent(&psi?).into()));
         node.or(runtime).map(|_| FactKind::Pressure { resource: self, node, runtime })
@@ -345,7 +345,7 @@ impl Resource {
 
 /// What a task waits for in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Waits {
+pub struct Waits {
     /// The id of the reason in the catalogue.
     pub reason: Word,
     /// Who or what keeps the task waiting.
@@ -365,7 +365,7 @@ impl fmt::Display for Waits {
 
 /// The numbers on which the threads and file descriptors of a healthy runtime depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ExpectedLoad {
+pub struct ExpectedLoad {
     /// Containers in the list.
     pub containers: usize,
     /// Sandboxes in the list.
@@ -398,7 +398,7 @@ without_names! {
 
 impl FactKind {
     /// Returns where a network or user-space file system is mounted.
-    pub(crate) fn of_mount(mount: &NodeMount) -> Self {
+    pub fn of_mount(mount: &NodeMount) -> Self {
         Self::SourceIsMountedAt {
             source: (&mount.source).into(),
             file_system: Some((&mount.kind).into()),

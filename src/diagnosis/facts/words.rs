@@ -27,8 +27,11 @@ macro_rules! facts {
         /// What was measured or concluded.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
-        pub(crate) enum FactKind {
-            $($kind $({ $($field: $type),+ })?,)+
+        pub enum FactKind {
+            $(
+                #[doc = concat!("`", $words, "`")]
+                $kind $({ $(#[doc = "A value in these words."] $field: $type),+ })?,
+            )+
             /// A fact of a later release.
             #[serde(other)]
             Unknown,
@@ -46,7 +49,7 @@ macro_rules! facts {
         #[cfg(test)]
         impl FactKind {
             /// Returns two facts of each kind: with as little as possible, and with everything.
-            pub(crate) fn samples() -> Vec<Self> {
+            pub fn samples() -> Vec<Self> {
                 use super::tests::Sample;
                 let of_each = |is_full: bool| vec![$(Self::$kind $({ $($field: Sample::sample(is_full)),+ })?),+];
                 [of_each(false), of_each(true)].concat()

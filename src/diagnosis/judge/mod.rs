@@ -1,10 +1,9 @@
 //! Makes the report from the evidence: applies the rules, sorts the findings, decides the verdict and suggests what to
 //! save. It makes no calls and reads no clock.
 
-#[cfg(feature = "cli")]
-pub(crate) mod calls;
+pub mod calls;
 mod culprits;
-pub(crate) mod not_ready;
+pub mod not_ready;
 mod summary;
 mod verdict;
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::clock::Wall;
 use crate::diagnosis::evidence::Evidence;
-#[cfg(feature = "cli")]
 use crate::diagnosis::report::HealthReport;
 use crate::diagnosis::report::{Confidence, EstimateReport, HealthFinding, RuleId, Verdict};
 use crate::diagnosis::rules::{Case, Impact, row};
@@ -81,14 +80,12 @@ impl EstimateReport {
     }
 
     /// Returns when the node becomes or became `NotReady`.
-    #[cfg(feature = "cli")]
     pub fn not_ready(&self) -> Option<NotReady> {
         let since = self.not_ready_since.map(NotReady::Since);
         since.or_else(|| self.not_ready_at.map(NotReady::AtLatest))
     }
 }
 
-#[cfg(feature = "cli")]
 impl HealthReport {
     /// Returns when the node becomes or became `NotReady`.
     pub fn not_ready(&self) -> Option<NotReady> {

@@ -33,7 +33,7 @@ const OWNER_TIME_LIMIT: Duration = Duration::from_secs(2);
 /// A task that waited in the kernel at both looks, for a known kind of reason.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct KernelWait {
+pub struct KernelWait {
     /// The kind of reason.
     pub reason: &'static KernelWaitReason,
     /// The process.

@@ -215,7 +215,7 @@ impl KernelWaitReason {
     }
 
     /// Describes what a task waits for: `waits for the security agent falcon-sensor[812]`.
-    pub(crate) fn describe(&self, owner: Option<&WaitOwner>) -> String {
+    pub fn describe(&self, owner: Option<&WaitOwner>) -> String {
         match owner {
             Some(owner) => format!("waits for {} {owner}", self.owner),
             None => format!("waits for {}", self.unknown),

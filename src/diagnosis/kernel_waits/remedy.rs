@@ -8,7 +8,7 @@ use crate::report::Command;
 /// What ends a wait in the kernel, with the place on the node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum Remedy {
+pub enum Remedy {
     /// The cgroup is thawed.
     Thaw(Freeze),
     /// The FUSE connection is aborted. The kernel shows the connections in a file system of their own, which not every node has

@@ -12,7 +12,7 @@ pub(super) mod start;
 
 pub use self::lazy_api::LazyKubeletApi;
 #[cfg(test)]
-pub(crate) use self::pods::read as read_stuck_pods;
+pub use self::pods::read as read_stuck_pods;
 pub use self::pods::{PodsSource, StuckPod};
 pub use self::runs::{KubeletExit, KubeletRuns};
 

@@ -55,7 +55,7 @@ word_enum! {
 
 /// Something that keeps a pod from ending or from starting, with its proof and with what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodHolder {
     /// The kind.
@@ -111,7 +111,7 @@ impl PodHolder {
 
 /// What keeps a pod from ending or from starting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodWhy")]
 pub struct PodWhy {
     /// When the node was read.

@@ -41,7 +41,7 @@ pub(super) const LOCAL_WAITS: [&str; 14] = [
 ];
 
 /// Returns the longest part of a kernel function's name by which the rules recognise a wait for a file system.
-pub(crate) fn known_wait(function: &str) -> Option<&'static str> {
+pub fn known_wait(function: &str) -> Option<&'static str> {
     let parts = REMOTE_WAITS.iter().chain(&LOCAL_WAITS).copied();
     parts.filter(|part| function.contains(part)).max_by_key(|part| part.len())
 }

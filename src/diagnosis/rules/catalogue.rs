@@ -4,7 +4,6 @@
 //! A rule without a row does not compile, and neither does a row without one of the columns. No other code may decide by the
 //! id of a rule.
 
-#[cfg(feature = "cli")]
 use std::sync::LazyLock;
 
 use super::{
@@ -16,10 +15,8 @@ use super::{
     runtime_not_ready, silent_runtime, slow_statuses, stale_kubelet, storage_stall, stuck_systemd,
     throttled_runtime, unary_fallback, unreachable_runtime, watchdog_restarts,
 };
-#[cfg(feature = "cli")]
 use crate::diagnosis::pod_holders::report::HolderKind;
 use crate::diagnosis::report::{HealthFinding, Phase, RuleId};
-#[cfg(feature = "cli")]
 use crate::report::Rule;
 
 /// One row of the catalogue.
@@ -42,12 +39,10 @@ pub struct HealthRule {
     /// Further properties.
     pub traits: Traits,
     /// What only the screens show.
-    #[cfg(feature = "cli")]
     pub screen: ScreenColumns,
 }
 
 /// What only the screens show of a rule.
-#[cfg(feature = "cli")]
 #[derive(Clone, Copy)]
 pub struct ScreenColumns {
     /// The texts, which `explain` and the documents show: the content of the rule's file.
@@ -100,7 +95,6 @@ pub enum StacksHelp {
 }
 
 /// What the confidence of a finding is about.
-#[cfg(feature = "cli")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfidenceIsOf {
     /// The finding is neither a symptom nor a cause.
@@ -114,7 +108,6 @@ pub enum ConfidenceIsOf {
 }
 
 /// What a finding keeps from starting or ending, for `pods --why`.
-#[cfg(feature = "cli")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holds {
     /// By what a finding about a pod holds it.
@@ -126,7 +119,6 @@ pub struct Holds {
 }
 
 /// Whether a finding about a pod holds this pod.
-#[cfg(feature = "cli")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnPod {
     /// It does not; it is only worth knowing.
@@ -138,7 +130,6 @@ pub enum OwnPod {
 }
 
 /// Whether a finding holds every pod of the node.
-#[cfg(feature = "cli")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EveryPod {
     /// No pod but its own.
@@ -164,7 +155,6 @@ pub struct Traits {
     pub kubelet_stacks_help: bool,
 }
 
-#[cfg(feature = "cli")]
 impl HealthRule {
     /// Returns the rule's texts.
     pub fn rule(&self) -> &'static Rule {
@@ -225,7 +215,6 @@ pub fn catalogue() -> impl Iterator<Item = HealthRule> {
 }
 
 /// Returns the rules that report a problem in one of these phases: silence, or something else.
-#[cfg(feature = "cli")]
 pub fn rules_about(phases: &[Phase], silence: bool) -> Vec<RuleId> {
     let fits = |row: &HealthRule| row.screen.finds_silence == silence && phases.contains(&row.phase);
     catalogue().filter(fits).map(|row| row.id).collect()
@@ -249,7 +238,6 @@ macro_rules! rows {
                     impact: Impact::$impact,
                     stacks: StacksHelp::$stacks,
                     traits: Traits::NONE$(.$trait())*,
-                    #[cfg(feature = "cli")]
                     screen: ScreenColumns {
                         texts: include_str!(concat!(stringify!($file), ".txt")),
                         words: $words,
@@ -334,7 +322,7 @@ mod tests {
     /// The tests of a rule are found by its name: `grep -rl RuleId::HungList src/diagnosis/tests`.
     #[test]
     fn every_rule_has_a_test_of_its_own() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/diagnosis/tests");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/diagnosis/tests");
         let files = std::fs::read_dir(folder).unwrap();
         let tests: String =
             files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();

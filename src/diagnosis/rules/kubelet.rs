@@ -42,7 +42,7 @@ pub(super) fn runtime_answers_well(case: &Case<'_>) -> bool {
 }
 
 /// Describes contradictions between the kubelet's answers and plegctl's measurements.
-pub(crate) fn disagreements(case: &Case<'_>) -> Vec<FactKind> {
+pub fn disagreements(case: &Case<'_>) -> Vec<FactKind> {
     let evidence = case.evidence;
     let kubelet = &evidence.kubelet;
     let mut facts = Vec::new();

@@ -155,7 +155,7 @@ fn refused(case: &Case<'_>, rpc: Rpc, message: String) -> HealthFinding {
 }
 
 /// Judges the size of a message of a streamed list: how severe it is, and the title of D03.
-pub(crate) fn judge_message(rpc: Rpc, size: u64) -> Option<(Severity, FactKind)> {
+pub fn judge_message(rpc: Rpc, size: u64) -> Option<(Severity, FactKind)> {
     let (severity, _) = judge_size(rpc, size, true)?;
     let size_bytes = Bytes(size);
     Some((
@@ -169,7 +169,7 @@ pub(crate) fn judge_message(rpc: Rpc, size: u64) -> Option<(Severity, FactKind)>
 }
 
 /// Judges the size of a list: how severe it is, and the title of D03. `is_whole` says whether the list was read to its end.
-pub(crate) fn judge_size(rpc: Rpc, size: u64, is_whole: bool) -> Option<(Severity, FactKind)> {
+pub fn judge_size(rpc: Rpc, size: u64, is_whole: bool) -> Option<(Severity, FactKind)> {
     let limit = timing::RECEIVE_LIMIT;
     if timing::refused_message(size).is_some() {
         return Some((Severity::Critical, FactKind::ListTooLarge { rpc, size_bytes: Bytes(size), is_whole }));

@@ -61,14 +61,12 @@ mod watchdog_restarts;
 
 use std::time::Duration;
 
-pub(crate) use blocked_tasks::known_wait;
+pub use blocked_tasks::known_wait;
 use catalogue::RuleFunction;
-#[cfg(feature = "cli")]
 pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod, rules_about};
 pub use catalogue::{Impact, StacksHelp, catalogue, row};
-pub(crate) use kubelet::disagreements;
-#[cfg(feature = "cli")]
-pub(crate) use large_list::{judge_message, judge_size};
+pub use kubelet::disagreements;
+pub use large_list::{judge_message, judge_size};
 pub(in crate::diagnosis) use list_size::Refusal;
 pub(in crate::diagnosis) use network_not_ready::has_network_problem;
 

@@ -276,7 +276,7 @@ async fn a_conmon_younger_than_a_waiting_create_is_not_left_over() {
         let node = crio(&format!("create-in-flight-{age}"));
         with_conmons(&node, 3);
         conmon(&node, &FakeProcess { pid: 500, age, ..FakeProcess::default() }, UNLISTED, EXITS);
-        let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks");
+        let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings/stacks");
         let dump = std::fs::read(recordings.join(recording)).unwrap();
         let inputs = with_dump(&node, Scripted::with_pods(3).under_crio(), &dump);
         let report = judge(&gather(&inputs, &|_| ()).await);

@@ -12,7 +12,6 @@ use super::node::FakeNode;
 use super::scripted::{Behaviour, Scripted, container, container_id, id, inputs};
 use super::travels::judge;
 use crate::clock::{Mono, Wall};
-use crate::cmd::{Exit, FailOnVerdict};
 use crate::cri::{Container, ContainerState, Error, Outcome, Rpc, StreamedAnswer};
 use crate::diagnosis::calls::RelistSettings;
 use crate::diagnosis::evidence::{Evidence, StreamProbe};
@@ -33,7 +32,7 @@ const MIB: u64 = 1 << 20;
 async fn of_node_with_kubelet(release: &str) -> HealthFinding {
     let node = FakeNode::new(&format!("release-{release}")).with_pods(65);
     // A program of Go with the note about the release 1.35.
-    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/go-program.gz");
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings/go-program.gz");
     let mut program = Vec::new();
     GzDecoder::new(File::open(recorded).unwrap()).read_to_end(&mut program).unwrap();
     let place = program.windows(5).position(|text| text == b"v1.35").unwrap();
@@ -273,12 +272,6 @@ async fn a_list_is_too_large_only_for_a_kubelet_that_lists_unary_and_a_message_o
                 (Lists::Either, _) => (Some(possible), Verdict::Unknown),
             };
             assert_eq!((found, report.verdict), expected, "{row}: {}", report.summary);
-            let status = match expected.1 {
-                Verdict::Healthy | Verdict::Degraded => Exit::Good,
-                Verdict::Unhealthy => Exit::Bad,
-                Verdict::Unknown => Exit::NoAnswer,
-            };
-            assert_eq!(FailOnVerdict::Critical.exit(report.verdict), status, "{row}");
             // Only a streamed list shows that the runtime implements the stream.
             let fell_back =
                 known.minor >= 36 && (known.gauge == Some(false) || known.gauge.is_none() && known.logged);

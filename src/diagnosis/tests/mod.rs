@@ -9,13 +9,13 @@ mod list_calls;
 mod matrix;
 mod node;
 mod not_ready;
-#[cfg(feature = "cli")]
-pub(crate) mod one_judge;
+mod one_judge;
 mod pod_holders;
 mod pod_starts;
 mod pods;
 mod printed_commands;
-pub(crate) mod scripted;
+mod scripted;
+mod seen_calls;
 mod shims;
 mod silence;
 mod start;

@@ -3,17 +3,15 @@
 //! call. The clock is paused.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::seen_calls::{SeenCalls, assert_agrees};
 use crate::clock::{Clock, Mono};
 use crate::cri::Client;
-use crate::diagnosis::calls::RelistSettings;
-use crate::diagnosis::report::{HealthFinding, HealthReport, Phase, Verdict};
-use crate::diagnosis::{Inputs, VerdictFacts, Weight, run, verdict};
-use crate::pleg::relist_calls::RelistCalls;
-use crate::pleg::stream::Event;
-use crate::pleg::{CallRecord, GenericPleg, OpenCall, PlegSettings, SharedState, Sink};
+use crate::diagnosis::report::{HealthReport, Verdict};
+use crate::diagnosis::{Inputs, run};
+use crate::pleg::{GenericPleg, PlegSettings, SharedState};
 use crate::sim;
 use crate::sim::tests::{PausedClock, RunningSimulation};
 use crate::threads::locked;
@@ -26,50 +24,6 @@ const MOMENTS: [u64; 3] = [1, 130, 400];
 /// The scenarios with so many containers that a relist takes seconds of real time in a debug build. Their faults do not
 /// change, so one moment and few relists are enough.
 const LARGE: [&str; 3] = ["big-node", "list-too-large", "too-many-dead"];
-
-/// Notes what the calls of the relists show.
-#[derive(Clone)]
-pub struct SeenCalls {
-    pub calls: Arc<Mutex<RelistCalls>>,
-    pub clock: Arc<dyn Clock>,
-}
-
-impl SeenCalls {
-    pub fn new(clock: &Arc<dyn Clock>) -> Self {
-        Self { calls: Arc::new(Mutex::new(RelistCalls::new(clock.mono()))), clock: Arc::clone(clock) }
-    }
-
-    /// Returns the verdict of a command that knows only these calls.
-    pub fn verdict(&self, shared: &SharedState) -> Verdict {
-        let settings = RelistSettings::default();
-        let last_list = shared.last_list();
-        verdict(&VerdictFacts::of_calls(&locked(&self.calls), &settings, last_list, self.clock.mono()))
-    }
-}
-
-impl Sink for SeenCalls {
-    fn event(&mut self, _event: Event) {}
-
-    fn call_started(&mut self, call: &OpenCall) {
-        locked(&self.calls).call_started(call);
-    }
-
-    fn call_finished(&mut self, call: &CallRecord) {
-        locked(&self.calls).call_finished(call);
-    }
-}
-
-/// Asserts that the verdict from fewer facts is that of `health`, or *unknown*. A healthy verdict says what was not looked at, so
-/// a finding that no call shows may be missing from it.
-#[track_caller]
-pub fn assert_agrees(what: &str, by_calls: Verdict, report: &HealthReport) {
-    let is_about_a_call = |finding: &HealthFinding| {
-        !matches!(finding.phase, Phase::None | Phase::Kubelet) && Weight::of(finding) > Weight::Nothing
-    };
-    let agrees = [Verdict::Unknown, report.verdict].contains(&by_calls)
-        || by_calls == Verdict::Healthy && !report.findings.iter().any(is_about_a_call);
-    assert!(agrees, "{what}: the relists say {by_calls:?}, and health {:?}: {report:#?}", report.verdict);
-}
 
 /// Relists for ever, as the kubelet does.
 async fn relist(client: Client, pause: Duration, mut seen: SeenCalls, shared: Arc<SharedState>) {

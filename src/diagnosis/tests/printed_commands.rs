@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::process::Stdio;
 use std::sync::{LazyLock, Mutex};
 
-use crate::cmd::render::health::step_lines;
 use crate::cri::Sandbox;
 use crate::diagnosis::report::HealthReport;
 use crate::diagnosis::{Evidence, judge as judge_once};
+use crate::report::shell_lines::command_lines;
 use crate::report::{PodRef, Step};
 
 /// A name that ends a word, a line and a quotation, and would run a program.
@@ -54,15 +54,9 @@ fn assert_is_one_command(step: &Step) {
         return;
     }
     let expected = structure(command).unwrap_or_else(|why| panic!("{command}: {why}"));
-    let mut bare = step.clone();
-    bare.purpose.clear();
     for columns in [80, 200] {
-        let lines = step_lines(&bare, columns);
-        // The command begins on the line of its purpose, or on the next one.
-        let text = lines.join("\n");
-        let begin = command.split(' ').next().unwrap();
-        let printed = &text[text.find(begin).unwrap_or_else(|| panic!("{begin} in\n{text}"))..];
-        assert_eq!(structure(printed).as_ref(), Ok(&expected), "{columns} columns: {printed}");
+        let printed = command_lines(command, 4, columns).join("\n");
+        assert_eq!(structure(&printed).as_ref(), Ok(&expected), "{columns} columns: {printed}");
     }
 }
 

@@ -251,7 +251,7 @@ async fn without_a_journal_the_first_preflight_error_of_all_releases_is_the_reas
 
 #[tokio::test(start_paused = true)]
 async fn a_certificate_that_has_expired_is_a_finding_with_its_date() {
-    let pki = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fleet/pki");
+    let pki = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fleet/pki");
     let pem = |names: &[&str]| {
         names.iter().map(|name| fs::read_to_string(pki.join(name)).unwrap()).collect::<String>()
     };

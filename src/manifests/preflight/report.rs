@@ -8,7 +8,7 @@ use crate::report::{NotChecked, Severity};
 
 /// The report about whether a kubelet starts.
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct PreflightReport {
     /// The node, if its settings were checked.
@@ -39,7 +39,7 @@ pub struct PreflightReport {
 
 /// The number of findings by severity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FindingCounts {
     /// The number of errors, with which the kubelet does not start or does not keep running.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hyper_util::rt::TokioIo;
-use plegctl::cri::{RawCodec, Rpc};
+use plegctl_engine::cri::{RawCodec, Rpc};
 use prost::Message;
 use prost::bytes::Bytes;
 use tonic::transport::{Channel, Endpoint};

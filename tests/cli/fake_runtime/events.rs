@@ -1,6 +1,6 @@
 //! Tests of the fake runtime's event streams.
 
-use plegctl::cri;
+use plegctl_engine::cri;
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio_stream::StreamExt;

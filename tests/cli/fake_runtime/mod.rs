@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use plegctl::cri::{self, Rpc};
+use plegctl_engine::cri::{self, Rpc};
 use prost::bytes::Bytes;
 use serde_json::Value;
 use tonic::{Code, Request, Status};

@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use plegctl::cri::Rpc;
-use plegctl::manifests::checks::runtime::container_hash;
-use plegctl::manifests::{Kubelet, KubeletVersion, inspect_bytes};
+use plegctl_engine::cri::Rpc;
+use plegctl_engine::manifests::checks::runtime::container_hash;
+use plegctl_engine::manifests::{Kubelet, KubeletVersion, inspect_bytes};
 use serde_json::Value;
 
 use super::{GOOD, directory, lint, report};

@@ -33,6 +33,7 @@ mod rule;
 pub mod save;
 mod seconds;
 mod severity;
+pub mod shell_lines;
 mod similar;
 mod step;
 mod word_enum;

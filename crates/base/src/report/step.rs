@@ -12,7 +12,6 @@ use super::escape::{is_hostile, shell_word};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Step {
     /// What the step is for; without a command, what to do.
     pub purpose: String,

@@ -56,7 +56,6 @@ word_enum! {
 
 /// Why a source has no dump.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The source could not be read.
     #[error("{0}")]

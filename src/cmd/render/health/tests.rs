@@ -5,8 +5,8 @@ use crate::cmd::render::PLAIN;
 use crate::cmd::render::page::tests::printed;
 use crate::cri::Rpc;
 use crate::diagnosis::report::{KubeletReport, RuleId};
-use crate::diagnosis::tests::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 use crate::diagnosis::{HealthMode, gather, judge};
+use crate::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 
 async fn report(script: Scripted) -> HealthReport {
     judge(&gather(&inputs(script), &|_| ()).await)
