@@ -16,7 +16,7 @@
 //! ```
 //! use plegctl_engine::capture::Capture;
 //!
-//! let capture = Capture::open("tests/captures/0.1.0.plegcap".as_ref())?;
+//! let capture = Capture::open(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/captures/0.1.0.plegcap").as_ref())?;
 //! assert!(!capture.relists.is_empty());
 //! # Ok::<(), plegctl_engine::capture::Error>(())
 //! ```
