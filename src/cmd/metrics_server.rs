@@ -475,7 +475,8 @@ fn reply(head: &RequestHead, pages: &ServedPages) -> PageReply {
             let token = head.token.as_ref();
             return (pages.more)(&HttpRequest { path, query, accepts_json, token }).unwrap_or_else(|| {
                 let why = "the metrics are at /metrics, probes at /healthz and /readyz; `record` also serves \
-                           /verdict and /incidents, and with --serve-token-file /capture and /bundle";
+                           /verdict and /incidents, and with --serve-token-file /capture, /bundle and \
+                           /verdict?facts=true";
                 HttpReply::error("404 Not Found", why).into()
             });
         }

@@ -43,8 +43,8 @@ use super::{
 use crate::capture::entry::{Session, kind, nanos};
 use crate::capture::node::{NodeSample, ProcessSample, SampledKubeletState};
 use crate::capture::recording::{
-    BegunRecorder, IncidentCulprit, IncidentDiagnosis, KubeletMetricsReader, NodeSampler, Recording,
-    RecordingHost, RecordingNotice, RecordingSettings, RecordingSignal, RecordingSignals,
+    BegunRecorder, IncidentCulprit, IncidentDiagnosis, KubeletMetricsReader, MeasuredText, NodeSampler,
+    Recording, RecordingHost, RecordingNotice, RecordingSettings, RecordingSignal, RecordingSignals,
 };
 use crate::capture::{
     IncidentRules, IncidentVerdict, Limits, LivePendingCall, MIN_CAPTURE_SIZE, Prediction, Recorder,
@@ -53,7 +53,7 @@ use crate::clock::Clock;
 use crate::cri::{self, Client, Endpoint, EndpointError, Runtime};
 use crate::diagnosis::report::Confidence;
 use crate::diagnosis::stacks::WantedDump;
-use crate::diagnosis::{CallersPendingCall, HealthReport, NodeFacts, SimulatedProcesses};
+use crate::diagnosis::{CallersPendingCall, HealthReport, NodeFacts, RunFacts, SimulatedProcesses};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, KubeletVersion, timing};
 use crate::pleg::PlegTiming;
@@ -70,6 +70,9 @@ const VERSION_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long the disk may take to open the directory. After that, the recording begins without the disk.
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why a recorder does not keep what a diagnosis measured, if nobody can read it.
+const NOT_SERVED: &str = "the recorder runs without --serve-token-file";
 
 #[derive(Debug, Args)]
 pub struct RecordArgs {
@@ -158,9 +161,9 @@ pub struct RecordArgs {
     #[arg(long, value_name = "NAMES", default_value = "plegctl", requires = "metrics_listen")]
     metric_names: metrics_server::NamesOption,
 
-    /// Also serve parts of the capture at `/capture`, and an archive of what the recorder knows at `/bundle`, to clients
-    /// that send the token in this file in the header `X-Plegctl-Token`. The file is read for each request; only its owner
-    /// may read it
+    /// Also serve parts of the capture at `/capture`, an archive of what the recorder knows at `/bundle`, and what the last
+    /// diagnosis measured at `/verdict?facts=true`, to clients that send the token in this file in the header
+    /// `X-Plegctl-Token`. The file is read for each request; only its owner may read it
     #[arg(long, value_name = "FILE", requires = "metrics_listen")]
     serve_token_file: Option<PathBuf>,
 }
@@ -398,6 +401,18 @@ impl CommandHost<'_> {
         Ok(api.map(|api| KubeletMetricsReader::new(api, renew)))
     }
 
+    /// Returns what a diagnosis measured, for the clients with a token; or why it is not kept.
+    fn measured(&self, facts: &mut RunFacts) -> Result<MeasuredText, &'static str> {
+        if self.arguments.no_host {
+            return Err("the recorder runs with --no-host");
+        }
+        if self.arguments.serve_token_file.is_none() {
+            return Err(NOT_SERVED);
+        }
+        let text = facts.text(MeasuredText::MAX_SIZE);
+        text.and_then(MeasuredText::pack).ok_or("they are too large for the recorder's memory")
+    }
+
     /// Returns the source of node samples: this node, or the processes of a scenario.
     fn sampler(&self) -> Result<NodeSampler, Error> {
         let Endpoint::Sim { scenario } = self.endpoint() else {
@@ -468,9 +483,12 @@ impl RecordingHost for CommandHost<'_> {
         let (context, endpoint) = (self.context, self.endpoint());
         let diagnosis =
             diagnose_with_facts(context, endpoint, pending.collect(), Vec::new(), stacks, keep_waiting);
-        let (mut report, facts) = diagnosis.await.ok()?;
+        let (mut report, evidence) = diagnosis.await.ok()?;
         prediction::keep(&mut report, predicted.as_ref());
-        Some(incident_diagnosis(&report, (!self.arguments.no_host).then_some(facts)))
+        let mut facts = RunFacts::from(evidence);
+        let measured = self.measured(&mut facts);
+        let facts = (!self.arguments.no_host).then(|| facts.into_node());
+        Some(IncidentDiagnosis { measured, ..incident_diagnosis(&report, facts) })
     }
 
     fn notify(&self, notice: RecordingNotice<'_>) {
@@ -584,6 +602,7 @@ pub(super) fn incident_diagnosis(report: &HealthReport, facts: Option<NodeFacts>
         verdict,
         culprit,
         report: recorder_pages::shown_part(report),
+        measured: Err(NOT_SERVED),
     }
 }
 

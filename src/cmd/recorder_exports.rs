@@ -1,5 +1,5 @@
 //! What the recorder gives only to a client that sends the token of `--serve-token-file`: `/capture`, a part of its capture,
-//! and `/bundle`, an archive of what it knows.
+//! `/bundle`, an archive of what it knows, and `/verdict?facts=true`, its verdict with what its last diagnosis measured.
 //!
 //! A thread makes each answer, so that no request delays a relist: it makes no call to the runtime and writes nothing to the
 //! disk. Only one answer is made at a time. The token file is read for each request, so that a new token counts at once.
@@ -11,16 +11,18 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use super::health::SavedReport;
 use super::health::bundle::{self, MissingFile, pretty};
 use super::metrics_server::{HttpReply, HttpRequest, JobOutput, MetricsPage, PageReply};
-use super::recorder_pages::{IncidentList, RecorderVerdict};
+use super::recorder_pages::{IncidentList, RecorderVerdict, verdict_facts};
 use super::token_file::RecorderToken;
 use crate::capture::entry::Incident;
-use crate::capture::recording::{IncidentSnapshot, RecordingView};
+use crate::capture::recording::{IncidentSnapshot, MeasuredText, RecordingView};
 use crate::capture::{self, Error, Pseudonyms, Range, Selection, open_part};
 use crate::clock::Wall;
+use crate::diagnosis::HealthReport;
 use crate::diagnosis::input_file::InputFile;
-use crate::report::document;
+use crate::report::{document, json};
 
 /// The largest answer, in bytes.
 pub const LARGEST: usize = 64 << 20;
@@ -53,6 +55,8 @@ enum ExportRequest {
     Capture(CaptureRequest),
     /// Everything that the recorder has in memory.
     Bundle,
+    /// The verdict with the facts of its diagnosis.
+    VerdictWithFacts,
 }
 
 /// The wanted part of the capture.
@@ -78,21 +82,21 @@ impl Exports {
 
     /// Answers a request for a protected page; `None` if the path is another one.
     pub fn page(self: &Arc<Self>, request: &HttpRequest<'_>) -> Option<PageReply> {
-        let is_capture = match request.path {
-            "/capture" => true,
-            "/bundle" => false,
+        let wanted = match request.path {
+            "/capture" => CaptureRequest::parse(request),
+            "/bundle" => bundle_request(request),
+            "/verdict" => verdict_request(request)?,
             _ => return None,
         };
         let Some(token_file) = self.token_file.clone() else {
-            let why =
-                "this recorder gives no captures and bundles, because it runs without --serve-token-file";
+            let why = "this recorder gives no captures, bundles and facts, because it runs without --serve-token-file";
             return Some(HttpReply::error("404 Not Found", why).into());
         };
         let Some(sent) = request.token.cloned() else {
-            let why = "/capture and /bundle need the recorder's token in the header X-Plegctl-Token";
-            return Some(HttpReply::error("401 Unauthorized", why).into());
+            let path = request.path;
+            let why = format!("{path} needs the recorder's token in the header X-Plegctl-Token");
+            return Some(HttpReply::error("401 Unauthorized", &why).into());
         };
-        let wanted = if is_capture { CaptureRequest::parse(request) } else { bundle_request(request) };
         let Ok(place) = Arc::clone(&self.checks).try_acquire_owned() else {
             return Some(HttpReply::error(UNAVAILABLE, "the recorder checks other requests").into());
         };
@@ -102,7 +106,9 @@ impl Exports {
             drop(place);
             match (allowed, wanted) {
                 (Err(why), _) => {
-                    let why = format!("/capture and /bundle are closed: the recorder's token file: {why}");
+                    let why = format!(
+                        "/capture, /bundle and the facts are closed: the recorder's token file: {why}"
+                    );
                     output.reply(HttpReply::error(UNAVAILABLE, &why));
                 }
                 (Ok(false), _) => {
@@ -137,7 +143,26 @@ impl Exports {
                 let _place = place;
                 self.write_bundle(out)
             }),
+            ExportRequest::VerdictWithFacts => output.stream("application/json", LARGEST, |out| {
+                let _place = place;
+                self.write_verdict(out)
+            }),
         };
+    }
+
+    /// Writes the verdict with what its diagnosis measured.
+    fn write_verdict(&self, out: &mut dyn Write) -> io::Result<()> {
+        let snapshot = self.view.snapshot();
+        let mut verdict = RecorderVerdict::of(&snapshot, &self.node, &self.endpoint);
+        let facts = verdict_facts(&snapshot);
+        let measured = match snapshot.measured.transpose() {
+            Ok(measured) => measured.and_then(|measured| measured.text()),
+            Err(why) => {
+                verdict.no_facts = Some(why.to_owned());
+                None
+            }
+        };
+        json::line(&SavedReport::new(&document(&verdict), measured, Some(facts)), out)
     }
 
     /// Writes the archive.
@@ -148,7 +173,7 @@ impl Exports {
         let incidents = IncidentList::of(&self.view.incidents(), std::time::Duration::MAX, &self.node);
         let diagnosis = documents.report.filter(|_| snapshot.incident.is_some());
         let report = match diagnosis {
-            Some((_, report)) => report.as_bytes().to_vec(),
+            Some((_, report)) => with_facts(&report, documents.measured)?,
             None => pretty(&verdict.clone().into_report())?,
         };
         let about_report = "the diagnosis of the open incident, else the recorder's verdict; read it with \
@@ -184,6 +209,24 @@ fn timed(time: Wall, text: &str) -> Option<Vec<u8>> {
     let mut document: Value = serde_json::from_str(text).ok()?;
     document.as_object_mut()?.insert("time".to_owned(), time.to_string().into());
     pretty(&document).ok()
+}
+
+/// Returns a report of a diagnosis with what it measured.
+fn with_facts(report: &str, measured: Option<MeasuredText>) -> io::Result<Vec<u8>> {
+    let report: HealthReport = serde_json::from_str(report)?;
+    let measured = measured.and_then(|measured| measured.text());
+    pretty(&SavedReport::new(&report, measured, None))
+}
+
+/// Reads the parameters of a request for the verdict with facts; `None` for a request without them.
+fn verdict_request(request: &HttpRequest<'_>) -> Option<Result<ExportRequest, &'static str>> {
+    let (facts, others): (Vec<_>, Vec<_>) = request.parameters().partition(|(name, _)| *name == "facts");
+    let wanted = match (&facts[..], &others[..]) {
+        ([], _) => return None,
+        ([(_, "true")], [] | [("o", "json")]) => Ok(ExportRequest::VerdictWithFacts),
+        _ => Err("/verdict with facts takes only facts=true and o=json"),
+    };
+    Some(wanted)
 }
 
 fn bundle_request(request: &HttpRequest<'_>) -> Result<ExportRequest, &'static str> {
@@ -305,7 +348,7 @@ mod tests {
     fn parse(query: &str) -> Result<CaptureRequest, &'static str> {
         match CaptureRequest::parse(&HttpRequest::of("/capture", query))? {
             ExportRequest::Capture(wanted) => Ok(wanted),
-            ExportRequest::Bundle => Err("a bundle"),
+            ExportRequest::Bundle | ExportRequest::VerdictWithFacts => Err("another page"),
         }
     }
 

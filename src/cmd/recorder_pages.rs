@@ -78,6 +78,9 @@ pub struct RecorderVerdict {
     /// The last finished relist whose list calls succeeded; absent before the end of the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_relist: Option<LastRelist>,
+    /// Why the answer to a request with `facts=true` has no facts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_facts: Option<String>,
 }
 
 /// The incident that is open now.
@@ -175,6 +178,23 @@ struct ShownDiagnosis {
 }
 
 impl ShownDiagnosis {
+    fn of(report: &HealthReport) -> Self {
+        let mut primary = report.primary.clone();
+        if let Some(primary) = &mut primary {
+            primary.ids.truncate(MAX_SHOWN);
+            // An incident may last for hours, and the steps were for the processes at the time of the diagnosis.
+            primary.steps = vec![step_of_a_capture()];
+        }
+        Self {
+            runtime: report.runtime.clone(),
+            verdict: report.verdict,
+            summary: report.summary.clone(),
+            primary,
+            culprits: report.culprits.iter().take(MAX_SHOWN).cloned().collect(),
+            estimate: report.estimate.clone(),
+        }
+    }
+
     /// Returns the summary as it reads at `now`.
     fn summary_at(&self, now: Wall) -> String {
         let not_ready = self.estimate.as_ref().and_then(EstimateReport::not_ready);
@@ -187,29 +207,17 @@ impl ShownDiagnosis {
 
 /// Returns the part of a report that the recorder shows over HTTP, as JSON.
 pub fn shown_part(report: &HealthReport) -> Arc<str> {
-    let mut primary = report.primary.clone();
-    if let Some(primary) = &mut primary {
-        primary.ids.truncate(MAX_SHOWN);
-        // An incident may last for hours, and the steps were for the processes at the time of the diagnosis.
-        primary.steps = vec![step_of_a_capture()];
-    }
-    let shown = ShownDiagnosis {
-        runtime: report.runtime.clone(),
-        verdict: report.verdict,
-        summary: report.summary.clone(),
-        primary,
-        culprits: report.culprits.iter().take(MAX_SHOWN).cloned().collect(),
-        estimate: report.estimate.clone(),
-    };
-    json::text(&shown).unwrap_or_default().into()
+    json::text(&ShownDiagnosis::of(report)).unwrap_or_default().into()
 }
 
 /// Returns the pages of a recording of `node` at `endpoint`.
 pub fn pages(view: RecordingView, (node, endpoint): (String, String), exports: Arc<Exports>) -> Pages {
-    Arc::new(move |request| match request.path {
-        "/verdict" => Some(verdict_page(request, &view.snapshot(), &node, &endpoint).into()),
-        "/incidents" => Some(incidents_page(request, &view.incidents(), &node).into()),
-        _ => exports.page(request),
+    Arc::new(move |request| {
+        exports.page(request).or_else(|| match request.path {
+            "/verdict" => Some(verdict_page(request, &view.snapshot(), &node, &endpoint).into()),
+            "/incidents" => Some(incidents_page(request, &view.incidents(), &node).into()),
+            _ => None,
+        })
     })
 }
 
@@ -224,7 +232,7 @@ fn verdict_page(
         match (name, value) {
             ("o", "json") => wants_json = true,
             ("o", "text") => wants_json = false,
-            _ => return HttpReply::bad_request("/verdict takes only o=json and o=text"),
+            _ => return HttpReply::bad_request("/verdict takes only o=json, o=text and facts=true"),
         }
     }
     let verdict = RecorderVerdict::of(snapshot, node, endpoint);
@@ -295,8 +303,7 @@ impl KnownIncident {
 impl RecorderVerdict {
     /// Judges the node from what the recorder knows.
     pub fn of(snapshot: &RecordingSnapshot, node: &str, endpoint: &str) -> Self {
-        let shown = snapshot.diagnosis.as_ref();
-        let shown: Option<ShownDiagnosis> = shown.and_then(|(_, text)| serde_json::from_str(text).ok());
+        let shown = shown_diagnosis(snapshot);
         let (verdict, summary) = judge(snapshot, shown.as_ref());
         let diagnosis_age = snapshot.diagnosis.as_ref().filter(|_| shown.is_some()).map(|(age, _)| *age);
         let known = runtime_of(snapshot, endpoint);
@@ -339,6 +346,26 @@ impl RecorderVerdict {
                 pods: relist.pods,
                 containers: relist.containers,
             }),
+            no_facts: None,
+        }
+    }
+
+    /// Returns the verdict of a recorder whose diagnosis gave this report. `facts` decided its present verdict.
+    pub fn with_diagnosis(self, report: &HealthReport, facts: &VerdictFacts) -> Self {
+        let shown = ShownDiagnosis::of(report);
+        let verdict = verdict(&VerdictFacts { reported: Some(shown.verdict), ..*facts });
+        let summary = match self.incident.as_ref().filter(|_| verdict != self.verdict) {
+            _ if shown.verdict == verdict => shown.summary_at(self.taken_at),
+            Some(incident) => incident_lasts(incident.number, &incident.why, shown.verdict),
+            None => self.summary,
+        };
+        Self {
+            verdict,
+            summary,
+            primary: shown.primary,
+            culprits: shown.culprits,
+            estimate: shown.estimate,
+            ..self
         }
     }
 
@@ -407,6 +434,16 @@ fn relist_settings(snapshot: &RecordingSnapshot) -> RelistSettings {
     }
 }
 
+/// Returns what decides the verdict of the recorder.
+pub fn verdict_facts(snapshot: &RecordingSnapshot) -> VerdictFacts {
+    facts(snapshot, shown_diagnosis(snapshot).as_ref())
+}
+
+/// Returns what the recorder shows of the diagnosis of the open incident.
+fn shown_diagnosis(snapshot: &RecordingSnapshot) -> Option<ShownDiagnosis> {
+    snapshot.diagnosis.as_ref().and_then(|(_, text)| serde_json::from_str(text).ok())
+}
+
 /// Returns what the recorder knows: its own calls, and the diagnosis of the open incident.
 fn facts(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> VerdictFacts {
     let settings = relist_settings(snapshot);
@@ -454,10 +491,7 @@ fn summary(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>, verdict
         return match (hung(&silent).next(), shown) {
             (Some(call), None) => undiagnosed(snapshot, call, number),
             (None, None) => format!("incident {number} is not diagnosed yet: {why}"),
-            (_, Some(shown)) if shown.verdict == Verdict::Healthy => {
-                format!("incident {number} lasts, and its diagnosis found nothing: {why}")
-            }
-            (_, Some(_)) => format!("incident {number} lasts: {why}"),
+            (_, Some(shown)) => incident_lasts(number, why, shown.verdict),
         };
     }
     let Some((age, relist)) = &snapshot.last_relist else {
@@ -479,6 +513,15 @@ fn summary(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>, verdict
     }
     let (took, age) = (in_sentence(relist.duration.duration()), elapsed(*age));
     format!("no incident is open; the last relist took {took} and ended {age} ago; {NOT_LOOKED_AT}")
+}
+
+/// Describes an incident that lasts although its diagnosis, with this verdict, does not say why.
+fn incident_lasts(number: u64, why: &str, diagnosed: Verdict) -> String {
+    if diagnosed == Verdict::Healthy {
+        format!("incident {number} lasts, and its diagnosis found nothing: {why}")
+    } else {
+        format!("incident {number} lasts: {why}")
+    }
 }
 
 /// Describes the hung call of an incident whose diagnosis has not ended: a diagnosis takes up to half a minute while the
@@ -564,6 +607,7 @@ mod tests {
             since: at(0),
             incident: None,
             diagnosis: None,
+            measured: None,
             is_diagnosis_outdated: false,
             last_relist: Some((Duration::from_secs(4), relist())),
             now: mono(100),

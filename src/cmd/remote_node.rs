@@ -65,6 +65,25 @@ pub struct TokenArgs {
     pub namespace: Option<String>,
 }
 
+/// The token for the recorders of one namespace. In another namespace, anybody may run a pod with the labels of a recorder.
+pub struct NamespaceToken {
+    /// The name and the value of the header.
+    pub header: (String, String),
+    /// The namespace.
+    pub namespace: String,
+}
+
+impl TokenArgs {
+    /// Reads the token, if the user named a file.
+    pub fn read(&self) -> Result<Option<NamespaceToken>, Error> {
+        let Some(file) = &self.token_file else { return Ok(None) };
+        let token = RecorderToken::of_client(file)
+            .map_err(|why| Error::Token { name: file.display().to_string(), why })?;
+        let namespace = self.namespace.as_deref().unwrap_or(fleet::NAMESPACE).to_owned();
+        Ok(Some(NamespaceToken { header: token.header(), namespace }))
+    }
+}
+
 impl RemoteNodeArgs {
     /// Whether the user named a node.
     pub const fn is_given(&self) -> bool {
@@ -175,14 +194,11 @@ impl RemoteNode {
     /// Returns the answer for a page that needs a token, and the name of the recorder's pod. Only pods in one namespace get the
     /// token, because in another namespace anybody may run a pod with the labels of a recorder.
     pub async fn export(&self, page: &str, token: &TokenArgs) -> Result<(Vec<u8>, String), Error> {
-        let Some(token_file) = &token.token_file else {
+        let Some(token) = token.read()? else {
             return Err(Error::NoToken { node: self.name.clone() });
         };
-        let header = RecorderToken::of_client(token_file)
-            .map_err(|why| Error::Token { name: token_file.display().to_string(), why })?
-            .header();
-        let namespace = token.namespace.as_deref().unwrap_or(fleet::NAMESPACE);
-        let answer = first_answer(self.recorders(Some(namespace)).await?, async |pod| {
+        let header = token.header;
+        let answer = first_answer(self.recorders(Some(&token.namespace)).await?, async |pod| {
             let answer = pod.export(&self.cluster, page, &header, self.export_timeout).await;
             answer.map_err(|why| why.to_string())
         });

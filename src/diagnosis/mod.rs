@@ -82,7 +82,7 @@ pub use budget::StopSignal;
 pub use evidence::Evidence;
 pub use gather::gather;
 pub use judge::{Relists, VerdictFacts, Weight, calls, not_ready, verdict};
-pub use judge::{judge, step_of_a_capture};
+pub use judge::{judge, judge_earlier, step_of_a_capture};
 pub use kubelet::{KubeletInputs, LazyKubeletApi, MetricsSource, PodsSource};
 pub use listening_clock::{CpuTimeSource, SlowdownSource};
 pub use names::{ItemKind, OutsideId};

@@ -83,6 +83,12 @@ impl NodeFacts {
         if whole.len() <= MAX_TEXT {
             return Some(whole);
         }
+        self.leave_out_others();
+        json::text(&self).filter(|text| text.len() <= MAX_TEXT)
+    }
+
+    /// Leaves out the processes that belong neither to the runtime nor to the kubelet nor to a container.
+    pub(super) fn leave_out_others(&mut self) {
         if let Some(host) = &mut self.host {
             let second = host.second.as_mut().map(|(_, sample)| sample);
             std::iter::once(&mut host.first).chain(second).for_each(leave_out_others);
@@ -91,7 +97,6 @@ impl NodeFacts {
             what: "processes of other programs".to_owned(),
             why: "not recorded: the node has too many".to_owned(),
         });
-        json::text(&self).filter(|text| text.len() <= MAX_TEXT)
     }
 
     /// Reads the facts; `None` if the text is too large, damaged, without a node, or has a value that this release does not know.

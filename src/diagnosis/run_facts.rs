@@ -1,5 +1,5 @@
-//! [`RunFacts`]: everything that one run measured, as a document. `health --save` and `--bundle` write it beside the report, so that
-//! a newer plegctl judges the same facts again.
+//! [`RunFacts`]: everything that one run measured, as a document. `health --save` and `--bundle` write it beside the report, and a
+//! recorder gives it beside its verdict, so that a newer plegctl judges the same facts again.
 //!
 //! It has the runtime's answers beside the facts of the node ([`NodeFacts`]). Of labels and annotations, only those
 //! of the kubelet travel.
@@ -42,9 +42,22 @@ pub struct RunFacts {
 }
 
 impl RunFacts {
-    /// Returns the facts as JSON; `None` if they are too large to be read again.
-    pub fn text(&self) -> Option<String> {
-        json::text(self).filter(|text| fits_in_memory(text.as_bytes()))
+    /// Returns the facts as JSON of at most `largest` bytes. If they are too large, the processes of other programs are left out;
+    /// `None` if that is not enough.
+    pub fn text(&mut self, largest: usize) -> Option<String> {
+        let fits = |text: &String| text.len() <= largest && fits_in_memory(text.as_bytes());
+        json::text(self).filter(fits).or_else(|| {
+            let all = self.node.clone();
+            self.node.leave_out_others();
+            let text = json::text(self).filter(fits);
+            self.node = all;
+            text
+        })
+    }
+
+    /// Returns the facts of the node.
+    pub fn into_node(self) -> NodeFacts {
+        self.node
     }
 
     /// Reads the facts of a run.
@@ -52,7 +65,12 @@ impl RunFacts {
         if !fits_in_memory(text) {
             return Err("they are too large".to_owned());
         }
-        serde_json::from_slice(text).map_err(|why| why.to_string())
+        let facts: Self = serde_json::from_slice(text).map_err(|why| why.to_string())?;
+        // Each field may be missing, so an empty list would be facts too.
+        if facts.plegctl.is_empty() {
+            return Err("they do not say who measured".to_owned());
+        }
+        Ok(facts)
     }
 
     /// Returns the version of plegctl that measured.
@@ -113,5 +131,35 @@ impl From<RunFacts> for Evidence {
         evidence.learn_listed_names();
         evidence.names.learn_outside(&facts.names);
         evidence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::evidence::HostEvidence;
+    use crate::diagnosis::proc::{ProcSample, Process};
+
+    #[test]
+    fn facts_that_are_too_large_travel_without_the_processes_of_other_programs_or_not_at_all() {
+        let program = |pid| (pid, Process { pid, parent: 1, comm: "program".into(), ..Process::default() });
+        let first = ProcSample { processes: (100..2100).map(program).collect(), ..ProcSample::default() };
+        let host = Some(HostEvidence { first, ..HostEvidence::default() });
+        let mut facts = RunFacts::from(Evidence { host, ..Evidence::default() });
+        let whole = facts.text(usize::MAX).unwrap();
+        let smaller = facts.text(whole.len() - 1).unwrap();
+        assert!(whole.contains("\"program\"") && !smaller.contains("\"program\""), "{smaller}");
+        assert!(smaller.contains("processes of other programs"), "{smaller}");
+        assert_eq!(facts.text(smaller.len() - 1), None);
+        // What was left out is not lost.
+        assert_eq!(facts.text(usize::MAX), Some(whole));
+    }
+
+    #[test]
+    fn facts_that_do_not_say_who_measured_are_not_read() {
+        for text in ["{}", "[]", "null", r#"{"later": 1}"#] {
+            assert!(RunFacts::read(text.as_bytes()).is_err(), "{text}");
+        }
+        assert!(RunFacts::read(br#"{"plegctl": "0.1.0"}"#).is_ok());
     }
 }

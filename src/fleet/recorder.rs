@@ -30,6 +30,9 @@ pub(super) const MAX_ANSWER: usize = 1024 * 1024;
 /// The largest export (a part of a capture, or a bundle), in bytes.
 const MAX_EXPORT: usize = 64 * 1024 * 1024;
 
+/// The largest verdict with facts, in bytes: a recorder keeps 4 MiB of facts.
+const MAX_FACTS: usize = 6 * 1024 * 1024;
+
 /// How many characters of a recorder's refusal a message contains.
 const MAX_REFUSAL: usize = 300;
 
@@ -181,6 +184,11 @@ impl RecorderPodItem {
 }
 
 impl RecorderPod {
+    /// Returns whether the pod is in this namespace.
+    pub fn is_in(&self, namespace: &str) -> bool {
+        self.namespace == namespace
+    }
+
     /// Returns the namespace and the name.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
@@ -195,6 +203,18 @@ impl RecorderPod {
     /// Reads the verdict as JSON.
     pub async fn verdict(&self, cluster: &Cluster, timeout: Duration) -> Result<RecorderAnswer, http::Error> {
         self.json(cluster, "verdict?o=json", timeout).await
+    }
+
+    /// Reads the verdict with what its diagnosis measured, as JSON; this needs the recorder's token.
+    pub async fn verdict_with_facts(
+        &self,
+        cluster: &Cluster,
+        token: &(String, String),
+        timeout: Duration,
+    ) -> Result<RecorderAnswer, RecorderError> {
+        let (answer, url) = self.protected(cluster, "verdict?facts=true", token, MAX_FACTS, timeout).await?;
+        let date = answer.date;
+        Ok(RecorderAnswer { text: answer.document(&url)?, date })
     }
 
     /// Reads the incidents of the last `period`, such as `24h`, as JSON.
@@ -216,11 +236,23 @@ impl RecorderPod {
         token: &(String, String),
         timeout: Duration,
     ) -> Result<Vec<u8>, RecorderError> {
+        let (answer, url) = self.protected(cluster, page, token, MAX_EXPORT, timeout).await?;
+        Ok(answer.bytes(&url)?)
+    }
+
+    /// Reads a page of at most `largest` bytes that needs the recorder's token. Returns also its URL.
+    async fn protected(
+        &self,
+        cluster: &Cluster,
+        page: &str,
+        token: &(String, String),
+        largest: usize,
+        timeout: Duration,
+    ) -> Result<(http::HttpAnswer, String), RecorderError> {
         if !cluster.server.starts_with("https://") {
             return Err(RecorderError::NoTls(self.full_name()));
         }
-        let client =
-            cluster.client.clone().with_largest(MAX_EXPORT).with_headers(std::slice::from_ref(token));
+        let client = cluster.client.clone().with_largest(largest).with_headers(std::slice::from_ref(token));
         let url = self.url(&cluster.server, page);
         let answer = client.get(&url, timeout).await?;
         let text = answer.text();
@@ -229,7 +261,7 @@ impl RecorderPod {
             let why = text.trim().chars().take(MAX_REFUSAL).collect();
             return Err(RecorderError::Refused { pod: self.full_name(), status: answer.status, why });
         }
-        Ok(answer.bytes(&url)?)
+        Ok((answer, url))
     }
 
     /// Reads a page as JSON.

@@ -149,6 +149,11 @@ fn capture_of_an_incident_and_a_bundle_are_complete() {
     assert_eq!(names, ["index.json", "health.json", "verdict.json", "incidents.json", "metrics.txt"]);
     let screen = plegctl(&["health", "--from", argument(&file)]);
     assert!(screen.stdout.contains("shop/db-0/postgres"), "{screen}");
+    // What the diagnosis measured is judged again, with the same result.
+    assert_eq!(screen.stderr, "", "{screen}");
+    let report = Invocation::program("tar", &["-xzOf", argument(&file), "health.json"]).run();
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert!(report["measured"]["plegctl"].is_string(), "{report}");
     let index = Invocation::program("tar", &["-xzOf", argument(&file), "index.json"]).run();
     let index: Value = serde_json::from_str(&index.stdout).unwrap();
     assert_eq!(
@@ -168,12 +173,39 @@ fn wrong_requests_and_unknown_incidents_are_refused_with_the_reason() {
         ("/capture?from=yesterday", 400, "a time in UTC"),
         ("/capture?since=1h", 400, "/capture takes only"),
         ("/bundle?anonymise=1", 400, "no parameters"),
+        ("/verdict?facts=yes", 400, "facts=true"),
+        ("/verdict?facts=true&o=text", 400, "facts=true"),
     ] {
         let (found, text) = served.text(target, Some(TOKEN));
         assert_eq!(found, status, "{target}: {text}");
         assert!(text.contains(why), "{target}: {text}");
     }
     served.end();
+}
+
+#[test]
+fn facts_of_a_diagnosis_need_the_token_and_a_recorder_says_why_it_has_none() {
+    for (more, diagnosed, why) in [
+        (&["--slow", "1s"][..], "D01", None),
+        (&["--slow", "1s", "--no-host"], "D01", Some("the recorder runs with --no-host")),
+        (&["--slow", "1h"], "recording", None),
+    ] {
+        let mut served = Served::start("sim:hung-container", Some(TOKEN), more);
+        served.until(diagnosed);
+        let (status, text) = served.text("/verdict?facts=true&o=json", Some(TOKEN));
+        let verdict: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((status, &verdict["kind"]), (200, &"RecorderVerdict".into()), "{text}");
+        assert_eq!(verdict["noFacts"].as_str(), why, "{text}");
+        let has_facts = diagnosed == "D01" && why.is_none();
+        assert_eq!(verdict["measured"]["runtime"].is_object(), has_facts, "{text}");
+        for (target, token) in [("/verdict", None), ("/verdict?o=json", Some(TOKEN))] {
+            let (_, text) = served.text(target, token);
+            assert!(!text.contains("measured") && !text.contains("noFacts"), "{text}");
+        }
+        assert_eq!(served.get("/verdict?facts=true", None).0, 401);
+        assert_eq!(served.get("/verdict?facts=true", Some(NEXT_TOKEN)).0, 403);
+        served.end();
+    }
 }
 
 #[test]
@@ -200,7 +232,7 @@ fn pages_stay_closed_until_the_token_is_right_and_a_new_token_counts_at_once() {
     ];
     for (step, why) in steps {
         step();
-        for target in ["/bundle", "/capture"] {
+        for target in ["/bundle", "/capture", "/verdict?facts=true"] {
             let (status, text) = served.text(target, Some(TOKEN));
             assert_eq!(status, 503, "{why}: {text}");
             assert!(text.contains("are closed") && text.contains(why), "{why}: {text}");

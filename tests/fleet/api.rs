@@ -41,7 +41,7 @@ impl Reply {
 }
 
 /// The parts of a request that the tests check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     pub method: String,
     pub path: String,

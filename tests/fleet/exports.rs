@@ -25,7 +25,7 @@ const PROXY: &str = "/api/v1/namespaces/plegctl/pods/plegctl-x:9469/proxy/";
 const TOKEN: &str = "0123456789abcdef-token";
 
 /// An API server with one node, whose recorder gives these answers for the part of the path after `proxy/`.
-fn cluster(recorder: impl Fn(&str, &Request) -> Reply + Send + Sync + 'static) -> Server {
+pub(super) fn cluster(recorder: impl Fn(&str, &Request) -> Reply + Send + Sync + 'static) -> Server {
     Server::start("server", Clients::Any, move |request| match request.path.as_str() {
         "/api/v1/nodes/n1" => node("True", "ok"),
         path if path.starts_with("/api/v1/pods?") => pods(&["plegctl-x"]),
@@ -37,7 +37,7 @@ fn cluster(recorder: impl Fn(&str, &Request) -> Reply + Send + Sync + 'static) -
     })
 }
 
-fn token_file(place: &CaptureDir) -> PathBuf {
+pub(super) fn token_file(place: &CaptureDir) -> PathBuf {
     let file = place.path("token");
     let _ = fs::remove_file(&file);
     fs::write(&file, TOKEN).unwrap();
@@ -46,14 +46,14 @@ fn token_file(place: &CaptureDir) -> PathBuf {
 }
 
 /// Runs a command with `--node n1` for the API server.
-fn run(server: &Server, arguments: &[&str]) -> Output {
+pub(super) fn run(server: &Server, arguments: &[&str]) -> Output {
     let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
     let known = ["--node", "n1", "--kubeconfig", config.0.to_str().unwrap()];
     Invocation::new(&[arguments, &known].concat()).run()
 }
 
 /// Forwards a request as the API server's proxy does: with its own headers, without `Authorization`, and no upgrade.
-fn forwarded(address: &str, page: &str, request: &Request) -> Reply {
+pub(super) fn forwarded(address: &str, page: &str, request: &Request) -> Reply {
     let mut stream = TcpStream::connect(address).unwrap();
     let token =
         request.token.as_ref().map(|token| format!("X-Plegctl-Token: {token}\r\n")).unwrap_or_default();
@@ -83,13 +83,18 @@ fn forwarded(address: &str, page: &str, request: &Request) -> Reply {
 
 /// Starts a recorder whose incident is diagnosed already; returns it and its address.
 fn recorder(place: &CaptureDir) -> (Running, String) {
+    recorder_of(place, "sim:hung-container", "D01")
+}
+
+/// Starts a recorder of this runtime that has found this rule.
+pub(super) fn recorder_of(place: &CaptureDir, runtime: &str, rule: &str) -> (Running, String) {
     let directory = place.path("capture");
     let address = free_address();
     let token = token_file(place);
-    let how = ["record", "-r", "sim:hung-container", argument(&directory), "--slow", "1s"];
+    let how = ["record", "-r", runtime, argument(&directory), "--slow", "1s"];
     let how = [&how[..], &["--metrics-listen", &address, "--serve-token-file", argument(&token)]].concat();
     let mut running = Invocation::new(&how).with_short_silences().spawn();
-    while !running.line().unwrap().contains("D01") {}
+    while !running.line().unwrap().contains(rule) {}
     (running, address)
 }
 

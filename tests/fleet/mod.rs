@@ -8,6 +8,7 @@ mod chart;
 mod dashboard;
 mod debug;
 mod exports;
+mod facts;
 pub mod fetch;
 mod holmesgpt;
 mod kubectl;

@@ -283,19 +283,20 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
 
     /// Records a diagnosis, and passes its verdict to the incident detector.
     fn diagnosed(&mut self, diagnosis: IncidentDiagnosis) {
-        let IncidentDiagnosis { documents, verdict, culprit, report } = diagnosis;
+        let IncidentDiagnosis { documents, verdict, culprit, report, measured } = diagnosis;
         let clock = &**self.host.clock();
         for (kind, text) in documents {
             locked(&self.state).documents.remember(kind, clock.wall(), &text);
             self.recorder.document_text(kind, text);
         }
+        locked(&self.state).documents.measured = measured.clone().ok();
         let summary = verdict.summary.to_string();
         let is_healthy = verdict.verdict == Verdict::Healthy;
         let mut state = locked(&self.state);
         let incidents = state.detector.apply_verdict((clock.wall(), clock.mono()), verdict);
         if !incidents.is_empty() {
             state.culprit = culprit;
-            state.diagnosis = Some((clock.mono(), report));
+            state.diagnosis = Some((clock.mono(), report, measured));
         }
         if is_healthy {
             // The diagnosis has made every call again.

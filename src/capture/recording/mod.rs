@@ -29,7 +29,9 @@ use tokio::time::MissedTickBehavior;
 
 pub use kubelet_metrics::KubeletMetricsReader;
 pub use node_sampler::NodeSampler;
-pub use state::{DiagnosisDocuments, FinishedRelist, IncidentCulprit, IncidentSnapshot, RecordingSnapshot};
+pub use state::{
+    DiagnosisDocuments, FinishedRelist, IncidentCulprit, IncidentSnapshot, MeasuredText, RecordingSnapshot,
+};
 
 use super::entry::{ENDED_BY_COUNT, Incident, Session, kind};
 use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict, Prediction};
@@ -153,6 +155,8 @@ pub struct IncidentDiagnosis {
     pub culprit: Option<IncidentCulprit>,
     /// The part of the report that the recorder shows over HTTP, as JSON.
     pub report: Arc<str>,
+    /// What the diagnosis measured, or why the recorder does not keep that.
+    pub measured: Result<MeasuredText, &'static str>,
 }
 
 /// The result of a recording.

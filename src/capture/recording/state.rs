@@ -5,8 +5,11 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use prost::bytes::Bytes;
+
 use crate::capture::entry::{Incident, kind};
 use crate::capture::incident::IncidentDetector;
+use crate::capture::pack;
 use crate::capture::recorder::RecorderStatus;
 use crate::clock::{Mono, Wall};
 use crate::cri::{Outcome, Version};
@@ -34,8 +37,8 @@ pub struct RecordingState {
     pub incidents: u64,
     /// The culprit that the last diagnosis of the open incident named.
     pub culprit: Option<IncidentCulprit>,
-    /// The last diagnosis of the open incident: when it ended, and its report in JSON.
-    pub diagnosis: Option<(Mono, Arc<str>)>,
+    /// The last diagnosis of the open incident: when it ended, its report in JSON, and what it measured.
+    pub diagnosis: Option<(Mono, Arc<str>, Result<MeasuredText, &'static str>)>,
     /// The documents of the last diagnosis, and the last judged goroutine dump of the runtime. A bundle, the archive with the
     /// evidence, contains them.
     pub documents: DiagnosisDocuments,
@@ -56,6 +59,34 @@ pub struct DiagnosisDocuments {
     pub report: Option<(Wall, Arc<str>)>,
     /// The last judgement of a goroutine dump of the runtime in JSON.
     pub stacks: Option<(Wall, Arc<str>)>,
+    /// What the last diagnosis measured.
+    pub measured: Option<MeasuredText>,
+}
+
+/// What a diagnosis measured, as JSON, packed.
+#[derive(Clone, Debug)]
+pub struct MeasuredText {
+    packed: Bytes,
+    size: u64,
+}
+
+impl MeasuredText {
+    /// The largest text, in bytes. With 60 pods beside 100 other processes, it has 0.5 MB.
+    pub const MAX_SIZE: usize = 4 << 20;
+
+    /// How many bytes of memory the recorder uses for it at most.
+    const MAX_PACKED: usize = 512 << 10;
+
+    /// Packs a text; `None` if it is too large.
+    pub fn pack(text: String) -> Option<Self> {
+        let (packed, size) = pack::packed(text.into());
+        (packed.len() <= Self::MAX_PACKED).then_some(Self { packed, size })
+    }
+
+    /// Returns the text.
+    pub fn text(&self) -> Option<String> {
+        String::from_utf8(pack::unpacked(&self.packed, self.size)?.into()).ok()
+    }
 }
 
 /// The size of the largest document that stays in memory, in bytes. The report of a large node has several hundred KiB.
@@ -124,6 +155,8 @@ pub struct RecordingSnapshot {
     pub incident: Option<Incident>,
     /// The age of the last diagnosis of the open incident, and its report in JSON.
     pub diagnosis: Option<(Duration, Arc<str>)>,
+    /// What that diagnosis measured, or why the recorder does not keep it.
+    pub measured: Option<Result<MeasuredText, &'static str>>,
     /// Whether a fault was observed after the end of that diagnosis.
     pub is_diagnosis_outdated: bool,
     /// The time since the end of the last relist whose list calls succeeded, and the relist.
@@ -193,7 +226,7 @@ impl RecordingState {
             incidents: 0,
             culprit: None,
             diagnosis: None,
-            documents: DiagnosisDocuments { report: None, stacks: None },
+            documents: DiagnosisDocuments::default(),
             last_relist: None,
             quiet_since: wall,
             runtime: None,
@@ -215,13 +248,14 @@ impl RecordingState {
     /// Returns the state at this moment.
     pub fn snapshot(&self, (wall, mono): (Wall, Mono)) -> RecordingSnapshot {
         let incident = self.detector.open_incident().cloned();
-        let ended = self.diagnosis.as_ref().map(|(ended, _)| *ended);
+        let ended = self.diagnosis.as_ref().map(|(ended, ..)| *ended);
         RecordingSnapshot {
             taken_at: wall,
             since: incident.as_ref().map_or(self.quiet_since, |incident| Wall::from_nanos(incident.from)),
             is_diagnosis_outdated: self.detector.last_fault() > ended,
             incident,
-            diagnosis: self.diagnosis.as_ref().map(|(ended, text)| (mono.since(*ended), Arc::clone(text))),
+            diagnosis: self.diagnosis.as_ref().map(|(ended, text, _)| (mono.since(*ended), Arc::clone(text))),
+            measured: self.diagnosis.as_ref().map(|(_, _, measured)| measured.clone()),
             last_relist: self.last_relist.as_ref().map(|last| (mono.since(last.ended), last.clone())),
             now: mono,
             era: self.era,
@@ -301,5 +335,18 @@ mod tests {
         assert_eq!(documents.stacks, Some((Wall::from_nanos(1), "dump".into())));
         documents.remember(kind::DIAGNOSIS, Wall::from_nanos(3), &"x".repeat(MAX_DOCUMENT + 1));
         assert_eq!(documents.report, None);
+    }
+
+    #[test]
+    fn facts_that_need_too_much_memory_are_not_kept() {
+        let mut random = 1_u32;
+        let mut noise = || {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            format!("{random:08x}")
+        };
+        let text: String = (0..50_000).map(|_| noise()).collect();
+        assert_eq!(MeasuredText::pack(text.clone()).unwrap().text(), Some(text.clone()));
+        assert!(MeasuredText::pack(text.repeat(4)).is_none());
+        assert!(MeasuredText::pack("x".repeat(MeasuredText::MAX_SIZE)).is_some());
     }
 }

@@ -93,8 +93,8 @@ pub(super) async fn write(
     clock: &dyn Clock,
 ) -> Result<(), Error> {
     let mut missing: Vec<MissingFile> = Vec::new();
-    let measured = RunFacts::from(Evidence { input_files: Vec::new(), ..evidence.clone() });
-    let saved = pretty(&SavedReport::new(report, Some(&measured)))?;
+    let mut measured = RunFacts::from(Evidence { input_files: Vec::new(), ..evidence.clone() });
+    let saved = pretty(&SavedReport::new(report, measured.text(usize::MAX), None))?;
     let about = "the report of `plegctl health` and what it measured; show it with `plegctl health --from`";
     let mut input_files = vec![InputFile::whole(REPORT, about, saved)];
     let request = RelistRequest {

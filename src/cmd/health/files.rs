@@ -45,7 +45,10 @@ pub(super) fn write(
     let saved = arguments.save.clone().map_or(Ok(()), |path| {
         let (report, file) = (Arc::clone(&report), path.clone());
         let measured = evidence.as_deref().map(|evidence| RunFacts::from(evidence.clone()));
-        in_time(&path, time_limit, move || Ok(save(&SavedReport::new(&report, measured.as_ref()), &file)?))
+        in_time(&path, time_limit, move || {
+            let measured = measured.and_then(|mut facts| facts.text(usize::MAX));
+            Ok(save(&SavedReport::new(&*report, measured, None), &file)?)
+        })
     });
     let bundled =
         arguments.bundle.clone().zip(evidence).map_or(Ok(()), |(path, evidence)| {

@@ -24,6 +24,7 @@ pub(super) use remote::judge_node;
 #[cfg(test)]
 mod replay_tests;
 mod saved;
+pub(super) use saved::SavedReport;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -40,6 +41,7 @@ use super::kubelet_access::KubeletAccess;
 use super::list_calls::{self, ListCallsArgs};
 use super::output::Output;
 use super::pods::own_socket;
+use super::remote_node::TokenArgs;
 use super::render::health::{self as text, npd, screen};
 use super::stop_signals::StopSignals;
 use super::{Error, Exit, health_state, positive_duration};
@@ -52,7 +54,7 @@ use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{
     AtEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, HungUmount, Inputs, ItemKind, Keep,
-    KubeletInputs, LazyKubeletApi, MetricsSource, NodeFacts, OpenCalls, OutsideId, PodsSource, SimulatedPod,
+    KubeletInputs, LazyKubeletApi, MetricsSource, OpenCalls, OutsideId, PodsSource, SimulatedPod,
     SimulatedProcesses, gather, judge,
 };
 use crate::host::{self, cpu_and_waiting_time};
@@ -122,6 +124,9 @@ pub struct HealthArgs {
     /// A context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME", requires = "node")]
     context: Option<String>,
+
+    #[command(flatten)]
+    token: TokenArgs,
 
     /// Release of the kubelet whose relist is estimated, such as 1.34 [default: this node's kubelet's, if its metrics
     /// report it, else the newest confirmed]
@@ -421,7 +426,7 @@ pub async fn diagnose(
 
 /// Runs the diagnosis for `watch` or `record`. These commands pass their pending calls (`known`) and the calls that
 /// they gave up (`given_up`), so that the diagnosis does not repeat them. With `keep_waiting`, calls that hang at the
-/// end of the diagnosis stay pending for that time. Returns also the facts of the node that it measured.
+/// end of the diagnosis stay pending for that time. Returns also what it measured.
 pub async fn diagnose_with_facts(
     context: &Context,
     endpoint: &Endpoint,
@@ -429,7 +434,7 @@ pub async fn diagnose_with_facts(
     given_up: Vec<CallersAbandonedCall>,
     stacks: WantedDump,
     keep_waiting: Option<Duration>,
-) -> Result<(HealthReport, NodeFacts), Error> {
+) -> Result<(HealthReport, Evidence), Error> {
     let mut inputs = inputs_of_caller(context, endpoint, keep_waiting.unwrap_or(BUDGET), known)?;
     inputs.callers_abandoned = given_up;
     inputs.at_end = if keep_waiting.is_some() { AtEnd::LeavePending } else { AtEnd::CancelPending };
@@ -438,8 +443,7 @@ pub async fn diagnose_with_facts(
         inputs.stacks = stacks;
     }
     let evidence = Box::pin(gather(&inputs, &|_| ())).await;
-    let report = judge(&evidence);
-    Ok((report, evidence.into()))
+    Ok((judge(&evidence), evidence))
 }
 
 /// Runs the diagnosis for `top` and writes a bundle to `path`, as `health --bundle` does. The diagnosis does not repeat

@@ -2,20 +2,24 @@
 //! server. Without a recorder's answer, judges the node by the endpoints of its kubelet. The report says which source was
 //! used, and why the recorder was not.
 //!
+//! With the recorder's token, reads also what its last diagnosis measured, and judges that with the rules of this plegctl.
+//!
 //! Each request has a part of the budget as its time limit, so that the whole run stays within the budget.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::saved::{self, MeasuredPart};
 use super::{BUDGET, HealthArgs};
 use crate::cmd::Error;
 use crate::cmd::context::Context;
+use crate::cmd::prediction;
 use crate::cmd::recorder_pages::RecorderVerdict;
-use crate::cmd::remote_node;
+use crate::cmd::remote_node::{self, NamespaceToken};
 use crate::diagnosis::not_ready::NotReady;
 use crate::diagnosis::report::{KubeletReport, NotChecked, Phase, ReportSource, SourceKind, Verdict};
-use crate::diagnosis::{HealthReport, VerdictFacts, verdict};
-use crate::fleet::{self, FleetRequest, ListedNode, NodeReady, NodeReport, RecorderPods};
+use crate::diagnosis::{HealthReport, RunFacts, VerdictFacts, judge_earlier, verdict};
+use crate::fleet::{self, FleetRequest, ListedNode, NodeReady, NodeReport, RecorderPod, RecorderPods};
 use crate::kubelet::http;
 use crate::kubelet::kubeconfig::Cluster;
 use crate::report::RuntimeRef;
@@ -23,6 +27,9 @@ use crate::report::RuntimeRef;
 /// The maximum number of requests in a row: the node, the pods of all namespaces and of one, the verdicts of two
 /// recorders, and three requests to the kubelet.
 const REQUESTS: u32 = 8;
+
+/// The additional requests with a token: the facts of two recorders.
+const REQUESTS_FOR_FACTS: u32 = 2;
 
 /// Whether `health` judges the node from outside: the user named a node but no runtime, and the runtime of that node is
 /// not on this machine.
@@ -60,18 +67,22 @@ pub(super) async fn diagnose(
         return Err(Error::NeedsRuntime { flag, node: node.to_owned() });
     }
     let started = context.clock.mono();
-    let timeout = arguments.budget.unwrap_or(BUDGET) / REQUESTS;
+    let token = arguments.token.read()?;
+    let requests = REQUESTS + token.as_ref().map_or(0, |_| REQUESTS_FOR_FACTS);
+    let timeout = arguments.budget.unwrap_or(BUDGET) / requests;
     let cluster =
         remote_node::cluster(arguments.kubeconfig.clone(), arguments.context.as_deref(), timeout, context)?;
-    let mut report = judge_node(&cluster, node, timeout, context).await?;
+    let mut report = judge_node(&cluster, node, token.as_ref(), timeout, context).await?;
     report.duration_seconds = context.clock.mono().since(started).as_secs_f64();
     Ok(report)
 }
 
-/// Judges a node by its recorder, else by its kubelet. Each request has the time limit `timeout`.
+/// Judges a node by its recorder, else by its kubelet. Each request has the time limit `timeout`. With a token, judges what the
+/// recorder measured.
 pub async fn judge_node(
     cluster: &Arc<Cluster>,
     node: &str,
+    token: Option<&NamespaceToken>,
     timeout: Duration,
     context: &Context,
 ) -> Result<HealthReport, Error> {
@@ -85,7 +96,7 @@ pub async fn judge_node(
         }
         Err(why) => return Err(why.into()),
     };
-    let mut report = match of_recorder(cluster, &listed, timeout).await {
+    let mut report = match of_recorder(cluster, &listed, token, timeout, context).await {
         Ok(report) => report,
         Err(why) => of_kubelet(cluster, listed, timeout, context, why).await,
     };
@@ -101,7 +112,9 @@ pub async fn judge_node(
 async fn of_recorder(
     cluster: &Cluster,
     listed: &ListedNode,
+    token: Option<&NamespaceToken>,
     timeout: Duration,
+    context: &Context,
 ) -> Result<HealthReport, String> {
     let pods = fleet::recorder_pods(cluster, &listed.name, None, timeout).await;
     let pods = pods.map_err(|why| why.to_string())?;
@@ -109,14 +122,24 @@ async fn of_recorder(
         return Err(format!("no running pod of it was found on {}", listed.name));
     }
     let answer = remote_node::first_answer(pods, async |pod| {
+        let token = token.filter(|token| pod.is_in(&token.namespace));
+        let no_facts = match token {
+            None => None,
+            Some(token) => match answer_with_facts(pod, cluster, token, timeout).await {
+                Ok(answer) => return Ok(answer),
+                Err(why) => Some(why),
+            },
+        };
         let answer = pod.verdict(cluster, timeout).await.map_err(|why| why.to_string())?;
-        let verdict = remote_node::parse::<RecorderVerdict>(&answer.text, "RecorderVerdict");
-        let unusable = |why| format!("the answer of {} is no verdict: {why}", pod.full_name());
-        Ok((verdict.map_err(unusable)?, answer.date))
+        let verdict = parse_verdict(pod, &answer.text)?;
+        let verdict = RecorderVerdict { no_facts: no_facts.or(verdict.no_facts), ..verdict };
+        Ok(RecorderReport { date: answer.date, ..RecorderReport::of(verdict) })
     });
-    let ((verdict, date), pod) = answer.await?;
-    let ahead = fleet::clock_ahead(verdict.taken_at, date);
-    let mut report = verdict.into_report();
+    let (RecorderReport { mut report, note, date }, pod) = answer.await?;
+    if let Some(note) = note {
+        context.remark(&note);
+    }
+    let ahead = fleet::clock_ahead(report.taken_at, date);
     report.node.clone_from(&listed.name);
     if let Some(source) = &mut report.source {
         source.pod = Some(pod);
@@ -124,6 +147,78 @@ async fn of_recorder(
     }
     apply_condition(listed, &mut report);
     Ok(report)
+}
+
+/// The report of a recorder.
+struct RecorderReport {
+    report: HealthReport,
+    /// How it differs from what the recorder reports, if it was judged again.
+    note: Option<String>,
+    /// The API server's time in seconds since the epoch.
+    date: Option<f64>,
+}
+
+/// Reads the verdict with facts, and judges them. Returns an error if there is no usable answer with facts.
+async fn answer_with_facts(
+    pod: &RecorderPod,
+    cluster: &Cluster,
+    token: &NamespaceToken,
+    timeout: Duration,
+) -> Result<RecorderReport, String> {
+    let answer = pod.verdict_with_facts(cluster, &token.header, timeout).await;
+    let answer = answer.map_err(|why| why.to_string())?;
+    let verdict = parse_verdict(pod, &answer.text)?;
+    let unusable = |why: serde_json::Error| format!("the facts of {} cannot be read: {why}", pod.full_name());
+    let part: MeasuredPart<'_> = serde_json::from_str(&answer.text).map_err(unusable)?;
+    let report = match (part.measured, part.verdict_facts) {
+        (Some(measured), Some(facts)) => judged_again(verdict, measured.get().as_bytes(), &facts),
+        _ => RecorderReport::of(verdict),
+    };
+    Ok(RecorderReport { date: answer.date, ..report })
+}
+
+fn parse_verdict(pod: &RecorderPod, text: &str) -> Result<RecorderVerdict, String> {
+    remote_node::parse(text, "RecorderVerdict")
+        .map_err(|why| format!("the answer of {} is no verdict: {why}", pod.full_name()))
+}
+
+/// Judges what the diagnosis of a recorder measured.
+fn judged_again(said: RecorderVerdict, measured: &[u8], facts: &VerdictFacts) -> RecorderReport {
+    let measured = match RunFacts::read(measured) {
+        Ok(measured) => measured,
+        Err(why) => {
+            let note = Some(saved::unreadable(&why));
+            return RecorderReport { note, ..RecorderReport::of(said) };
+        }
+    };
+    let measured_by = measured.plegctl().to_owned();
+    let mut found = judge_earlier(&measured.into());
+    let of_recorder = said.clone().into_report();
+    prediction::keep(&mut found, prediction::prediction(&of_recorder).as_ref());
+    let judged = said.with_diagnosis(&found, facts).into_report();
+    let note = (judged != of_recorder).then(|| saved::difference(&measured_by, &judged, &of_recorder));
+    let report = HealthReport {
+        primary: found.primary,
+        findings: found.findings,
+        probes: found.probes,
+        abandoned_calls: found.abandoned_calls,
+        not_checked: found.not_checked,
+        kubelet: found.kubelet,
+        ..judged
+    };
+    RecorderReport { report, note, date: None }
+}
+
+impl RecorderReport {
+    /// Takes over the recorder's verdict.
+    fn of(verdict: RecorderVerdict) -> Self {
+        let no_facts = verdict.no_facts.clone();
+        let mut report = verdict.into_report();
+        report.not_checked.extend(
+            no_facts.map(|why| NotChecked { what: "the facts of the recorder's diagnosis".to_owned(), why }),
+        );
+        Self { report, note: None, date: None }
+    }
 }
 
 /// Applies the node's condition `Ready`: it has the time since which the node is not ready, and such a node is never healthy,

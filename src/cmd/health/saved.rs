@@ -1,6 +1,7 @@
-//! [`SavedReport`]: a report as `health --save` and `--bundle` write it, with what the run measured. `health --from FILE` reads it
-//! from a file, standard input or a bundle, and judges what was measured again, because a newer plegctl may know more. A
-//! `HealthReport` without it is returned as it is. A `RelistReport` is converted to evidence and judged.
+//! [`SavedReport`]: a report as `health --save`, `--bundle` and a recorder write it, with what was measured. `health --from FILE`
+//! reads it from a file, standard input or a bundle, and judges what was measured again, because a newer plegctl may know more.
+//! `health --node` does the same with the answer of a recorder. A `HealthReport` without it is returned as it is. A
+//! `RelistReport` is converted to evidence and judged.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,26 +18,38 @@ use crate::cri::{
 use crate::diagnosis::evidence::{Evidence, ListEvidence, StatusFacts, StatusRecord, StatusTarget};
 use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::report::HealthReport;
-use crate::diagnosis::{RunFacts, judge};
+use crate::diagnosis::{RunFacts, VerdictFacts, judge};
 use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
 use crate::pleg::{CallRecord, KubeletState};
 use crate::report::load::{self, LARGEST_REPORT, load};
 
-/// A report in a file, with what its run measured.
+/// A report, with what its run measured.
 #[derive(Serialize)]
-pub struct SavedReport<'a> {
+#[serde(rename_all = "camelCase")]
+pub struct SavedReport<'a, T> {
     #[serde(flatten)]
-    report: &'a HealthReport,
+    report: &'a T,
     #[serde(skip_serializing_if = "Option::is_none")]
     measured: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict_facts: Option<VerdictFacts>,
 }
 
-impl<'a> SavedReport<'a> {
-    /// Adds to a report what its run measured, on one line.
-    pub fn new(report: &'a HealthReport, measured: Option<&RunFacts>) -> Self {
-        let measured = measured.and_then(RunFacts::text);
-        Self { report, measured: measured.and_then(|text| RawValue::from_string(text).ok()) }
+impl<'a, T> SavedReport<'a, T> {
+    /// Adds to a report what its run measured, which is the text of [`RunFacts`], on one line; and what decided
+    /// the present verdict of a recorder.
+    pub fn new(report: &'a T, measured: Option<String>, verdict_facts: Option<VerdictFacts>) -> Self {
+        Self { report, measured: measured.and_then(|text| RawValue::from_string(text).ok()), verdict_facts }
     }
+}
+
+/// What a [`SavedReport`] has beside its report.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MeasuredPart<'a> {
+    #[serde(borrow)]
+    pub measured: Option<&'a RawValue>,
+    pub verdict_facts: Option<VerdictFacts>,
 }
 
 /// Reads the report at `path`; `-` is standard input. Returns also a note, if the report was judged again with another result, or
@@ -76,15 +89,10 @@ fn parse_report(bytes: &[u8]) -> Result<(HealthReport, Option<String>), String> 
     }
     match kind.as_str() {
         HealthReport::KIND => {
-            #[derive(Deserialize)]
-            struct Measured<'a> {
-                #[serde(borrow)]
-                measured: Option<&'a RawValue>,
-            }
             let saved: HealthReport = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
-            let Measured { measured } = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
-            Ok(match measured {
-                Some(measured) => judge_again(saved, measured.get().as_bytes()),
+            let part: MeasuredPart<'_> = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
+            Ok(match part.measured {
+                Some(measured) => judge_again(saved, measured),
                 None => (saved, None),
             })
         }
@@ -98,28 +106,35 @@ fn parse_report(bytes: &[u8]) -> Result<(HealthReport, Option<String>), String> 
 
 /// Judges what the run of a saved report measured. Returns also a note if the result differs from the saved report; if the facts
 /// cannot be read, returns the saved report and the reason.
-fn judge_again(saved: HealthReport, measured: &[u8]) -> (HealthReport, Option<String>) {
-    let facts = match RunFacts::read(measured) {
+fn judge_again(saved: HealthReport, measured: &RawValue) -> (HealthReport, Option<String>) {
+    let facts = match RunFacts::read(measured.get().as_bytes()) {
         Ok(facts) => facts,
-        Err(why) => {
-            return (saved, Some(format!("this report is as it was saved: its facts cannot be read: {why}")));
-        }
+        Err(why) => return (saved, Some(unreadable(&why))),
     };
-    let of_facts = format!("judged again from what plegctl {} measured", facts.plegctl());
+    let measured_by = facts.plegctl().to_owned();
     let report = HealthReport {
         source: saved.source.clone(),
         trace_id: saved.trace_id.clone(),
         stacks: None,
         ..judge(&facts.into())
     };
-    let note = if report == saved {
-        None
-    } else if (report.verdict, &report.summary) == (saved.verdict, &saved.summary) {
-        Some(format!("{of_facts}; its report has other words"))
-    } else {
-        Some(format!("{of_facts}; it said: {}: {}", saved.verdict, saved.summary))
-    };
+    let note = (report != saved).then(|| difference(&measured_by, &report, &saved));
     (report, note)
+}
+
+/// Says that the facts of a report cannot be read.
+pub(super) fn unreadable(why: &str) -> String {
+    format!("this report is as it was saved: its facts cannot be read: {why}")
+}
+
+/// Says how a report that was judged again differs from what was saved.
+pub(super) fn difference(measured_by: &str, report: &HealthReport, saved: &HealthReport) -> String {
+    let of_facts = format!("judged again from what plegctl {measured_by} measured");
+    if (report.verdict, &report.summary) == (saved.verdict, &saved.summary) {
+        format!("{of_facts}; its report has other words")
+    } else {
+        format!("{of_facts}; it said: {}: {}", saved.verdict, saved.summary)
+    }
 }
 
 /// Converts a relist into the evidence that `health` judges.

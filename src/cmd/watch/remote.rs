@@ -47,7 +47,7 @@ pub async fn run(arguments: &WatchArgs, node: &RemoteNode, context: &Context) ->
     let mut answers = 0;
     let exit = loop {
         let judged = tokio::select! {
-            judged = Box::pin(judge_node(&node.cluster, &node.name, node.timeout, context)) => judged,
+            judged = Box::pin(judge_node(&node.cluster, &node.name, None, node.timeout, context)) => judged,
             () = stop.next() => break Exit::Good,
         };
         let judged = match judged {

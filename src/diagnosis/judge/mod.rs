@@ -33,6 +33,20 @@ pub fn step_of_a_capture() -> Step {
 
 /// Judges the evidence and returns the report.
 pub fn judge(evidence: &Evidence) -> HealthReport {
+    match evidence.moment {
+        Some(_) => judge_earlier(evidence),
+        None => judge_now(evidence),
+    }
+}
+
+/// Judges evidence of an earlier time: the report has no steps for the node as it was then.
+pub fn judge_earlier(evidence: &Evidence) -> HealthReport {
+    let mut report = judge_now(evidence);
+    replace_steps(report.verdict, &mut report.findings);
+    HealthReport { primary: report.findings.first().cloned(), keep: Vec::new(), ..report }
+}
+
+fn judge_now(evidence: &Evidence) -> HealthReport {
     let case = Case::new(evidence);
     let (mut findings, failed) = rules::apply(&case);
     findings.sort_by_key(order);
@@ -41,10 +55,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     if verdict == Verdict::Healthy {
         findings.insert(0, rules::nothing_found::find(&case));
     }
-    let keep = if evidence.moment.is_some() { Vec::new() } else { keep(&case, verdict, &findings) };
-    if evidence.moment.is_some() {
-        replace_steps(verdict, &mut findings);
-    }
+    let keep = keep(&case, verdict, &findings);
     let primary = findings.first().cloned();
     let not_ready = NotReady::of(&case, verdict, &findings);
     let phase = match (&primary, verdict) {
@@ -162,7 +173,7 @@ fn relists(case: &Case<'_>) -> Relists {
     case.estimate.peak_age.map_or(Relists::Fail, |peak_age| Relists::Succeed { peak_age, may_be_higher })
 }
 
-/// Removes from a report about a moment of a capture the steps that change the state or name a process: the process may have
+/// Removes from a report about an earlier time the steps that change the state or name a process: the process may have
 /// ended since, and another one may have its id.
 fn replace_steps(verdict: Verdict, findings: &mut [HealthFinding]) {
     for finding in findings.iter_mut() {

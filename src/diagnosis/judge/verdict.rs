@@ -4,11 +4,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::diagnosis::report::{Confidence, HealthFinding, Severity, Verdict};
 use crate::diagnosis::rules;
 
 /// What a command knows about a node, as far as it decides the verdict. The default knows nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct VerdictFacts {
     /// Whether nothing can be judged: there is no way to the runtime, or the command has not looked for too long.
     pub is_blind: bool,
@@ -27,7 +30,8 @@ pub struct VerdictFacts {
 }
 
 /// What is known about the kubelet's relists.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Relists {
     /// Nothing.
     #[default]
@@ -35,6 +39,7 @@ pub enum Relists {
     /// None succeeds: a list fails, or the runtime cannot be reached.
     Fail,
     /// They succeed.
+    #[serde(rename_all = "camelCase")]
     Succeed {
         /// The highest age that PLEG reaches between two of them.
         peak_age: Duration,
@@ -44,7 +49,8 @@ pub enum Relists {
 }
 
 /// How much a finding weighs. The heaviest one counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Weight {
     /// It changes nothing.
     #[default]

@@ -61,7 +61,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
 
 /// Returns the evidence as a file with it has it; `None` if it is too large for a file.
 fn saved_and_read(evidence: &Evidence) -> Option<Evidence> {
-    let text = RunFacts::from(evidence.clone()).text()?;
+    let text = RunFacts::from(evidence.clone()).text(usize::MAX)?;
     Some(RunFacts::read(text.as_bytes()).unwrap().into())
 }
 
