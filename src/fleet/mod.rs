@@ -15,6 +15,7 @@ mod histogram;
 mod incidents;
 mod journals;
 mod node;
+mod outside;
 mod preflight;
 mod recorder;
 mod recorders;
@@ -40,6 +41,7 @@ pub use self::incidents::{
 };
 pub use self::journals::JournalError;
 pub use self::node::{FleetReading, NodeReading};
+pub use self::outside::{KubeletDumps, read_dumps};
 pub use self::preflight::{
     FleetPreflight, NodePreflight, StartVerdict, judge as judge_settings, read_settings,
 };

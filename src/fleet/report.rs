@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::recorders::RecorderReport;
 use crate::clock::Wall;
+use crate::diagnosis::VerdictFacts;
 use crate::diagnosis::report::Verdict;
 use crate::report::{NotChecked, Seconds, word_enum};
 
@@ -109,6 +110,9 @@ pub struct NodeReport {
     /// The same verdict in the words of `health`.
     #[serde(skip)]
     pub judged: Verdict,
+    /// The facts by which the node was judged.
+    #[serde(skip)]
+    pub facts: VerdictFacts,
     /// Why the node is not healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,

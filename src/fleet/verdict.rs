@@ -95,6 +95,7 @@ fn node_report(reading: &NodeReading, earlier: Option<&KubeletMetrics>, now: Wal
     let facts = add_recorder(facts, reach, &mut report);
     let facts = add_condition(facts, &reading.listed, &mut report, now);
     report.judged = verdict(&facts);
+    report.facts = facts;
     report.verdict = match (report.judged, reach) {
         (Verdict::Unhealthy, _) => NodeVerdict::Unhealthy,
         (Verdict::Degraded, _) => NodeVerdict::Degraded,

@@ -17,6 +17,7 @@ pub mod licences;
 mod nodes;
 mod objects;
 mod outgoing;
+mod outside;
 mod plugin;
 mod preflight;
 mod probes;

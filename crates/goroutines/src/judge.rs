@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::conmon;
 use super::daemon::{Daemon, Program, identify};
-use super::dump::{Dump, Form, Goroutine, short};
+use super::dump::{Dump, Form, Frame, Goroutine, short};
 use super::holders::{self, Contention, HolderReason, Starts};
 use super::report::{
     Chain, DumpInfo, Finding, Holder, PastDump, StackGroup, StackReport, Wait, WaitKind, WaitersBehind,
@@ -266,15 +266,7 @@ impl DumpGap {
             Some(_) => return Self::Enough,
             None => {}
         }
-        let (one, other) = (&earlier.dump.goroutines, &later.dump.goroutines);
-        let same = one.len() == other.len()
-            && one.iter().zip(other).all(|(one, other)| {
-                (one.id, &one.state, one.minutes) == (other.id, &other.state, other.minutes)
-                    && one.frames.len() == other.frames.len()
-                    && one.frames.iter().zip(&other.frames).all(|(one, other)| {
-                        one.function == other.function && one.arguments == other.arguments
-                    })
-            });
+        let same = is_same_dump(&earlier.dump, &later.dump);
         if same { Self::SameDump } else { Self::Enough }
     }
 
@@ -288,6 +280,21 @@ impl DumpGap {
             Self::SameDump => Some("both dumps are the same: they show one moment, not two"),
         }
     }
+}
+
+/// Returns whether two dumps show one moment. Two dumps of a kubelet differ at least in the goroutine that writes the dump.
+pub(crate) fn is_same_dump(one: &Dump, other: &Dump) -> bool {
+    let (one, other) = (&one.goroutines, &other.goroutines);
+    one.len() == other.len()
+        && one.iter().zip(other).all(|(one, other)| {
+            (one.id, &one.state, one.minutes) == (other.id, &other.state, other.minutes)
+                && one.frames.len() == other.frames.len()
+                && one
+                    .frames
+                    .iter()
+                    .zip(&other.frames)
+                    .all(|(one, other)| one.function == other.function && one.arguments == other.arguments)
+        })
 }
 
 /// Returns the time between two dumps, if both have a timestamp.
@@ -316,27 +323,34 @@ struct Stuck {
 /// functions, and no different argument among those that are certain in both.
 fn stuck_goroutines(earlier: &Dump, later: &Dump) -> BTreeSet<usize> {
     let before = goroutines_by_id(earlier);
-    let same = |one: &Goroutine, other: &Goroutine| {
-        one.state == other.state
-            && functions(one).eq(functions(other))
-            && one.frames.iter().zip(&other.frames).all(|(one, other)| {
-                let certain = |words: (u64, bool)| words.1.then_some(words.0);
-                one.words().map(certain).zip(other.words().map(certain)).all(|pair| match pair {
-                    (Some(before), Some(after)) => before == after,
-                    _ => true,
-                })
-            })
-    };
     later
         .goroutines
         .iter()
         .enumerate()
         .filter(|(_, goroutine)| {
             !goroutine.frames.is_empty()
-                && goroutine.id.and_then(|id| before.get(&id)).is_some_and(|earlier| same(earlier, goroutine))
+                && goroutine
+                    .id
+                    .and_then(|id| before.get(&id))
+                    .is_some_and(|earlier| is_same_wait(earlier, goroutine))
         })
         .map(|(at, _)| at)
         .collect()
+}
+
+/// Returns whether two goroutines with the same id wait at the same place: in the same state, in the same functions, and with
+/// no different argument among those that are certain in both.
+pub(crate) fn is_same_wait(one: &Goroutine, other: &Goroutine) -> bool {
+    let certain = |words: (u64, bool)| words.1.then_some(words.0);
+    let same_words = |one: &Frame, other: &Frame| {
+        one.words().map(certain).zip(other.words().map(certain)).all(|pair| match pair {
+            (Some(before), Some(after)) => before == after,
+            _ => true,
+        })
+    };
+    one.state == other.state
+        && functions(one).eq(functions(other))
+        && one.frames.iter().zip(&other.frames).all(|(one, other)| same_words(one, other))
 }
 
 /// The role of a goroutine according to the signatures. The number is the index of the signature.

@@ -43,6 +43,7 @@ mod daemon;
 pub mod dump;
 pub mod holders;
 pub mod judge;
+pub mod kubelet;
 pub mod live;
 pub mod own;
 pub mod read;

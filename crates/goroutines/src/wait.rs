@@ -19,12 +19,22 @@ pub struct CriCall<'a> {
 /// `runtimeServiceClient).X`.
 pub fn cri_call(goroutine: &Goroutine) -> Option<CriCall<'_>> {
     const CLIENTS: [&str; 2] = ["runtimeServiceClient).", "imageServiceClient)."];
+    // The client waits in the function that reads the stream (cri-client/pkg/remote_runtime.go).
+    const STREAMED_LISTS: [(&str, &str); 2] = [
+        ("remoteRuntimeService).streamContainersV1", "StreamContainers"),
+        ("remoteRuntimeService).streamPodSandboxesV1", "StreamPodSandboxes"),
+    ];
     for (at, frame) in goroutine.frames.iter().enumerate() {
         let function = &*frame.function;
         for server in ["._RuntimeService_", "._ImageService_"] {
             if let Some((_, rest)) = function.split_once(server)
                 && let Some((rpc, _)) = rest.split_once("_Handler")
             {
+                return Some(CriCall { rpc, at });
+            }
+        }
+        for (part, rpc) in STREAMED_LISTS {
+            if function.ends_with(part) {
                 return Some(CriCall { rpc, at });
             }
         }
@@ -361,7 +371,7 @@ fn container_strings_in(arguments: &[ArgumentToken]) -> Option<ContainerStrings>
 }
 
 /// Parses a string argument `{0xPTR, 0xLEN}`. Returns its address and length, and the tokens after it.
-fn string(tokens: &[ArgumentToken]) -> Option<((u64, u64), &[ArgumentToken])> {
+pub(crate) fn string(tokens: &[ArgumentToken]) -> Option<((u64, u64), &[ArgumentToken])> {
     match tokens {
         [
             ArgumentToken::Open,

@@ -11,17 +11,24 @@ use std::time::Duration;
 
 use super::saved::{self, MeasuredPart};
 use super::{BUDGET, HealthArgs};
+use crate::clock::{Mono, Wall};
 use crate::cmd::Error;
 use crate::cmd::context::Context;
 use crate::cmd::prediction;
 use crate::cmd::recorder_pages::RecorderVerdict;
 use crate::cmd::remote_node::{self, NamespaceToken};
 use crate::diagnosis::not_ready::NotReady;
-use crate::diagnosis::report::{KubeletReport, NotChecked, Phase, ReportSource, SourceKind, Verdict};
-use crate::diagnosis::{HealthReport, RunFacts, VerdictFacts, judge_earlier, verdict};
-use crate::fleet::{self, FleetRequest, ListedNode, NodeReady, NodeReport, RecorderPod, RecorderPods};
-use crate::kubelet::http;
+use crate::diagnosis::outside::{self, OutsideFacts};
+use crate::diagnosis::report::{
+    Confidence, HealthFinding, KubeletReport, NotChecked, Phase, ReportSource, SourceKind, Verdict,
+};
+use crate::diagnosis::{HealthReport, RunFacts, VerdictFacts, judge_earlier, limit_severity, verdict};
+use crate::fleet::{
+    self, FleetRequest, KubeletDumps, ListedNode, NodeReading, NodeReady, NodeReport, NodeVerdict,
+    RecorderPod, RecorderPods,
+};
 use crate::kubelet::kubeconfig::Cluster;
+use crate::kubelet::{KubeletApi, http};
 use crate::report::RuntimeRef;
 
 /// The maximum number of requests in a row: the node, the pods of all namespaces and of one, the verdicts of two
@@ -44,12 +51,11 @@ impl HealthArgs {
     pub(super) fn flag_for_the_runtime(&self) -> Option<&'static str> {
         let flags = [
             (self.bundle.is_some(), "--bundle"),
-            (self.deep, "--deep"),
             (self.trace, "--trace"),
             (self.probe_shims, "--probe-shims"),
             (self.state.is_some(), "--state"),
             (self.proc.is_some(), "--proc"),
-            (self.stacks != "auto", "--stacks"),
+            (!matches!(self.stacks.as_str(), "auto" | "never"), "--stacks"),
             (self.kubelet_metrics.is_some(), "--kubelet-metrics"),
             (self.kubelet_healthz.is_some(), "--kubelet-healthz"),
         ];
@@ -68,17 +74,49 @@ pub(super) async fn diagnose(
     }
     let started = context.clock.mono();
     let token = arguments.token.read()?;
-    let requests = REQUESTS + token.as_ref().map_or(0, |_| REQUESTS_FOR_FACTS);
-    let timeout = arguments.budget.unwrap_or(BUDGET) / requests;
-    let cluster =
-        remote_node::cluster(arguments.kubeconfig.clone(), arguments.context.as_deref(), timeout, context)?;
-    let mut report = judge_node(&cluster, node, token.as_ref(), timeout, context).await?;
+    let look = OutsideLook {
+        deep: arguments.deep,
+        dumps: arguments.stacks == "auto",
+        ..OutsideLook::within(arguments.budget.unwrap_or(BUDGET), token.as_ref(), context)
+    };
+    let (file, name) = (arguments.kubeconfig.clone(), arguments.context.as_deref());
+    let cluster = remote_node::cluster(file, name, look.timeout, context)?;
+    let mut report = look_at(&cluster, node, &look).await?;
     report.duration_seconds = context.clock.mono().since(started).as_secs_f64();
     Ok(report)
 }
 
-/// Judges a node by its recorder, else by its kubelet. Each request has the time limit `timeout`. With a token, judges what the
-/// recorder measured.
+/// How a node is looked at from outside.
+struct OutsideLook<'a> {
+    /// The time limit of one request.
+    timeout: Duration,
+    /// When the last request must have ended.
+    deadline: Mono,
+    /// Whether the kubelet's goroutines are read even if PLEG is healthy.
+    deep: bool,
+    /// Whether the kubelet's goroutines may be read.
+    dumps: bool,
+    /// The recorder's token. With it, what the recorder measured is judged.
+    token: Option<&'a NamespaceToken>,
+    context: &'a Context,
+}
+
+impl<'a> OutsideLook<'a> {
+    /// A look that reads goroutines only if PLEG is not healthy.
+    fn within(budget: Duration, token: Option<&'a NamespaceToken>, context: &'a Context) -> Self {
+        let deadline = context.clock.mono().plus(budget);
+        let requests = REQUESTS + token.map_or(0, |_| REQUESTS_FOR_FACTS);
+        Self { timeout: budget / requests, deadline, deep: false, dumps: true, token, context }
+    }
+
+    /// Whether a goroutine dump is worth what it costs the kubelet. An unreachable kubelet gives none.
+    fn wants_dumps(&self, node: &NodeReport) -> bool {
+        let is_suspicious = node.judged != Verdict::Healthy && node.verdict != NodeVerdict::Unreachable;
+        self.dumps && (self.deep || is_suspicious)
+    }
+}
+
+/// Judges a node by its recorder, else by its kubelet's metrics. Each request has the time limit `timeout`.
 pub async fn judge_node(
     cluster: &Arc<Cluster>,
     node: &str,
@@ -86,6 +124,14 @@ pub async fn judge_node(
     timeout: Duration,
     context: &Context,
 ) -> Result<HealthReport, Error> {
+    let look =
+        OutsideLook { dumps: false, timeout, ..OutsideLook::within(timeout * REQUESTS, token, context) };
+    look_at(cluster, node, &look).await
+}
+
+/// Judges a node by its recorder, else by its kubelet.
+async fn look_at(cluster: &Arc<Cluster>, node: &str, look: &OutsideLook<'_>) -> Result<HealthReport, Error> {
+    let timeout = look.timeout;
     let mut not_checked = Vec::new();
     let mut skip = |what: &str, why: String| not_checked.push(NotChecked { what: what.to_owned(), why });
     let listed = match fleet::node(cluster, node, timeout).await {
@@ -96,9 +142,9 @@ pub async fn judge_node(
         }
         Err(why) => return Err(why.into()),
     };
-    let mut report = match of_recorder(cluster, &listed, token, timeout, context).await {
+    let mut report = match of_recorder(cluster, &listed, look).await {
         Ok(report) => report,
-        Err(why) => of_kubelet(cluster, listed, timeout, context, why).await,
+        Err(why) => of_kubelet(cluster, listed, look, why).await,
     };
     skip(
         "the runtime",
@@ -112,10 +158,9 @@ pub async fn judge_node(
 async fn of_recorder(
     cluster: &Cluster,
     listed: &ListedNode,
-    token: Option<&NamespaceToken>,
-    timeout: Duration,
-    context: &Context,
+    look: &OutsideLook<'_>,
 ) -> Result<HealthReport, String> {
+    let &OutsideLook { token, timeout, context, .. } = look;
     let pods = fleet::recorder_pods(cluster, &listed.name, None, timeout).await;
     let pods = pods.map_err(|why| why.to_string())?;
     if pods.is_empty() {
@@ -254,34 +299,69 @@ fn confirm_ready(report: &mut HealthReport) {
     }
 }
 
-/// Judges the node by the endpoints of its kubelet.
+/// Reads the kubelet's documents and, unless they show that PLEG is healthy, its goroutines, and judges the node by them.
 async fn of_kubelet(
     cluster: &Arc<Cluster>,
     listed: ListedNode,
-    timeout: Duration,
-    context: &Context,
+    look: &OutsideLook<'_>,
     no_recorder: String,
 ) -> HealthReport {
-    let request = FleetRequest { selector: None, concurrency: 1, timeout };
-    let name = listed.name.clone();
+    let request = FleetRequest { selector: None, concurrency: 1, timeout: look.timeout };
+    let (name, clock) = (listed.name.clone(), &look.context.clock);
     let nodes = vec![listed];
-    let readings =
-        fleet::read_nodes(cluster, nodes, RecorderPods::default(), &request, &context.clock, |_| ()).await;
+    let readings = fleet::read_nodes(cluster, nodes, RecorderPods::default(), &request, clock, |_| ()).await;
     let judged = fleet::judge(&readings, None, &cluster.server, &cluster.context);
-    let node = judged.nodes.into_iter().next().unwrap_or(NodeReport { name, ..NodeReport::default() });
-    let verdict = node.judged;
+    let node = judged.nodes.into_iter().next();
+    let node = node.unwrap_or(NodeReport { name: name.clone(), ..NodeReport::default() });
+    let mut facts = readings.readings.first().map(outside_facts).unwrap_or_default();
+    (facts.age, facts.threshold) = (node.facts.age, node.facts.threshold);
+    let mut dumps = KubeletDumps::default();
+    if look.wants_dumps(&node) {
+        let kubelet = KubeletApi::through(cluster, &name);
+        dumps = fleet::read_dumps(&kubelet, &**clock, look.deadline, async {}).await;
+    }
+    facts.calls = dumps.calls.take();
+    let found = outside::find(&facts);
+    let node = NodeReport { judged: verdict(&found.add_to(node.facts)), ..node };
+    report_of(node, judged.taken_at, found.findings, dumps, no_recorder)
+}
+
+/// Returns what the kubelet's documents show, apart from its metrics.
+fn outside_facts(reading: &NodeReading) -> OutsideFacts {
+    let config = reading.configz.as_ref().map(|configz| &configz.config);
+    OutsideFacts {
+        metrics_are_silent: reading.answers_after,
+        is_reported: reading.listed.ready.as_ref().is_some_and(NodeReady::is_about_pleg),
+        gives_up: config.and_then(|config| Some(config.request_timeout.as_ref()?.value)),
+        ..OutsideFacts::default()
+    }
+}
+
+/// Returns the report about a node that was judged by its kubelet.
+fn report_of(
+    node: NodeReport,
+    taken_at: Wall,
+    mut findings: Vec<HealthFinding>,
+    dumps: KubeletDumps,
+    no_recorder: String,
+) -> HealthReport {
+    limit_severity(node.judged, &mut findings);
     let age = node.pleg_age_seconds;
-    let mut summary = node.why.unwrap_or_else(|| match age {
-        Some(age) => format!("PLEG was last seen {age:.0} s ago"),
-        None => "nothing is known about its PLEG".to_owned(),
-    });
-    if verdict == Verdict::Healthy {
+    let named = findings.first().filter(|primary| primary.confidence != Confidence::Possible);
+    let why = node.why.or_else(|| age.map(|age| format!("PLEG was last seen {age:.0} s ago")));
+    let mut summary = match (named, why) {
+        (Some(primary), Some(why)) if node.judged == Verdict::Unknown => format!("{}; {why}", primary.title),
+        (Some(primary), _) => primary.title.clone(),
+        (None, Some(why)) => why,
+        (None, None) => "nothing is known about its PLEG".to_owned(),
+    };
+    if node.judged == Verdict::Healthy {
         summary.push_str("; not looked at: the runtime, its shims and the node's disks");
     }
     HealthReport {
         api_version: HealthReport::API_VERSION.to_owned(),
         kind: HealthReport::KIND.to_owned(),
-        taken_at: judged.taken_at,
+        taken_at,
         moment: None,
         trace_id: None,
         source: Some(ReportSource {
@@ -302,15 +382,15 @@ async fn of_kubelet(
         },
         list_calls: None,
         duration_seconds: 0.0,
-        verdict,
-        phase: Phase::None,
+        verdict: node.judged,
+        phase: findings.first().map_or(Phase::None, |primary| primary.phase),
         summary,
-        primary: None,
-        findings: Vec::new(),
+        primary: findings.first().cloned(),
+        findings,
         culprits: Vec::new(),
-        probes: Vec::new(),
+        probes: dumps.probes,
         abandoned_calls: 0,
-        not_checked: Vec::new(),
+        not_checked: dumps.not_checked,
         estimate: None,
         kubelet: Some(KubeletReport {
             version: node.kubelet_version,

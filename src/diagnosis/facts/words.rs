@@ -829,6 +829,16 @@ facts! {
         "{rpc} is still silent after {}, called {}", humantime::format_duration(age.duration()),
         match calls { 1 => "once".to_owned(), calls => format!("{calls} times") };
 
+    // outside: what the documents and the dumps of a kubelet show
+    RelistWaitsFor { call: Call } => "{call} does not answer: the kubelet's relist waits for it";
+    SameCallInBothDumps { apart: Took } => "two goroutine dumps of the kubelet, {apart} apart, show the same call";
+    CallHasWaited { about: Took } => "by Go's count, it has waited for about {}", humantime::format_duration(about.duration());
+    GoroutinesWaitForCall { rpc: Word, goroutines: usize } => "{goroutines} goroutines of the kubelet wait for {rpc}";
+    MetricsWaitToo => "the kubelet's /configz answers and its /metrics is silent";
+    CallIsRepeated { gives_up: Took } =>
+        "the kubelet gives up the call after {} and repeats it: waiting ends the hang only if the runtime answers again",
+        humantime::format_duration(gives_up.duration());
+
     // capture/incident.rs: why an incident began, and its first line
     CallIsOpen { call: Call, waited: Took } => "{call} has not been answered for {}", rounded(*waited);
     RelistIsOpen { waited: Took } => "the relist has not been answered for {}", rounded(*waited);

@@ -186,7 +186,7 @@ fn replace_steps(verdict: Verdict, findings: &mut [HealthFinding]) {
 
 /// Makes critical findings warnings, unless the verdict is *unhealthy*. So a report has a critical finding only if its
 /// verdict is *unhealthy*.
-fn limit_severity(verdict: Verdict, findings: &mut [HealthFinding]) {
+pub fn limit_severity(verdict: Verdict, findings: &mut [HealthFinding]) {
     if verdict != Verdict::Unhealthy {
         for finding in findings {
             finding.severity = finding.severity.min(Severity::Warning);

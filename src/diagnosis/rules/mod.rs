@@ -203,14 +203,14 @@ impl<'a> Case<'a> {
 
 impl HealthFinding {
     /// Adds a measured fact.
-    fn add_fact(&mut self, fact: impl Into<Fact>) {
+    pub(in crate::diagnosis) fn add_fact(&mut self, fact: impl Into<Fact>) {
         let fact = fact.into();
         self.evidence.push(fact.to_string());
         self.facts.push(fact);
     }
 
     /// Adds measured facts.
-    fn add_facts<F: Into<Fact>>(&mut self, facts: impl IntoIterator<Item = F>) {
+    pub(in crate::diagnosis) fn add_facts<F: Into<Fact>>(&mut self, facts: impl IntoIterator<Item = F>) {
         facts.into_iter().for_each(|fact| self.add_fact(fact));
     }
 
@@ -229,7 +229,7 @@ impl HealthFinding {
     }
 
     /// Adds a suggested step.
-    fn add_step(&mut self, step: Step) {
+    pub(in crate::diagnosis) fn add_step(&mut self, step: Step) {
         self.steps.push(step);
     }
 }
@@ -272,7 +272,12 @@ fn findings_of(
 }
 
 /// Creates a finding with only its title, which is its first fact.
-fn finding(id: RuleId, severity: Severity, confidence: Confidence, title: impl Into<Fact>) -> HealthFinding {
+pub(in crate::diagnosis) fn finding(
+    id: RuleId,
+    severity: Severity,
+    confidence: Confidence,
+    title: impl Into<Fact>,
+) -> HealthFinding {
     let fact = title.into();
     HealthFinding {
         id,

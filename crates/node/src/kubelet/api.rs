@@ -98,6 +98,16 @@ impl KubeletApi {
         format!("{}{path}", self.base)
     }
 
+    /// Requests a document, and gives each part of it to `take` as it arrives, up to the largest answer.
+    pub async fn get_in_parts(
+        &self,
+        path: &str,
+        limit: Duration,
+        take: impl AsyncFnMut(&[u8]),
+    ) -> Result<usize, http::Error> {
+        self.client.get_in_parts(&self.url(path), LARGEST, limit, take).await
+    }
+
     /// Requests a document.
     pub async fn get(&self, path: &str, limit: Duration) -> Result<HttpAnswer, http::Error> {
         self.client.get(&self.url(path), limit).await

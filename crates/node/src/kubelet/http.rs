@@ -6,6 +6,7 @@
 mod lines;
 mod metered;
 mod request_body;
+mod streamed;
 mod tls;
 
 use std::borrow::Cow;
