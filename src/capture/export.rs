@@ -127,7 +127,7 @@ impl RelistRuns {
 }
 
 /// What an export contains, besides the entries whose time is in its range.
-pub struct Selection {
+struct Selection {
     range: Range,
     /// The last call of each request before the range, and the last one that had been answered by then.
     calls_before: HashSet<SessionNumber>,

@@ -64,7 +64,6 @@ mod tests;
 pub use anonymise::Pseudonyms;
 pub use clock::ReplayClock;
 pub use error::Error;
-pub use export::Selection;
 pub use export::{Exported, Range, export};
 pub use incident::{
     FindingSubject, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Observation, Prediction,

@@ -148,9 +148,6 @@ pub enum Error {
         /// The error.
         why: TokenFileError,
     },
-    /// The URL for uploads cannot be used. The message does not contain the URL, whose query may be a signature.
-    #[error("cannot use the URL of --on-incident-put: {0}")]
-    UploadUrl(String),
     /// The number of paths does not fit the other arguments.
     #[error("`capture export` needs {needed}")]
     ExportPaths {
@@ -317,7 +314,6 @@ impl Error {
             | Self::NoSuchPage { .. }
             | Self::Kubeconfig(_)
             | Self::Token { .. }
-            | Self::UploadUrl(_)
             | Self::Credential(_)
             | Self::Nodes(_)
             | Self::Read { .. }

@@ -25,11 +25,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::context::{Context, block_on};
 use super::health::{SIMULATED_KUBELET, diagnose_with_facts};
-use super::incident_delivery::DeliveryCounts;
-use super::incident_upload::UploadTarget;
 use super::kubelet_access::{KubeletAccess, read_only_api};
 use super::list_calls::ListCallsArgs;
-use super::metrics_server::{MetricsPage, ServedPages};
+use super::metrics_server::ServedPages;
 use super::queued_output::QueuedOutput;
 use super::recorder_exports::Exports;
 use super::render::capture as text;
@@ -37,8 +35,7 @@ use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
 use super::streams;
 use super::token_file::RecorderToken;
 use super::{
-    Error, Exit, at_least_one, incident_events, incident_upload, list_calls, metrics_server,
-    positive_duration, prediction, recorder_pages,
+    Error, Exit, at_least_one, list_calls, metrics_server, positive_duration, prediction, recorder_pages,
 };
 use crate::capture::entry::{Session, kind, nanos};
 use crate::capture::node::{NodeSample, ProcessSample, SampledKubeletState};
@@ -139,18 +136,6 @@ pub struct RecordArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
-    /// Create an Event on the Node when an incident has begun and when it is over, at most 20 an hour. Needs `create` on
-    /// events in the namespace `default`. Nothing else that plegctl does changes an object in the API server
-    #[arg(long)]
-    events: bool,
-
-    /// PUT the capture of each incident to this URL of an object store: when it has begun, and again when the time of
-    /// --after has passed since its end. {node}, {incident} and {from}, the time of its beginning, are replaced; the numbers
-    /// of incidents begin again in a new recording. @FILE reads the URL from a file each time, so that a signature is not in
-    /// the list of processes
-    #[arg(long, value_name = "URL|@FILE")]
-    on_incident_put: Option<String>,
-
     /// Serve the kubelet's PLEG metrics and the recorder's own over HTTP on this address, at `/metrics`; the
     /// verdict at `/verdict` and the incidents at `/incidents`
     #[arg(long, value_name = "ADDR", value_parser = metrics_server::address)]
@@ -220,8 +205,6 @@ fn default_endpoint(context: &Context) -> Endpoint {
 /// Opens the directory, calls `Version`, prints the start message and records until the user or a limit ends it.
 async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     let CommandHost { arguments, context, output, .. } = host;
-    let upload = arguments.on_incident_put.as_deref().map(UploadTarget::parse).transpose();
-    let upload = upload.map_err(Error::UploadUrl)?;
     let (begun, kubelet_version, mut warnings) = begin(host).await?;
     let recorder = begun.recorder.clone();
     let node = begun.session.node.clone();
@@ -252,27 +235,6 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     let signals = CommandSignals::listen(arguments, output).map_err(Error::Start)?;
     let kubelet = (kubelet.map(|kubelet| kubelet.pid), metrics);
     let recording = Recording::new(settings, host, signals, begun, client, sampler, kubelet);
-    let mut sent = Vec::new();
-    if arguments.events && node.is_empty() {
-        warnings.push("no Events are created: the node's name is not known; set NODE_NAME".to_owned());
-    } else if arguments.events {
-        let started = incident_events::start(node.clone(), recording.view(), Arc::clone(&context.clock));
-        let help = "Events on the Node about incidents.";
-        sent.push(("plegctl_record_events_total", help, started.map_err(Error::Start)?));
-    }
-    if upload.is_some() && node.is_empty() {
-        warnings.push("no captures are sent: the node's name is not known; set NODE_NAME".to_owned());
-    } else if let Some(target) = upload {
-        if target.is_plain() {
-            warnings.push(
-                "captures are sent without encryption: the URL of --on-incident-put has no https".to_owned(),
-            );
-        }
-        let directory = arguments.directory.clone();
-        let started = incident_upload::start(target, node.clone(), directory, recording.view());
-        let help = "Captures of incidents sent to the object store.";
-        sent.push(("plegctl_record_uploads_total", help, started.map_err(Error::Start)?));
-    }
     if let Some(address) = arguments.metrics_listen {
         let names = (node, host.endpoint().to_string());
         let token_file = arguments.serve_token_file.clone();
@@ -287,7 +249,7 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
         let pages = ServedPages {
             shared_state: recording.shared_state(),
             names: arguments.metric_names.into(),
-            metrics: with_deliveries(recording.metrics_page(), sent),
+            metrics: recording.metrics_page(),
             more: recorder_pages::pages(recording.view(), names, Arc::new(exports)),
         };
         let bound = metrics_server::serve(address, pages);
@@ -312,17 +274,6 @@ fn closed_exports(path: &Path) -> Option<String> {
         Err(why) => why.to_string(),
     };
     Some(text::closed_exports(path, &why))
-}
-
-/// A counter of what is sent: the name of its metric, the help of the metric, the counts.
-type DeliveryMetric = (&'static str, &'static str, Arc<DeliveryCounts>);
-
-/// Adds the counters of what is sent to a page of metrics.
-fn with_deliveries(page: MetricsPage, sent: Vec<DeliveryMetric>) -> MetricsPage {
-    Arc::new(move || {
-        let more = sent.iter().map(|(name, help, counts)| counts.metrics(name, help));
-        more.fold(page(), |page, more| page + &more)
-    })
 }
 
 /// Opens the directory, calls `Version` and begins the session. Also returns the kubelet release whose relist is

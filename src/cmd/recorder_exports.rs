@@ -18,7 +18,7 @@ use super::recorder_pages::{IncidentList, RecorderVerdict, verdict_facts};
 use super::token_file::RecorderToken;
 use crate::capture::entry::Incident;
 use crate::capture::recording::{IncidentSnapshot, MeasuredText, RecordingView};
-use crate::capture::{self, Error, Pseudonyms, Range, Selection, open_part};
+use crate::capture::{self, Error, Pseudonyms, Range, open_part};
 use crate::clock::Wall;
 use crate::diagnosis::HealthReport;
 use crate::diagnosis::input_file::InputFile;
@@ -280,51 +280,6 @@ impl CaptureRequest {
             _ => HttpReply::error(UNAVAILABLE, &why.to_string()),
         })?;
         Ok((capture, range))
-    }
-}
-
-/// The export of an incident, which can be written several times.
-pub struct IncidentExport {
-    capture: capture::Capture,
-    selection: Selection,
-    /// The number of bytes.
-    pub length: u64,
-}
-
-impl IncidentExport {
-    /// Opens the capture of the incident that began at this time. Its number may change when a disk answers late.
-    pub fn open(directory: &Path, view: &RecordingView, from: i64) -> Result<Self, String> {
-        let range = pinned(&view.incidents(), |incident| incident.from == from);
-        let range = range.ok_or("the capture does not contain the incident")?;
-        let capture = open_part(directory, range, view.clock()).map_err(|why| why.to_string())?;
-        let selection = Selection::of(&capture, range).map_err(|why| why.to_string())?;
-        let mut export = Self { capture, selection, length: 0 };
-        let mut length = ByteCount(0);
-        export.write(&mut length).map_err(|why| why.to_string())?;
-        if length.0 > LARGEST {
-            return Err(format!("the export of {} bytes is too large", length.0));
-        }
-        export.length = u64::try_from(length.0).unwrap_or(u64::MAX);
-        Ok(export)
-    }
-
-    /// Writes the export.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.selection.write(&self.capture, None, out).map(drop)
-    }
-}
-
-/// Counts the bytes that are written.
-struct ByteCount(usize);
-
-impl Write for ByteCount {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 = self.0.saturating_add(bytes.len());
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -20,8 +20,6 @@ fn values_of(overlay: &str) -> Value {
         "overlays/k3s" => json!({"runtime": "k3s"}),
         "overlays/crio" => json!({"runtime": "crio"}),
         "overlays/kubelet-access" => json!({"kubeletAccess": true}),
-        "overlays/events" => json!({"events": true}),
-        "overlays/upload" => json!({"uploadSecret": "plegctl-upload"}),
         "overlays/monitoring" => json!({"monitoring": {"podMonitor": true, "rules": true}}),
         "overlays/network-policy" => json!({"networkPolicy": {"enabled": true}}),
         "overlays/serve-token" => json!({"serveTokenSecret": "plegctl-token"}),
@@ -148,7 +146,7 @@ fn overlays_combine_as_the_installation_guide_shows_and_equal_the_chart() {
     let json = Invocation::program(renderer.to_str().unwrap(), &["-"]).stdin(built.stdout).run();
     let mut kustomize = with_sorted_lists(ordered(&json.stdout));
     let mut values = json!({"namespace": {"create": true}});
-    for component in ["k3s", "kubelet-access", "events", "upload", "serve-token"] {
+    for component in ["k3s", "kubelet-access", "serve-token"] {
         assert!(example.contains(&format!("components/{component}\n")), "{example}");
         let own = values_of(&format!("overlays/{component}"));
         values.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
@@ -195,8 +193,7 @@ fn pod_in_the_network_of_its_node_serves_its_pages_only_at_the_address_of_the_no
 #[test]
 fn pods_of_all_combinations_are_valid_for_a_kubelet() {
     for runtime in ["containerd", "k3s", "crio"] {
-        let values =
-            json!({"runtime": runtime, "kubeletAccess": true, "events": true, "extraArgs": ["--period=2s"]});
+        let values = json!({"runtime": runtime, "kubeletAccess": true, "extraArgs": ["--period=2s"]});
         let Some(objects) = rendered(&values) else { return };
         let set = objects.iter().find(|object| object["kind"] == "DaemonSet").unwrap();
         let mut pod = set["spec"]["template"].clone();
@@ -272,7 +269,7 @@ fn every_value_changes_its_field() {
 
 #[test]
 fn releases_for_two_runtimes_share_no_object() {
-    let values = json!({"kubeletAccess": true, "events": true, "networkPolicy": {"enabled": true},
+    let values = json!({"kubeletAccess": true, "networkPolicy": {"enabled": true},
         "monitoring": {"podMonitor": true, "rules": true}});
     let names = |namespace: &str| -> Option<BTreeSet<String>> {
         let name = |object: Value| {
@@ -282,7 +279,7 @@ fn releases_for_two_runtimes_share_no_object() {
         Some(rendered_in(namespace, &values)?.into_iter().map(name).collect())
     };
     let (Some(first), Some(second)) = (names("plegctl"), names("plegctl-crio")) else { return };
-    assert!(first.len() > 8, "{first:?}");
+    assert_eq!(first.len(), 7, "{first:?}");
     assert!(first.is_disjoint(&second), "{first:?} {second:?}");
 }
 
@@ -348,8 +345,6 @@ fn schema_accepts_the_defaults_and_refuses_wrong_values() {
         ("/image/pullSecrets", json!(["registry"])),
         ("/tolerations", json!([{"effect": "None"}])),
         ("/extraArgs", json!("--period=2s")),
-        ("/events", json!("yes")),
-        ("/uploadSecret", json!(true)),
         ("/resources", json!({"cpu": "1"})),
     ] {
         let mut values = defaults.clone();

@@ -16,7 +16,6 @@ mod kubelet;
 pub mod licences;
 mod nodes;
 mod objects;
-mod outgoing;
 mod outside;
 mod plugin;
 mod preflight;

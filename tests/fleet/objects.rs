@@ -12,8 +12,7 @@ use super::nodes::{authority, kubeconfig};
 use super::{file, output_of, text, tool};
 use crate::support::plegctl::plegctl;
 
-const OVERLAYS: [&str; 5] =
-    ["base", "overlays/k3s", "overlays/crio", "overlays/kubelet-access", "overlays/events"];
+const OVERLAYS: [&str; 4] = ["base", "overlays/k3s", "overlays/crio", "overlays/kubelet-access"];
 
 /// Returns the documents of an overlay by kind, or `None` without kubectl.
 fn built(overlay: &str) -> Option<BTreeMap<String, String>> {
@@ -54,12 +53,6 @@ fn every_overlay_makes_the_same_objects() {
                 kinds,
                 ["ClusterRole", "ClusterRoleBinding", "DaemonSet", "Namespace", "ServiceAccount"]
             );
-        } else if overlay == "overlays/events" {
-            assert_eq!(kinds, ["DaemonSet", "Namespace", "Role", "RoleBinding", "ServiceAccount"]);
-            // kustomize must not move the role to the namespace of the pods.
-            for kind in ["Role", "RoleBinding"] {
-                assert!(objects[kind].contains("\n  namespace: default\n"), "{}", objects[kind]);
-            }
         } else {
             assert_eq!(kinds, ["DaemonSet", "Namespace", "ServiceAccount"], "{overlay}");
         }
@@ -241,43 +234,35 @@ fn pods_have_no_more_rights_than_they_need() {
         let host = overlay == "overlays/kubelet-access";
         assert_eq!(daemon_set.contains("hostPID: true"), host, "{overlay}");
         assert_eq!(daemon_set.contains("hostNetwork: true"), host, "{overlay}");
-        let needs_token = host || overlay == "overlays/events";
-        assert_eq!(daemon_set.contains("automountServiceAccountToken: true"), needs_token, "{overlay}");
+        assert_eq!(daemon_set.contains("automountServiceAccountToken: true"), host, "{overlay}");
     }
 }
 
 /// The other tests lint the pods as static pods, which may not refer to a Secret.
 #[test]
-fn overlays_with_a_secret_add_only_the_secret_to_the_base() {
-    for (overlay, argument, name) in [
-        ("overlays/serve-token", "--serve-token-file=/token/token", "token"),
-        ("overlays/upload", "--on-incident-put=@/upload/url", "upload"),
-    ] {
-        let (Some(base), Some(objects)) = (built("base"), built(overlay)) else { return };
-        assert_eq!(objects.keys().collect::<Vec<_>>(), base.keys().collect::<Vec<_>>(), "{overlay}");
-        let mut lines: Vec<&str> = objects["DaemonSet"].lines().map(str::trim).collect();
-        for line in base["DaemonSet"].lines() {
-            let at = lines.iter().position(|known| *known == line.trim()).unwrap_or_else(|| panic!("{line}"));
-            lines.remove(at);
-        }
-        // The lists have other first and last elements than those of the base, so their dashes move.
-        let mut words: Vec<String> =
-            lines.iter().map(|line| line.trim_start_matches("- ").to_owned()).collect();
-        words.sort_unstable();
-        let mut expected = [
-            argument.to_owned(),
-            format!("mountPath: /{name}"),
-            format!("name: {name}"),
-            "defaultMode: 256".to_owned(),
-            format!("name: {name}"),
-            "optional: true".to_owned(),
-            "readOnly: true".to_owned(),
-            "secret:".to_owned(),
-            format!("secretName: plegctl-{name}"),
-        ];
-        expected.sort_unstable();
-        assert_eq!(words, expected, "{overlay}");
+fn overlay_with_the_token_adds_only_the_secret_to_the_base() {
+    let (Some(base), Some(objects)) = (built("base"), built("overlays/serve-token")) else { return };
+    assert_eq!(objects.keys().collect::<Vec<_>>(), base.keys().collect::<Vec<_>>());
+    let mut lines: Vec<&str> = objects["DaemonSet"].lines().map(str::trim).collect();
+    for line in base["DaemonSet"].lines() {
+        let at = lines.iter().position(|known| *known == line.trim()).unwrap_or_else(|| panic!("{line}"));
+        lines.remove(at);
     }
+    // The lists have other first and last elements than those of the base, so their dashes move.
+    let mut words: Vec<&str> = lines.iter().map(|line| line.trim_start_matches("- ")).collect();
+    words.sort_unstable();
+    let expected = [
+        "--serve-token-file=/token/token",
+        "defaultMode: 256",
+        "mountPath: /token",
+        "name: token",
+        "name: token",
+        "optional: true",
+        "readOnly: true",
+        "secret:",
+        "secretName: plegctl-token",
+    ];
+    assert_eq!(words, expected);
 }
 
 #[test]
@@ -305,14 +290,6 @@ fn the_role_can_read_two_documents_of_a_kubelet_and_nothing_else() {
     assert!(role.contains("resources: [nodes/metrics, nodes/configz]\n    verbs: [get]"), "{role}");
     assert_eq!(role.matches("verbs:").count(), 1);
     assert!(!role.lines().any(|line| !line.starts_with('#') && line.contains("proxy")), "{role}");
-}
-
-#[test]
-fn the_role_for_events_can_create_them_and_nothing_else() {
-    let role = text("deploy/components/events/rbac.yaml");
-    let role = role.split("---").next().unwrap();
-    assert!(role.contains("apiGroups: [\"\"]\n    resources: [events]\n    verbs: [create]"), "{role}");
-    assert_eq!(role.matches("verbs:").count(), 1);
 }
 
 /// The binary accepts the arguments of the `DaemonSet`.

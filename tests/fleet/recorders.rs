@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::api::{Clients, Reply, Request, Server};
 use super::nodes::{authority, kubeconfig};
+use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, Output};
 
 /// Noon of the day of every scripted answer, in seconds since the epoch.
@@ -511,4 +512,19 @@ fn incident_on_five_hundred_nodes_is_shown_in_order_and_within_its_deadlines() {
     for (size, timeout, concurrency) in runs {
         look_at(size, timeout, concurrency);
     }
+}
+
+#[test]
+fn recorder_sends_nothing_to_the_api_server() {
+    let server = Server::start("server", Clients::Any, |_| Reply::Answer(500, String::new()));
+    let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
+    let captures = CaptureDir::make();
+    let directory = captures.path("capture");
+    let how = ["record", "-r", "sim:hung-container", argument(&directory), "--slow", "1s"];
+    let recorder = Invocation::new(&how).env("KUBECONFIG", config.0.to_str().unwrap());
+    let mut recorder = recorder.with_short_silences().spawn();
+    while !recorder.line().expect("the recorder still runs").contains("D01") {}
+    recorder.signal("TERM");
+    recorder.wait();
+    assert_eq!((server.requests(), server.connections()), (vec![], 0));
 }

@@ -18,7 +18,7 @@ use crate::support::socket::TempDir;
 const SKILL: &str = "skills/plegctl/SKILL.md";
 
 /// Options with which a command would change more than a file that the user names, or would not end.
-const NEVER: [&str; 5] = ["--on-incident-put", "--events", "--state", " -w", "--follow"];
+const NEVER: [&str; 3] = ["--state", " -w", "--follow"];
 
 /// Returns the lines of all `sh` blocks.
 fn commands(skill: &str) -> Vec<&str> {

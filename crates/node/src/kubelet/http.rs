@@ -5,7 +5,6 @@
 
 mod lines;
 mod metered;
-mod request_body;
 mod streamed;
 mod tls;
 
@@ -15,9 +14,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Empty};
 use hyper::Response;
-use hyper::body::Incoming;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -26,8 +25,6 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use self::metered::{LimitedReader, PreAnswerLimit};
-pub use self::request_body::PieceWriter;
-pub use self::request_body::RequestBody;
 pub use self::tls::{CertificateProblem, ClientIdentity, PemError, ServerTrust, certificates};
 use plegctl_base::clock::MONTHS;
 use plegctl_base::threads;
@@ -230,24 +227,6 @@ struct RequestParts<'a> {
     path: &'a str,
     /// The accepted media types, for the `Accept` header.
     accept: &'a str,
-    /// What is written; `None` for a GET request.
-    written: Option<WrittenDocument<'a>>,
-}
-
-/// A method of a request that writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteMethod {
-    /// Creates an object.
-    Post,
-    /// Creates or replaces a file.
-    Put,
-}
-
-/// A document that is sent to a server, without its body.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct WrittenDocument<'a> {
-    method: WriteMethod,
-    content_type: &'a str,
 }
 
 /// Splits a URL. Refuses URLs with a user name, with a query but no path, and with blanks or control characters.
@@ -271,7 +250,7 @@ fn parse_url(url: &str) -> Result<RequestParts<'_>, Error> {
         None => (authority, format!("{authority}:{}", if tls { 443 } else { 80 })),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    Ok(RequestParts { tls, authority, host, address, path, accept: "*/*", written: None })
+    Ok(RequestParts { tls, authority, host, address, path, accept: "*/*" })
 }
 
 /// Checks whether the client can request a URL. A command does this first, so that a wrong URL is reported before
@@ -376,19 +355,6 @@ impl HttpClient {
         session.get(url, limit).await
     }
 
-    /// Sends a document on a new connection. Returns the answer, whatever its status is.
-    pub async fn write(
-        &self,
-        method: WriteMethod,
-        url: &str,
-        content_type: &str,
-        body: RequestBody,
-        limit: Duration,
-    ) -> Result<HttpAnswer, Error> {
-        let written = Some(WrittenDocument { method, content_type });
-        self.session().send((RequestParts { written, ..parse_url(url)? }, body), url, limit).await
-    }
-
     /// Starts a session. Its requests use the same connection as long as the server keeps the connection open.
     pub const fn session(&self) -> HttpSession<'_> {
         HttpSession { client: self, largest: self.largest, keeps_beginning: false, open: None }
@@ -410,7 +376,7 @@ pub struct HttpSession<'a> {
 /// An open connection to a server.
 #[derive(Debug)]
 struct Connection {
-    sender: SendRequest<RequestBody>,
+    sender: SendRequest<Empty<Bytes>>,
     /// Limits the bytes that arrive before the answer begins.
     pre_answer_limit: PreAnswerLimit,
 }
@@ -445,18 +411,18 @@ impl HttpSession<'_> {
     /// Sends one request that accepts an answer of these media types.
     pub async fn get_as(&mut self, url: &str, accept: &str, limit: Duration) -> Result<HttpAnswer, Error> {
         let parts = RequestParts { accept, ..parse_url(url)? };
-        self.send((parts, RequestBody::default()), url, limit).await
+        self.send(parts, url, limit).await
     }
 
     async fn send(
         &mut self,
-        (parts, body): (RequestParts<'_>, RequestBody),
+        parts: RequestParts<'_>,
         url: &str,
         limit: Duration,
     ) -> Result<HttpAnswer, Error> {
         let mut received = 0;
         let mut begun = false;
-        let outcome = timeout(limit, self.exchange((&parts, body), &mut begun, &mut received)).await;
+        let outcome = timeout(limit, self.exchange(&parts, &mut begun, &mut received)).await;
         let url = url.to_owned();
         match outcome {
             Ok(Ok(answer)) => Ok(answer),
@@ -470,7 +436,7 @@ impl HttpSession<'_> {
     /// answer begins, and counts the received bytes. Keeps the connection for the next request only if this one succeeds.
     async fn exchange(
         &mut self,
-        (parts, body): (&RequestParts<'_>, RequestBody),
+        parts: &RequestParts<'_>,
         begun: &mut bool,
         received: &mut usize,
     ) -> Result<HttpAnswer, RequestFailure> {
@@ -483,7 +449,7 @@ impl HttpSession<'_> {
         } else {
             self.client.connect(parts).await?
         };
-        let response = self.client.send(&mut connection, parts, body).await?;
+        let response = self.client.send(&mut connection, parts).await?;
         *begun = true;
         let answer = read_answer(response, received, self.largest, self.keeps_beginning).await?;
         self.open = Some((parts.address.clone(), parts.tls, connection));
@@ -538,16 +504,9 @@ impl HttpClient {
         &self,
         connection: &mut Connection,
         parts: &RequestParts<'_>,
-        body: RequestBody,
     ) -> Result<Response<Incoming>, RequestFailure> {
-        let written = parts.written.as_ref();
-        let method = match written.map(|written| written.method) {
-            None => http::Method::GET,
-            Some(WriteMethod::Post) => http::Method::POST,
-            Some(WriteMethod::Put) => http::Method::PUT,
-        };
         let mut request = http::Request::builder()
-            .method(method)
+            .method(http::Method::GET)
             .uri(parts.path)
             .header(http::header::HOST, parts.authority)
             .header(http::header::ACCEPT, parts.accept)
@@ -558,10 +517,7 @@ impl HttpClient {
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        if let Some(written) = written {
-            request = request.header(http::header::CONTENT_TYPE, written.content_type);
-        }
-        let request = request.body(body).map_err(|why| RequestFailure::Io(io::Error::other(why)))?;
+        let request = request.body(Empty::new()).map_err(|why| RequestFailure::Io(io::Error::other(why)))?;
         connection.pre_answer_limit.reset();
         let response = connection.sender.send_request(request).await.map_err(RequestFailure::Http)?;
         connection.pre_answer_limit.remove();

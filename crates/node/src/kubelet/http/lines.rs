@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use super::{Error, HttpClient, RequestBody, RequestFailure, parse_url, read_answer};
+use super::{Error, HttpClient, RequestFailure, parse_url, read_answer};
 
 /// The longest line. A line is one object, and etcd stores no object above a few MiB.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
@@ -32,7 +32,7 @@ impl HttpClient {
         let mut begun = None;
         let request = async {
             let mut connection = self.connect(&parts).await?;
-            let response = self.send(&mut connection, &parts, RequestBody::default()).await?;
+            let response = self.send(&mut connection, &parts).await?;
             if response.status().as_u16() == 200 {
                 return Ok(Ok(response.into_body()));
             }

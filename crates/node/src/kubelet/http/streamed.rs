@@ -5,7 +5,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
-use super::{Error, HttpClient, HttpSession, RequestBody, RequestFailure, parse_url, read_answer};
+use super::{Error, HttpClient, HttpSession, RequestFailure, parse_url, read_answer};
 
 impl HttpClient {
     /// Sends one request and gives each part of the answer to `take` as it arrives. After `largest` bytes, or if the answer
@@ -40,7 +40,7 @@ impl HttpSession<'_> {
         let error = |why: RequestFailure, received| why.into_error(url.to_owned(), received, self.largest);
         let parts = parse_url(url)?;
         let mut connection = self.client.connect(&parts).await.map_err(|why| error(why, None))?;
-        let response = self.client.send(&mut connection, &parts, RequestBody::default()).await;
+        let response = self.client.send(&mut connection, &parts).await;
         let response = response.map_err(|why| error(why, None))?;
         *begun = true;
         if response.status().as_u16() != 200 {
