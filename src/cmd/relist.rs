@@ -12,14 +12,10 @@
 //!
 //! The command judges nothing; `plegctl health` does that. Options such as `-n` and `--state` change what is shown,
 //! not which calls are made or what `--save` writes.
-//!
-//! With `--watch` it relists again and again, and a terminal shows the last result in place. It ends at the first
-//! silent call, because it never repeats a call that may hang.
 
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -28,13 +24,11 @@ use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
 use super::list_calls::ListCallsArgs;
 use super::output::Output;
 use super::relist_progress::RelistProgressLine;
-use super::render::page::Page;
 use super::render::relist::{self as text, Durations, Row};
 use super::select::{Candidate, Selection};
-use super::stop_signals::StopSignals;
 use super::streams;
-use super::{Error, Exit, at_least_one, list_calls, positive_duration};
-use crate::cri::{self, Client, Endpoint, Outcome, Runtime};
+use super::{Error, Exit, at_least_one, list_calls};
+use crate::cri::{Client, Endpoint, Outcome, Runtime};
 use crate::kubelet::{KubeletLists, ListCallsSource};
 use crate::pleg::report::{ListCallsReport, RelistReport, ReportedPod};
 use crate::pleg::single_relist::{Inspect, RelistRequest, relist_with_progress};
@@ -66,14 +60,6 @@ pub struct RelistArgs {
     /// Also write the complete report as JSON to this file
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-
-    /// Relist again and again until Ctrl-C; `plegctl watch` shows the events between relists instead
-    #[arg(short, long, conflicts_with = "save")]
-    watch: bool,
-
-    /// Pause between two relists with --watch
-    #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "2s")]
-    period: Duration,
 
     #[command(flatten)]
     selection: Selection,
@@ -133,9 +119,6 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
     }
     context.want_lists(arguments.list_calls.wanted());
     let endpoint = context.endpoint()?;
-    if arguments.watch {
-        return block_on(repeat(arguments, context, &endpoint, needs_node_name))?;
-    }
     let mut report = block_on(relist_once(arguments, context, &endpoint))??;
     if needs_node_name {
         report.node = context.node_name();
@@ -156,48 +139,6 @@ async fn relist_once(
     let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
     let (client, lists) = list_calls::choose(client, context, None).await;
     make_calls(context, endpoint, (&client, &lists), arguments.inspection()).await
-}
-
-/// Relists and prints until a signal arrives or a call is silent. An error such as a refused call ends the command only
-/// before the first relist has succeeded; later it is reported, and the next relist is tried.
-async fn repeat(
-    arguments: &RelistArgs,
-    context: &Context,
-    endpoint: &Endpoint,
-    needs_node_name: bool,
-) -> Result<Exit, Error> {
-    let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
-    let mut is_first = true;
-    loop {
-        let relisted = tokio::select! {
-            relisted = relist_once(arguments, context, endpoint) => relisted,
-            () = stop_signals.next() => return Ok(Exit::Good),
-        };
-        match relisted {
-            Ok(mut report) => {
-                if needs_node_name {
-                    report.node = context.node_name();
-                }
-                if print_selected(arguments, context, report)? == Exit::NoAnswer {
-                    return Ok(Exit::NoAnswer);
-                }
-                is_first = false;
-            }
-            Err(why) if is_first || ends_watching(&why) => return Err(why),
-            Err(why) => context.remark(&format!("relist failed: {why}")),
-        }
-        tokio::select! {
-            () = tokio::time::sleep(arguments.period) => {}
-            () = stop_signals.next() => return Ok(Exit::Good),
-        }
-    }
-}
-
-/// Whether `--watch` ends with this error. A failed call and an answer that the kubelet would refuse may be different the
-/// next time; a silent call may still hang and is not repeated.
-fn ends_watching(why: &Error) -> bool {
-    !matches!(why, Error::Runtime(_) | Error::Refused(_))
-        || matches!(why, Error::Runtime(cri::Error::Silent { .. }))
 }
 
 /// Prints what the user selects of a report. A silent call means that a part of the answer is missing.
@@ -327,9 +268,6 @@ impl RelistArgs {
 }
 
 fn print(arguments: &RelistArgs, context: &Context, report: &RelistReport) -> io::Result<()> {
-    if arguments.watch && arguments.output == Output::Yaml {
-        streams::document(|out| out.write_all(b"---\n"))?;
-    }
     if arguments.output == Output::Prometheus {
         return streams::document(|out| text::prometheus(report, out));
     }
@@ -341,28 +279,7 @@ fn print(arguments: &RelistArgs, context: &Context, report: &RelistReport) -> io
             arguments.sort(&mut rows, &took);
             let wide = output == Output::Wide;
             let shown = text::Shown { rows: &rows, took: &took, wide, now: context.clock.wall() };
-            let table = |out: &mut Page<'_>| text::table(report, &shown, out);
-            match Context::terminal_size().filter(|_| arguments.watch && Context::can_rewrite()) {
-                Some(size) => out.replace(size, table),
-                None if arguments.watch => table(out).and_then(|()| writeln!(out)),
-                None => table(out),
-            }
+            text::table(report, &shown, out)
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cri::Rpc;
-
-    #[test]
-    fn watching_ends_at_a_silent_call_and_goes_on_after_a_refused_answer_and_a_failed_call() {
-        let silent = cri::Error::Silent { rpc: Rpc::Version, waited: Duration::from_secs(10) };
-        assert!(ends_watching(&Error::Runtime(silent)));
-        assert!(ends_watching(&Error::Start(io::Error::other("no thread"))));
-        assert!(!ends_watching(&Error::Refused("a sandbox without metadata".to_owned())));
-        let refused = cri::Error::Refused { endpoint: "unix:///run/r.sock".to_owned() };
-        assert!(!ends_watching(&Error::Runtime(refused)));
-    }
 }

@@ -7,11 +7,10 @@ use std::time::Duration;
 use plegctl_engine::cri::{Code, Rpc};
 use serde_json::Value;
 
-use crate::support::fake::Step;
 use crate::support::plegctl::{Invocation, Output, copy_program, plegctl};
 use crate::support::socket::{NotARuntime, TempDir};
 use crate::support::wire;
-use crate::support::{FakeRuntime, Gate, Node, Reply, RuntimeKind};
+use crate::support::{FakeRuntime, Gate, Node, RuntimeKind};
 
 fn node() -> Node {
     Node::new()
@@ -255,51 +254,6 @@ fn inspect_needs_no_value_and_no_inspect_is_its_opposite() {
     let relist = |option| plegctl(&["relist", option, "-r", &fake.endpoint(), "-n", "default"]);
     assert_eq!((relist("--no-inspect").code, fake.calls_of(Rpc::ContainerStatus).len()), (Some(0), 0));
     assert_eq!((relist("--inspect").code, fake.calls_of(Rpc::ContainerStatus).len()), (Some(0), 3));
-}
-
-#[test]
-fn watch_relists_until_a_signal_and_ends_at_a_silent_call() {
-    let fake = FakeRuntime::start(node());
-    let endpoint = fake.endpoint();
-    let words = ["relist", "-w", "--period", "10ms", "-r", &endpoint, "--timeout", "3s", "-o", "jsonl"];
-    let mut running = Invocation::new(&words).spawn();
-    for _ in 0..3 {
-        let report: Value = serde_json::from_str(&running.line().unwrap()).unwrap();
-        assert_eq!(report["kind"], "RelistReport");
-    }
-    running.signal("INT");
-    assert_eq!(running.wait_unread().code, Some(0));
-
-    fake.on(Rpc::ContainerStatus).id("c1").hang();
-    let output = Invocation::new(&[&words[..], &["--inspect"]].concat()).run();
-    assert_eq!((output.code, output.stdout.lines().count()), (Some(2), 1), "{output}");
-}
-
-#[test]
-fn watch_goes_on_after_a_refused_call() {
-    let refused =
-        Step::from(node()).on(Rpc::ListContainers, None, Reply::fail(Code::PermissionDenied, "not now"));
-    let fake =
-        FakeRuntime::start_steps(RuntimeKind::Containerd21, [Step::from(node()), refused, node().into()]);
-    let words = ["relist", "-w", "--period", "10ms", "-r", &fake.endpoint(), "-o", "name"];
-    let mut running = Invocation::new(&words).spawn();
-    let first = running.line().unwrap();
-    while running.line().unwrap() != first {}
-    running.signal("INT");
-    let output = running.wait_unread();
-    assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!(output.stderr.matches("relist failed: ").count(), 1, "{output}");
-}
-
-#[test]
-fn watch_on_a_terminal_shows_each_relist_in_place() {
-    let fake = FakeRuntime::start(node());
-    let words = ["relist", "-w", "--period", "10ms", "-r", &fake.endpoint()];
-    let mut running = Invocation::in_terminal(&words).spawn();
-    for _ in 0..3 {
-        running.until("\u{1b}[HNAMESPACE");
-        running.until("\u{1b}[J");
-    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use super::Style;
-use super::words::{cut, width, wrapped};
+use super::words::{width, wrapped};
 use crate::report::escape::escaped;
 
 /// The code of a colour (SGR), such as `31` for red; empty for none.
@@ -177,30 +177,6 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Replaces the content of a terminal of this size with what `print` prints: the first lines, each cut to one row, and
-    /// the last line.
-    pub fn replace(
-        &mut self,
-        (rows, columns): (usize, usize),
-        print: impl FnOnce(&mut Page<'_>) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let mut lines: Vec<String> = Self::lines_of(self.style, print)?.iter().map(Line::text).collect();
-        let last = wrapped(&lines.pop().unwrap_or_default(), columns, "  ");
-        // The cursor needs a row too.
-        let room = rows.saturating_sub(last.len() + 1);
-        let mut shown: Vec<String> = lines.iter().map(|line| cut(line, columns)).collect();
-        if shown.len() > room {
-            shown.truncate(room.saturating_sub(1));
-            shown.push(cut(&format!("… {} more lines", lines.len() - shown.len()), columns));
-        }
-        shown.extend(last);
-        self.control("\u{1b}[H")?;
-        for line in shown {
-            self.control(&format!("{line}\u{1b}[K\n"))?;
-        }
-        self.control("\u{1b}[J")
-    }
-
     /// Writes a control sequence.
     fn control(&mut self, sequence: &str) -> io::Result<()> {
         match &mut self.destination {
@@ -276,17 +252,6 @@ pub(in crate::cmd) mod tests {
         let lines = Page::lines_of(style(false), |page| page.colored("31", "red")).unwrap();
         assert_eq!(lines, [Line::colored("31", "red")]);
         assert_eq!(printed(style(true), |page| page.line(&lines[0])), "\u{1b}[31mred\u{1b}[0m\n");
-    }
-
-    #[test]
-    fn a_page_in_place_never_scrolls_the_terminal_and_keeps_its_last_line() {
-        let shown = |rows: usize| {
-            let print =
-                |page: &mut Page<'_>| page.lines("HEAD\none is a long line\ntwo\nthree\n\nlast line\n");
-            printed(style(false), |page| page.replace((rows, 10), print)).replace("\u{1b}[K", "")
-        };
-        assert_eq!(shown(9), "\u{1b}[HHEAD\none is a …\ntwo\nthree\n\nlast line\n\u{1b}[J");
-        assert_eq!(shown(5), "\u{1b}[HHEAD\none is a …\n… 3 more …\nlast line\n\u{1b}[J");
     }
 
     #[test]
