@@ -17,7 +17,7 @@ use super::streams::{self, stdout};
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::capture::{self, Capture, CaptureMoment, Playback, ReplayClock, ReplayServer};
 use crate::clock::{Clock, ShiftedClock, SystemClock, Wall};
-use crate::cri::{self, CallObserver, Client, Endpoint, Runtime as _, TraceId};
+use crate::cri::{self, CallObserver, Client, Endpoint, Runtime as _};
 use crate::host::proc::StatTable;
 use crate::host::{self, HostRoot};
 use crate::kubelet::{
@@ -77,8 +77,6 @@ pub struct Context {
     simulator: OnceCell<Simulator>,
     /// The recorder, or the printer of `-vv`, which sees every call.
     observer: OnceCell<Arc<dyn CallObserver>>,
-    /// The trace of every call, with `--trace`.
-    trace: OnceCell<TraceId>,
     /// The clock of a replayed capture, if the endpoint is a capture.
     replay_clock: Option<Arc<ReplayClock>>,
     replay_server: OnceCell<ReplayServer>,
@@ -142,7 +140,6 @@ impl Context {
             processes: Cell::new(None),
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
-            trace: OnceCell::new(),
             replay_clock,
             replay_server: OnceCell::new(),
             wanted_lists: Cell::new(None),
@@ -421,19 +418,10 @@ impl Context {
                 client
             }
         };
-        let client = match self.trace.get() {
-            Some(trace) => client.with_trace(trace.clone()),
-            None => client,
-        };
         Ok(match self.observer.get() {
             Some(observer) => client.with_observer(Arc::clone(observer)),
             None => client,
         })
-    }
-
-    /// Gives the calls of every client that is created from now on the same trace, and returns its id.
-    pub fn trace_calls(&self) -> String {
-        self.trace.get_or_init(TraceId::random).to_string()
     }
 
     /// Lets `observer` see the calls of every client that is created from now on.
@@ -531,7 +519,6 @@ impl Context {
             processes: Cell::new(None),
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
-            trace: OnceCell::new(),
             replay_clock: self.replay_clock.clone(),
             replay_server: OnceCell::new(),
             wanted_lists: Cell::new(self.wanted_lists.get()),

@@ -381,7 +381,6 @@ impl RecorderVerdict {
             kind: HealthReport::KIND.to_owned(),
             taken_at: self.taken_at,
             moment: None,
-            trace_id: None,
             source: Some(ReportSource {
                 kind: SourceKind::Recorder,
                 pod: None,

@@ -5,7 +5,6 @@
 
 use std::error::Error as _;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,35 +90,6 @@ pub struct Client {
     list_mode: Arc<ListMode>,
     observer: Option<Arc<dyn CallObserver>>,
     outcome_override: Option<Arc<dyn OutcomeOverride>>,
-    /// The trace to which each call belongs.
-    trace: Option<TraceId>,
-}
-
-/// The id of a trace: 32 hexadecimal digits, as in W3C Trace Context.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceId(Arc<str>);
-
-impl TraceId {
-    /// Creates a random id.
-    pub fn random() -> Self {
-        Self(format!("{:016x}{:016x}", random_number(), random_number()).into())
-    }
-
-    /// Returns the header of a call: a new span in this trace, which the runtime must record if it traces at all.
-    fn traceparent(&self) -> String {
-        format!("00-{self}-{:016x}-01", random_number())
-    }
-}
-
-impl fmt::Display for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Returns a random number that is not zero, because an id of zeros is invalid.
-fn random_number() -> u64 {
-    RandomState::new().build_hasher().finish() | 1
 }
 
 /// Provides the original error and duration of a recorded call. The server that replays a capture cannot transport them
@@ -181,7 +151,6 @@ impl Client {
             list_mode: Arc::default(),
             observer: None,
             outcome_override: None,
-            trace: None,
         }
     }
 
@@ -225,13 +194,6 @@ impl Client {
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
-        self
-    }
-
-    /// Sends each call with a `traceparent` of this trace, so that a runtime that traces records the call.
-    #[must_use]
-    pub fn with_trace(mut self, trace: TraceId) -> Self {
-        self.trace = Some(trace);
         self
     }
 
@@ -347,9 +309,6 @@ impl Client {
         let mut request = Request::new(Bytes::from(message.encode_to_vec()));
         if let Some(deadline) = deadline {
             request.set_timeout(deadline);
-        }
-        if let Some(trace) = self.trace.as_ref().and_then(|trace| trace.traceparent().parse().ok()) {
-            request.metadata_mut().insert("traceparent", trace);
         }
         let path = http::uri::PathAndQuery::from_static(path);
         // In the gRPC protocol, a unary answer is a stream with one message.

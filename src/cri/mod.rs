@@ -50,7 +50,7 @@ mod status;
 pub mod stream_guard;
 
 pub use call::{Call, Outcome, StreamedAnswer, WaitEnd};
-pub use client::{Client, KUBELET_RECEIVE_LIMIT, OutcomeOverride, TraceId};
+pub use client::{Client, KUBELET_RECEIVE_LIMIT, OutcomeOverride};
 pub use codec::RawCodec;
 pub use endpoint::{Endpoint, EndpointError, Resolved, Sources, resolve};
 pub use error::{Code, Error, FileKind};

@@ -389,9 +389,6 @@ pub struct HealthReport {
     /// The source of the verdict, if plegctl did not query the runtime itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ReportSource>,
-    /// The trace id of the calls, with `--trace`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trace_id: Option<String>,
     /// The node's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
@@ -510,7 +507,7 @@ rename! {
     };
     JudgedMoment { time, incident };
     HealthReport {
-        api_version: Word, kind: Word, taken_at, moment, source, trace_id: Id, node: Node, runtime,
+        api_version: Word, kind: Word, taken_at, moment, source, node: Node, runtime,
         list_calls, duration_seconds, verdict, phase, summary: Text, primary, findings, culprits, probes, abandoned_calls,
         not_checked, estimate, kubelet, keep = Vec::new(), stacks = None
     } => Self::write_words;

@@ -1,7 +1,6 @@
 //! The process tests of `plegctl health`: the verdict for each fault of the runtime, the exit status, and every output
 //! format.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
@@ -9,7 +8,6 @@ use plegctl_engine::cri::{Code, Rpc};
 use serde_json::Value;
 
 use crate::support::plegctl::{Invocation, Output, plegctl};
-use crate::support::raw_server::RawServer;
 use crate::support::socket::NotARuntime;
 use crate::support::{FakeRuntime, Node, RuntimeKind};
 
@@ -601,32 +599,4 @@ fn bundle_is_complete_readable_and_has_no_secrets() {
     let broken = plegctl(&["health", "--from", &bundle]);
     assert_eq!(broken.code, Some(2), "{broken}");
     assert!(broken.stderr.contains("it is not a bundle"), "{broken}");
-}
-
-#[test]
-fn trace_marks_the_calls_of_this_run_and_shows_its_id() {
-    let server = RawServer::start(|_| None);
-    let endpoint = server.endpoint();
-    let how = ["health", "-r", &endpoint, "--proc", "/nowhere"];
-    let run = |more: &[&str]| plegctl(&[&how[..], more].concat());
-    run(&["-o", "json"]);
-    assert!(server.traces().iter().all(|(_, trace)| trace.is_none()), "{:?}", server.traces());
-    let untraced = server.traces().len();
-    let output = run(&["--trace", "-o", "json"]);
-    let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
-    let id = report["traceId"].as_str().unwrap_or_else(|| panic!("{output}"));
-    let calls = server.traces().split_off(untraced);
-    assert!(calls.iter().any(|(rpc, _)| *rpc == Rpc::ListContainers), "{calls:?}");
-    let spans = calls.iter().map(|(rpc, trace)| {
-        let trace = trace.as_deref().unwrap_or_else(|| panic!("{rpc} has no traceparent"));
-        let [version, trace, span, flags] = trace.split('-').collect::<Vec<_>>()[..] else {
-            panic!("{trace}")
-        };
-        assert_eq!((version, trace, flags, span.len()), ("00", id, "01", 16), "{rpc}");
-        span.to_owned()
-    });
-    assert_eq!(spans.collect::<BTreeSet<_>>().len(), calls.len(), "each call is a span of its own");
-    assert_eq!(id.len(), 32, "{id}");
-    let wide = run(&["--trace", "-o", "wide"]);
-    assert!(wide.stdout.contains("each call was sent with this trace id"), "{wide}");
 }

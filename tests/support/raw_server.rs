@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread;
 
@@ -200,8 +200,6 @@ impl Body for RawBody {
 #[derive(Debug)]
 pub struct RawServer {
     folder: TempDir,
-    /// Each call with its `traceparent`.
-    traces: TracedCalls,
 }
 
 impl RawServer {
@@ -210,20 +208,13 @@ impl RawServer {
         let folder = TempDir::new();
         let listener = std::os::unix::net::UnixListener::bind(socket_in(&folder)).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let traces = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&traces);
-        thread::spawn(move || serve(listener, Arc::new(answer), log));
-        Self { folder, traces }
+        thread::spawn(move || serve(listener, Arc::new(answer)));
+        Self { folder }
     }
 
     /// Gives this answer to one RPC, and answers all others like a healthy, empty node.
     pub fn answering(rpc: Rpc, answer: RawAnswer) -> Self {
         Self::start(move |called| (called == rpc).then(|| answer.clone()))
-    }
-
-    /// Returns each received call with its `traceparent`.
-    pub fn traces(&self) -> Vec<(Rpc, Option<String>)> {
-        self.traces.lock().unwrap().clone()
     }
 
     /// Returns the socket's path.
@@ -242,11 +233,8 @@ fn socket_in(folder: &TempDir) -> PathBuf {
     path.join("cri.sock")
 }
 
-/// The received calls, each with its `traceparent`.
-type TracedCalls = Arc<Mutex<Vec<(Rpc, Option<String>)>>>;
-
 /// Accepts connections, in a thread.
-fn serve<F>(listener: std::os::unix::net::UnixListener, answer: Arc<F>, log: TracedCalls)
+fn serve<F>(listener: std::os::unix::net::UnixListener, answer: Arc<F>)
 where
     F: Fn(Rpc) -> Option<RawAnswer> + Send + Sync + 'static,
 {
@@ -255,13 +243,11 @@ where
         let listener = UnixListener::from_std(listener).unwrap();
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let (answer, log) = (Arc::clone(&answer), Arc::clone(&log));
+            let answer = Arc::clone(&answer);
             let service = service_fn(move |request: Request<Incoming>| {
-                let (answer, log) = (Arc::clone(&answer), Arc::clone(&log));
+                let answer = Arc::clone(&answer);
                 async move {
                     let rpc = Rpc::ALL.into_iter().find(|rpc| rpc.path() == request.uri().path()).unwrap();
-                    let trace = request.headers().get("traceparent");
-                    log.lock().unwrap().push((rpc, trace.map(|trace| trace.to_str().unwrap().to_owned())));
                     Ok::<_, Infallible>(answer(rpc).unwrap_or_else(|| RawAnswer::healthy(rpc)).respond())
                 }
             });

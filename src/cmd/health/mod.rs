@@ -75,7 +75,6 @@ const NPD_BUDGET: Duration = Duration::from_secs(4);
 pub const SIMULATED_KUBELET: u32 = 813;
 
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a separate flag on the command line")]
 pub struct HealthArgs {
     /// Time limit of the whole run [default: 30s; 2m with --deep; 4s with --npd]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
@@ -95,11 +94,6 @@ pub struct HealthArgs {
     /// Also call `ContainerStats` for every running container: the only call that detects a shim that does not answer
     #[arg(long)]
     probe_shims: bool,
-
-    /// Mark each call to the runtime as a part of one trace (`traceparent`, sampled), so that a runtime that traces records
-    /// exactly these calls; the report has the trace id
-    #[arg(long, conflicts_with = "from")]
-    trace: bool,
 
     /// The kubelet's health check [default: the running kubelet's, else `http://127.0.0.1:10248/healthz`]
     #[arg(long, value_name = "URL")]
@@ -335,7 +329,6 @@ async fn gather_and_judge(
         HealthMode::Deep => DEEP_BUDGET,
         HealthMode::Normal => BUDGET,
     });
-    let trace_id = arguments.trace.then(|| context.trace_calls());
     context.want_lists(arguments.list_calls.wanted());
     let mut inputs = inputs(context, endpoint, (budget, budget), arguments.kubelet(context, endpoint)?)?;
     inputs.mode = mode;
@@ -386,7 +379,7 @@ async fn gather_and_judge(
         // Each remark names something that the capture does not contain, so the report lists it as not checked.
         playback.remarks().into_iter().for_each(|(what, why)| evidence.skip(&what, why));
     }
-    let report = HealthReport { trace_id, ..judge(&evidence) };
+    let report = judge(&evidence);
     if let Some(lists) = evidence.runtime.lists_by.as_ref().filter(|_| !arguments.npd) {
         list_calls::note(context, lists);
     }

@@ -51,7 +51,6 @@ impl HealthArgs {
     pub(super) fn flag_for_the_runtime(&self) -> Option<&'static str> {
         let flags = [
             (self.bundle.is_some(), "--bundle"),
-            (self.trace, "--trace"),
             (self.probe_shims, "--probe-shims"),
             (self.state.is_some(), "--state"),
             (self.proc.is_some(), "--proc"),
@@ -363,7 +362,6 @@ fn report_of(
         kind: HealthReport::KIND.to_owned(),
         taken_at,
         moment: None,
-        trace_id: None,
         source: Some(ReportSource {
             kind: SourceKind::Kubelet,
             pod: None,

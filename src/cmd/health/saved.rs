@@ -112,12 +112,7 @@ fn judge_again(saved: HealthReport, measured: &RawValue) -> (HealthReport, Optio
         Err(why) => return (saved, Some(unreadable(&why))),
     };
     let measured_by = facts.plegctl().to_owned();
-    let report = HealthReport {
-        source: saved.source.clone(),
-        trace_id: saved.trace_id.clone(),
-        stacks: None,
-        ..judge(&facts.into())
-    };
+    let report = HealthReport { source: saved.source.clone(), stacks: None, ..judge(&facts.into()) };
     let note = (report != saved).then(|| difference(&measured_by, &report, &saved));
     (report, note)
 }

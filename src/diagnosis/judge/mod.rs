@@ -72,7 +72,6 @@ fn judge_now(evidence: &Evidence) -> HealthReport {
         api_version: HealthReport::API_VERSION.to_owned(),
         kind: HealthReport::KIND.to_owned(),
         source: None,
-        trace_id: None,
         taken_at: evidence.taken_at,
         moment: evidence.moment,
         node: evidence.node.clone(),

@@ -29,8 +29,6 @@ pub(super) fn sections(report: &HealthReport, out: &mut Page<'_>) -> io::Result<
         kubelets_view(kubelet, out)?;
     }
     probes(report, out)?;
-    let trace = report.trace_id.iter().map(|id| format!("{id}: each call was sent with this trace id"));
-    section(out, "trace", &trace.collect::<Vec<_>>())?;
     not_checked(report, out)
 }
 
