@@ -134,10 +134,6 @@ fn incidents_and_captures_of_a_running_recorder_reach_the_laptop() {
     assert!(stacks.stderr.contains("the recorder has judged no goroutine dump"), "{stacks}");
     assert_eq!(stacks.code, Some(2), "{stacks}");
 
-    let watched = run(&server, &["watch", "--count", "1"]);
-    assert_eq!(watched.code, Some(0), "{watched}");
-    assert!(watched.stdout.contains("  DEGRADED  ") && watched.stdout.contains("(D01, "), "{watched}");
-    assert!(watched.stdout.contains("source: the recorder plegctl/plegctl-x"), "{watched}");
     running.signal("TERM");
     running.wait();
     for request in server.requests() {
@@ -231,8 +227,6 @@ fn missing_token_path_or_recorder_is_a_clear_error() {
         (&["capture", "export", "one.plegcap", "--token-file", "/dev/null"], "it is empty"),
         (&["capture", "ls", "directory"], "cannot be used with"),
         (&["stacks", "file"], "cannot be used with"),
-        (&["watch", "--mode", "evented"], "`--mode` needs the runtime of `n1`"),
-        (&["watch", "--until-slow", "1s"], "`--until-slow` needs the runtime of `n1`"),
     ] {
         let output = run(&server, arguments);
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}: {output}");
@@ -248,107 +242,6 @@ fn missing_token_path_or_recorder_is_a_clear_error() {
     let output = plegctl(&["capture", "export", "one.plegcap"]);
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("needs a CAPTURE and a FILE"), "{output}");
-}
-
-/// The verdicts of a recorder: healthy, healthy again with other numbers, an incident, and healthy after it.
-fn story(number: usize) -> Value {
-    let mut verdict = verdict();
-    if number != 2 {
-        for part in ["primary", "incident", "diagnosisAgeSeconds"] {
-            verdict.as_object_mut().unwrap().remove(part);
-        }
-        verdict["verdict"] = "healthy".into();
-        verdict["culprits"] = json!([]);
-        verdict["summary"] = format!("no incident is open; the last relist took {number} ms").into();
-        verdict["since"] = "2026-11-21T11:00:00Z".into();
-    }
-    if number > 2 {
-        verdict["since"] = "2026-11-21T12:01:10Z".into();
-    }
-    verdict
-}
-
-/// A cluster whose recorder tells the story, one verdict for each request.
-fn telling() -> Server {
-    let asked = AtomicUsize::new(0);
-    let ended = |number, to: Option<&str>| {
-        json!({"number": number, "from": "2026-11-21T11:58:42Z", "to": to, "lastedSeconds": to.map(|_| 148.0),
-            "open": to.is_none(), "why": "w", "summary": "UNHEALTHY: it hung"})
-    };
-    cluster(move |page, _| {
-        if page.starts_with("verdict") {
-            return Reply::ok(story(asked.fetch_add(1, Ordering::SeqCst)).to_string());
-        }
-        assert!(page.starts_with("incidents?since="), "{page}");
-        let is_over = asked.load(Ordering::SeqCst) > 3;
-        let taken_at = if is_over { "2026-11-21T12:01:20Z" } else { "2026-11-21T12:00:50Z" };
-        let list = json!({"apiVersion": "plegctl/v1", "kind": "IncidentList", "takenAt": taken_at,
-            "from": "2026-11-20T12:00:00Z", "incidents": [
-                ended(2, Some("2026-11-21T11:00:00Z")),
-                ended(3, is_over.then_some("2026-11-21T12:01:10Z"))]});
-        Reply::ok(list.to_string())
-    })
-}
-
-#[test]
-fn watch_prints_a_line_when_the_verdict_changes_and_when_an_incident_ends() {
-    let output = run(&telling(), &["watch", "--count", "5", "--period", "1ms"]);
-    assert_eq!(output.code, Some(0), "{output}");
-    let lines: Vec<&str> = output.stdout.lines().collect();
-    let words = [
-        "  HEALTHY  no incident is open",
-        "  source: the recorder plegctl/plegctl-x",
-        "  UNHEALTHY  ContainerStatus of shop/db-0/postgres does not answer (D01, certain)",
-        "  source: the recorder plegctl/plegctl-x",
-        "  HEALTHY  no incident is open",
-        "  source: the recorder plegctl/plegctl-x",
-        "  incident 3 is over: from 2026-11-21T11:58:42",
-        "watched n1 for ",
-    ];
-    assert_eq!(lines.len(), words.len(), "{output}");
-    for (line, words) in lines.iter().zip(words) {
-        assert!(line.contains(words), "{words}: {output}");
-    }
-    assert!(lines[7].ends_with("5 answers, 2 changes, 1 ended incident"), "{output}");
-
-    let output = run(&telling(), &["watch", "--count", "5", "--period", "1ms", "-o", "jsonl"]);
-    let kinds: Vec<Value> = output
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .map(|document| json!([document["kind"], document["verdict"], document["incidents"][0]["number"]]))
-        .collect();
-    let expected = [
-        json!(["HealthReport", "healthy", null]),
-        json!(["HealthReport", "unhealthy", null]),
-        json!(["HealthReport", "healthy", null]),
-        json!(["IncidentList", null, 3]),
-    ];
-    assert_eq!(kinds, expected, "{output}");
-
-    let output = run(&telling(), &["watch", "--until-unhealthy", "--period", "1ms"]);
-    assert_eq!(output.code, Some(1), "{output}");
-}
-
-#[test]
-fn watch_goes_on_when_an_answer_is_missing_and_uses_the_kubelet_without_a_recorder() {
-    let asked = AtomicUsize::new(0);
-    let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
-        "/api/v1/nodes/n1" if asked.fetch_add(1, Ordering::SeqCst) == 1 => {
-            Reply::Answer(503, "overloaded".to_owned())
-        }
-        "/api/v1/nodes/n1" => node("True", "ok"),
-        path if path.contains("/pods?") => pods(&[]),
-        path if path.ends_with("/configz") => Reply::ok(r#"{"kubeletconfig":{}}"#),
-        _ => Reply::ok("kubelet_pleg_last_seen_seconds 1795262398\n"),
-    });
-    let output = run(&server, &["watch", "--count", "3", "--period", "1ms"]);
-    assert_eq!(output.code, Some(0), "{output}");
-    let verdicts: Vec<&str> = output.stdout.lines().filter_map(|line| line.split("  ").nth(1)).collect();
-    assert_eq!(verdicts.iter().filter(|word| **word == "HEALTHY").count(), 2, "{output}");
-    assert_eq!(verdicts.iter().filter(|word| **word == "UNKNOWN").count(), 1, "{output}");
-    assert!(output.stdout.contains("source: the kubelet's /metrics and /configz"), "{output}");
-    assert!(output.stdout.contains("no recorder: no running pod"), "{output}");
 }
 
 #[test]

@@ -20,7 +20,6 @@ mod calls;
 mod files;
 mod recorded;
 mod remote;
-pub(super) use remote::judge_node;
 #[cfg(test)]
 mod replay_tests;
 mod saved;

@@ -115,19 +115,6 @@ impl<'a> OutsideLook<'a> {
     }
 }
 
-/// Judges a node by its recorder, else by its kubelet's metrics. Each request has the time limit `timeout`.
-pub async fn judge_node(
-    cluster: &Arc<Cluster>,
-    node: &str,
-    token: Option<&NamespaceToken>,
-    timeout: Duration,
-    context: &Context,
-) -> Result<HealthReport, Error> {
-    let look =
-        OutsideLook { dumps: false, timeout, ..OutsideLook::within(timeout * REQUESTS, token, context) };
-    look_at(cluster, node, &look).await
-}
-
 /// Judges a node by its recorder, else by its kubelet.
 async fn look_at(cluster: &Arc<Cluster>, node: &str, look: &OutsideLook<'_>) -> Result<HealthReport, Error> {
     let timeout = look.timeout;

@@ -18,7 +18,6 @@
 //! only between relists.
 
 mod pod_filter;
-mod remote;
 mod reporter;
 mod watch_run;
 
@@ -31,7 +30,6 @@ use clap::{Args, ValueEnum};
 
 use super::context::{Context, block_on};
 use super::list_calls::ListCallsArgs;
-use super::remote_node::RemoteNodeArgs;
 use super::select::Selection;
 use super::{Error, Exit, at_least_one, metrics_server, positive_duration};
 use crate::capture::{self, Speed};
@@ -43,9 +41,6 @@ use watch_run::WatchRun;
 /// The deadline of a call: the kubelet's own.
 const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;
 
-/// The pause between two requests with `--node`: the default pause between a recorder's relists.
-const REMOTE_PERIOD: Duration = Duration::from_secs(5);
-
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a separate flag on the command line")]
 pub struct WatchArgs {
@@ -53,11 +48,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "MODE", default_value = "generic")]
     mode: WatchMode,
 
-    #[command(flatten)]
-    remote: RemoteNodeArgs,
-
-    /// Pause between the end of a relist and the start of the next [default: 1s; 300s in evented mode; 5s between two
-    /// requests with --node]
+    /// Pause between the end of a relist and the start of the next [default: 1s; 300s in evented mode]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     period: Option<Duration>,
 
@@ -167,24 +158,6 @@ enum InspectedWhileWatching {
 }
 
 impl WatchArgs {
-    /// Returns the flag that needs the runtime, if the user gave one.
-    fn flag_for_the_runtime(&self) -> Option<&'static str> {
-        let flags = [
-            (self.mode != WatchMode::Generic, "--mode"),
-            (self.threshold.is_some(), "--threshold"),
-            (self.until_slow.is_some(), "--until-slow"),
-            (self.diagnose, "--diagnose"),
-            (self.log.is_some(), "--log"),
-            (self.initial, "--initial"),
-            (!self.inspects(), "--no-inspect"),
-            (self.stream.steal_events, "--steal-events"),
-            (self.metrics_listen.is_some(), "--metrics-listen"),
-            (self.kubelet_version.is_some(), "--kubelet-version"),
-            (self.list_calls.value() != "auto", "--list-calls"),
-        ];
-        flags.into_iter().find(|(given, _)| *given).map(|(_, flag)| flag)
-    }
-
     /// Whether the watch makes the kubelet's status calls.
     fn inspects(&self) -> bool {
         !self.no_inspect && self.inspect != Some(InspectedWhileWatching::None)
@@ -234,12 +207,6 @@ pub fn from_the_start(endpoint: Endpoint) -> Endpoint {
 
 /// Runs the command.
 pub fn run(arguments: &WatchArgs, context: &Context) -> Result<Exit, Error> {
-    if let Some(node) = arguments.remote.connect(context)? {
-        if let Some(flag) = arguments.flag_for_the_runtime() {
-            return Err(Error::NeedsRuntime { flag, node: node.name });
-        }
-        return block_on(Box::pin(remote::run(arguments, &node, context)))?;
-    }
     let endpoint = from_the_start(context.endpoint()?);
     block_on(async {
         let session = WatchRun::open(arguments, context, &endpoint).await?;
