@@ -23,29 +23,21 @@ pub struct ListCallsArgs {
     /// List calls to make; -v says which are made and why
     #[arg(long, value_name = "CALLS", default_value = "auto")]
     list_calls: ListCallsChoice,
-
-    /// The same as `--list-calls stream`
-    #[arg(long, hide = true, conflicts_with = "list_calls")]
-    stream_lists: bool,
 }
 
 impl ListCallsArgs {
     /// Returns the choice as the value of `--list-calls`.
     pub fn value(self) -> &'static str {
-        match self.choice() {
+        match self.list_calls {
             ListCallsChoice::Auto => "auto",
             ListCallsChoice::Unary => "unary",
             ListCallsChoice::Stream => "stream",
         }
     }
 
-    fn choice(self) -> ListCallsChoice {
-        if self.stream_lists { ListCallsChoice::Stream } else { self.list_calls }
-    }
-
     /// Returns the list calls that the user wants; `None` for those of the kubelet.
     pub fn wanted(self) -> Option<ListCalls> {
-        match self.choice() {
+        match self.list_calls {
             ListCallsChoice::Auto => None,
             ListCallsChoice::Unary => Some(ListCalls::Unary),
             ListCallsChoice::Stream => Some(ListCalls::Stream),

@@ -92,10 +92,6 @@ pub struct NodesArgs {
     #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "15s")]
     period: Duration,
 
-    /// The former name of --period
-    #[arg(long, value_name = "DUR", value_parser = positive_duration, hide = true, conflicts_with = "period")]
-    interval: Option<Duration>,
-
     /// Show instead which nodes this release, such as 1.37, would not start on, and which static pods it restarts
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse, conflicts_with = "watch")]
     preflight: Option<KubeletVersion>,
@@ -182,9 +178,6 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
         context.note(1, &format!("nodes have no namespace, so --namespace {namespace} changes nothing"));
     }
     remark_if_insecure(&cluster, context);
-    if arguments.interval.is_some() {
-        context.remark("note: --interval is now --period; the next release no longer accepts --interval");
-    }
     let cluster = Arc::new(cluster);
     let wanted = &arguments.recorders.download;
     if let (Some(directory), Some(token_file)) = (&wanted.fetch, &wanted.token_file) {
@@ -198,11 +191,6 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
 }
 
 impl NodesArgs {
-    /// Returns the pause between two updates.
-    fn period(&self) -> Duration {
-        self.interval.unwrap_or(self.period)
-    }
-
     /// Keeps the nodes that the user selects, in the user's order. Returns the number of nodes beyond the limit.
     fn select(&self, nodes: &mut Vec<NodeReport>) -> usize {
         nodes.retain(|node| !self.unhealthy || node.verdict != NodeVerdict::Healthy);
@@ -317,7 +305,7 @@ async fn query_and_print(
     screen.print(&report, &failure)?;
     loop {
         let next = async {
-            tokio::time::sleep(arguments.period()).await;
+            tokio::time::sleep(arguments.period).await;
             query_once(arguments, &request, context, &cluster, Some((&before, in_place))).await
         };
         let result = {
@@ -388,7 +376,7 @@ impl Screen<'_> {
         // The last line says how old the table is.
         view.terminal = terminal.map(|(lines, columns)| (lines.saturating_sub(1), columns));
         let mut lines = render::table(&selected, &view, context.style())?;
-        let age = render::updated(report.taken_at, arguments.period(), failure);
+        let age = render::updated(report.taken_at, arguments.period, failure);
         lines.push(cut(&age, terminal.map_or(usize::MAX, |(_, columns)| columns)).into());
         let (rows, columns) = terminal.unwrap_or((usize::MAX, usize::MAX));
         let before = rows_of(shown, columns);

@@ -42,10 +42,6 @@ pub struct RelistArgs {
     #[arg(long, value_name = "PODS", default_value = "none", num_args = 0..=1, default_missing_value = "all")]
     inspect: Inspected,
 
-    /// The same as `--inspect none`
-    #[arg(long, hide = true, conflicts_with = "inspect")]
-    no_inspect: bool,
-
     /// Number of pods for which status calls are made at once
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>, default_value = "8")]
     concurrency: NonZeroUsize,
@@ -218,7 +214,7 @@ async fn make_calls(
 
 impl RelistArgs {
     fn inspection(&self) -> Inspect {
-        if self.inspect == Inspected::None || self.no_inspect {
+        if self.inspect == Inspected::None {
             return Inspect::Nothing;
         }
         Inspect::Everything { concurrency: if self.serial { 1 } else { self.concurrency.get() } }

@@ -118,7 +118,7 @@ fn calls_that_the_recorder_did_not_make_show_as_not_recorded() {
     let directory = place.path("capture");
     record("sim:quiet", &directory, &["--period", "100ms", "--count", "3"]);
     let endpoint = replayed_after(&directory, 2);
-    let streamed = plegctl(&["relist", "-r", &endpoint, "--stream-lists"]);
+    let streamed = plegctl(&["relist", "-r", &endpoint, "--list-calls", "stream"]);
     assert_eq!(streamed.code, Some(2), "{streamed}");
     assert!(streamed.stderr.contains("is not recorded"), "{streamed}");
     // A diagnosis omits the missing call instead of blaming the runtime.

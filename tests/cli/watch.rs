@@ -371,8 +371,6 @@ fn without_inspection_no_status_call_is_made() {
     assert!(output.stderr.contains("--no-inspect"), "{output}");
     assert!(fake.calls_of(Rpc::ContainerStatus).is_empty());
     assert_eq!(of_kind(&records(&output.stdout), "Event").len(), 2);
-    plegctl(&["watch", "-r", &fake.endpoint(), "--count", "1", "--inspect", "none"]);
-    assert!(fake.calls_of(Rpc::ContainerStatus).is_empty());
 }
 
 #[test]

@@ -828,12 +828,3 @@ fn hostile_texts_are_escaped() {
     assert_eq!(output.code, Some(2), "{output}");
     assert!(!output.stdout.contains('\u{1b}'), "{output}");
 }
-
-#[test]
-fn the_former_name_of_period_works_with_a_note() {
-    let server = without_recorders("server", Clients::Any, healthy);
-    let config = kubeconfig(&server.url(), &authority(), "token: t");
-    let output = nodes(&config, &["--interval", "10s"]);
-    assert_eq!(output.code, Some(0), "{output}");
-    assert!(output.stderr.starts_with("note: --interval is now --period"), "{output}");
-}

@@ -154,7 +154,7 @@ fn endless_streamed_list_has_bounded_memory() {
     let program = other.clone().unwrap_or_else(|| env!("CARGO_BIN_EXE_plegctl").to_owned());
     for (name, answer) in shapes(MIB) {
         let server = RawServer::answering(Rpc::StreamContainers, RawAnswer::of([answer]).endless());
-        let words = ["relist", "--stream-lists", "-o", "json", "-r", &server.endpoint()];
+        let words = ["relist", "--list-calls", "stream", "-o", "json", "-r", &server.endpoint()];
         let (code, most) = peak(&program, &words);
         println!("{name:24} without an end: {:>8} MiB, exit {code:?}", most / MIB);
         if other.is_none() {

@@ -91,10 +91,6 @@ pub struct WatchArgs {
     #[arg(long)]
     no_inspect: bool,
 
-    /// `none` is the same as --no-inspect
-    #[arg(long, value_name = "PODS", hide = true, conflicts_with = "no_inspect")]
-    inspect: Option<InspectedWhileWatching>,
-
     #[command(flatten)]
     stream: StreamArgs,
 
@@ -146,22 +142,6 @@ struct StreamArgs {
     /// Read the event stream even if this takes events away from the kubelet
     #[arg(long)]
     steal_events: bool,
-}
-
-/// The pods for which a watch makes status calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum InspectedWhileWatching {
-    /// No pod
-    None,
-    /// Those that changed
-    Changed,
-}
-
-impl WatchArgs {
-    /// Whether the watch makes the kubelet's status calls.
-    fn inspects(&self) -> bool {
-        !self.no_inspect && self.inspect != Some(InspectedWhileWatching::None)
-    }
 }
 
 word_enum! {

@@ -114,7 +114,7 @@ impl<'a> WatchRun<'a> {
             context.remark(&note);
         }
         kubelet.inferred().into_iter().for_each(|inferred| context.note(1, inferred));
-        if !arguments.inspects() {
+        if arguments.no_inspect {
             context.remark("no status calls (--no-inspect): plegctl will not see one that hangs");
         }
         // From 1.37 on, EventedPLEG only relists a pod at once when the stream reports a stopped container.
@@ -147,7 +147,7 @@ impl<'a> WatchRun<'a> {
             )
             .replaying(context.playback().cloned().map(|playback| playback as Arc<dyn RecordedStream>))
         });
-        let settings = PlegSettings { era: kubelet.era(), evented_gate, inspect: arguments.inspects() };
+        let settings = PlegSettings { era: kubelet.era(), evented_gate, inspect: !arguments.no_inspect };
         let default_timing = if stream_is_hint { PlegTiming::GENERIC } else { arguments.mode.timing() };
         let timing = PlegTiming {
             period: arguments.period.unwrap_or(default_timing.period),
