@@ -47,7 +47,7 @@ impl Evidence {
     pub fn show_holder(&self) -> Option<Step> {
         self.save_stacks()?;
         let purpose = match self.family() {
-            DaemonFamily::Containerd => "who waits for what in the runtime (in the stacks saved above)",
+            DaemonFamily::Containerd => "who waits for what in the runtime (finds the stacks itself)",
             DaemonFamily::Crio | DaemonFamily::Other => "who waits for what in the runtime",
         };
         Some(Step::look(purpose).with(Command::new("plegctl stacks")))
@@ -209,7 +209,7 @@ pub fn oci_processes() -> [Step; 2] {
     [
         Step::look("the OCI runtime processes that hang").with(Command::new(list)),
         Step::change(
-            "end one that is minutes old: kill PID; never a `runc state`, and in STAT D no signal helps: WCHAN shows the file server or disk",
+            "end one that is minutes old: kill PID; but do not end a `runc state`, and none in STAT D: repair the disk or server that WCHAN names",
         ),
     ]
 }
@@ -279,11 +279,10 @@ pub fn for_culprits(evidence: &Evidence, culprits: &[(Rpc, &str)]) -> Vec<Step> 
         let purpose = format!("last resort: end the shim{of_pod} and its containers");
         Step::change(purpose).with(Command::new("kill -9 {}").pid(shim.pid))
     }));
-    steps.extend((!unknown.is_empty()).then(|| {
-        Step::change(
-            "last resort: kill -9 PID of the shim in that list, which ends the containers of its pod",
-        )
-    }));
+    steps.extend(
+        (!unknown.is_empty())
+            .then(|| Step::change("last resort, ends a pod: kill -9 PID of its shim in the list")),
+    );
     steps
 }
 
@@ -302,12 +301,20 @@ fn look_for(evidence: &Evidence, unknown: &[&str]) -> Vec<Step> {
         }
     }
     // The processes of a container have its id only in their cgroup, and the others only on their command line.
-    let list = "ps -eo pid,stat,wchan:20,etime,comm,cgroup:512,args | grep -E {} | cut -c-61";
+    let list = match ids.as_slice() {
+        [id] => {
+            let list = "ps -eo pid,stat,wchan:20,etime,comm,cgroup:512,args | grep -e {} | cut -c-61";
+            Command::new(list).arg(id)
+        }
+        ids => {
+            let lists = "for i in {}; do echo \"$i\"; ps -eo pid,stat,wchan:20,etime,comm,cgroup:512,args | grep -e \"$i\" | cut -c-61; done";
+            Command::new(lists).args(ids)
+        }
+    };
     let (these, monitor) =
         if unknown.len() == 1 { ("this container and its", "") } else { ("these containers and their", "s") };
     let mut steps = vec![
-        Step::look(format!("the processes of {these} {}{monitor}", family.monitor()))
-            .with(Command::new(list).arg(ids.join("|"))),
+        Step::look(format!("the processes of {these} {}{monitor}", family.monitor())).with(list),
         Step::look("STAT D: repair what WCHAN names: nfs_*, rpc_*: server; xfs_*, blk_*: disk"),
         Step::change(match family {
             // CRI-O takes a `state` that was ended for an exit of its container.

@@ -242,8 +242,7 @@ fn the_step_that_shows_missed_events_is_on_the_smallest_screen() {
     }
     let terminal = Terminal::after(&["health", "-r", "sim:missed-events", "--at", "0s"], SIZES[0]);
     let seen = terminal.seen();
-    let step =
-        "  if pod states are late or wrong: lost events (until Ctrl-C):\n    plegctl watch --mode compare\n";
+    let step = "  if pod states are late or wrong: whether events get lost (until Ctrl-C):\n    plegctl watch --mode compare\n";
     assert!(seen.join("\n").contains(step), "{seen:#?}");
 }
 

@@ -52,16 +52,14 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         let blamed = if id_search_is_complete(case, &hung) {
             "no single container is to blame"
         } else {
-            "it is not known which container causes this"
+            "no container is known to cause this"
         };
         found.steps.extend(case.evidence.show_holder().filter(|_| chain.is_none()));
         // With a process table, such a process is a finding of its own.
         if case.evidence.node().is_none() {
             found.steps.extend(advice::oci_processes());
         }
-        found.add_step(advice::node_pressure(format!(
-            "look at storage, memory and CPU of the node: {blamed}"
-        )));
+        found.add_step(advice::node_pressure(format!("storage, memory and CPU ({blamed})")));
         found.add_step(case.evidence.restart_runtime());
     }
     Some(found)

@@ -42,7 +42,10 @@ pub fn find(case: &Case<'_>) -> HealthFinding {
     finding.steps.extend(most_restarted(case.evidence));
     let if_not = [
         ("if it comes and goes (waits, then says why)", "plegctl watch --until-slow 2s"),
-        ("if pod states are late or wrong: lost events (until Ctrl-C)", "plegctl watch --mode compare"),
+        (
+            "if pod states are late or wrong: whether events get lost (until Ctrl-C)",
+            "plegctl watch --mode compare",
+        ),
         ("if pods do not start or end (one pod: plegctl pods --why NS/POD)", "plegctl pods"),
         ("if a static pod is missing, outdated or not removed", "plegctl static-pods lint"),
     ];

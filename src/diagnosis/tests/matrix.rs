@@ -203,7 +203,7 @@ async fn if_an_id_had_not_enough_time_the_finding_does_not_rule_out_a_single_con
                 .steps
                 .iter()
                 .map(ToString::to_string)
-                .any(|line| line.contains("it is not known which container causes this")),
+                .any(|line| line.contains("no container is known to cause this")),
             "{primary:#?}"
         );
     };

@@ -98,7 +98,7 @@ async fn a_healthy_verdict_says_first_what_was_not_looked_at() {
         "  after an alert, first look at the kubelet too: plegctl health --node ",
         "  if it was NotReady before:\n    journalctl --no-pager -u kubelet -S -6h | grep -e 'PLEG is not healthy'\n",
         "  if it comes and goes (waits, then says why): plegctl watch --until-slow 2s\n",
-        "  if pod states are late or wrong: lost events (until Ctrl-C):\n    plegctl watch --mode compare\n",
+        "  if pod states are late or wrong: whether events get lost (until Ctrl-C):\n    plegctl watch --mode compare\n",
     ];
     let places: Vec<usize> =
         steps.iter().map(|step| text.find(step).unwrap_or_else(|| panic!("{step} in\n{text}"))).collect();
