@@ -402,7 +402,8 @@ mod tests {
     };
 
     use crate::cri::{Code, Error};
-    use crate::diagnosis::facts::{Call, FactKind, Item};
+    use crate::diagnosis::facts::{Call, FactKind, Item, ProcessRef};
+    use crate::diagnosis::report::CulpritReport;
     use crate::host::Arguments;
     use crate::report::PodRef;
 
@@ -641,6 +642,23 @@ mod tests {
             "notChecked": [{"what": "acme", "why": "acme"}], "endedEarly": "acme",
         });
         serde_json::from_value(facts).unwrap()
+    }
+
+    #[test]
+    fn holder_of_a_call_is_written_again_without_its_name() {
+        let process: ProcessRef = serde_json::from_value(json!({"name": "acme-hook", "pid": 7})).unwrap();
+        let holder = Fact::from(FactKind::CommandWorks { process, age: Duration::from_secs(95).into() });
+        let culprit = json!({"rpc": "ContainerStatus", "id": "c1", "waitedSeconds": 12.0, "outcome": "silent",
+            "confidence": "certain", "holder": holder.to_string(), "holderFact": holder});
+        let mut culprit: CulpritReport = serde_json::from_value(culprit).unwrap();
+        assert!(holder.to_string().starts_with("acme-hook[7] works on it"), "{holder}");
+        Pseudonyms::default().rename(&mut culprit);
+        assert_eq!(culprit.holder.unwrap(), holder.to_string().replace("acme-hook", "process-1"));
+        let of_older_release = json!({"rpc": "ContainerStatus", "id": "c1", "waitedSeconds": 12.0,
+            "outcome": "silent", "confidence": "certain", "holder": "acme-hook[7]"});
+        let mut culprit: CulpritReport = serde_json::from_value(of_older_release).unwrap();
+        Pseudonyms::default().rename(&mut culprit);
+        assert_eq!(culprit.holder.unwrap(), "(text of 12 bytes)");
     }
 
     #[test]

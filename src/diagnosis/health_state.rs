@@ -340,6 +340,7 @@ mod tests {
             outcome: CulpritOutcome::Silent,
             confidence: Confidence::Likely,
             holder: None,
+            holder_fact: None,
         };
         let mut report = unhealthy();
         assert_eq!(silent_call(&report), None);

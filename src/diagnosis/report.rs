@@ -203,6 +203,9 @@ pub struct CulpritReport {
     /// What blocks the call, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
+    /// The holder as data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder_fact: Option<Fact>,
 }
 
 /// One probe and how it ended.
@@ -469,6 +472,15 @@ impl HealthFinding {
     }
 }
 
+impl CulpritReport {
+    /// Writes the holder as its fact says. A culprit of a release without this fact keeps its text.
+    fn write_words(&mut self) {
+        if let Some(fact) = &self.holder_fact {
+            self.holder = Some(fact.to_string());
+        }
+    }
+}
+
 /// Returns the first line of a report as a fact.
 pub fn verdict_fact(verdict: Verdict, primary: Option<&HealthFinding>) -> Fact {
     let found = |primary: &HealthFinding| FactKind::DiagnosisFound {
@@ -488,8 +500,8 @@ rename! {
     } => Self::write_words;
     KernelReason { id: Word, process: Process, pid, function: Function, owner: Text };
     CulpritReport {
-        rpc: Word, id: Id, pod, container, waited_seconds, outcome, confidence, holder: Text
-    };
+        rpc: Word, id: Id, pod, container, waited_seconds, outcome, confidence, holder: Text, holder_fact
+    } => Self::write_words;
     ProbeReport { name: Word, outcome, duration_seconds, response_bytes, stream, calls, message: Text };
     Basis { what: Text, value: Text, source: Text };
     EstimateReport {

@@ -3,6 +3,7 @@
 
 use crate::cri::Error;
 use crate::diagnosis::evidence::StatusRecord;
+use crate::diagnosis::facts::Fact;
 use crate::diagnosis::report::{Confidence, CulpritOutcome, CulpritReport};
 use crate::diagnosis::rules::Case;
 
@@ -13,18 +14,20 @@ const MAX_ENTRIES: usize = 100;
 /// calls, then failing calls. Of each kind, the most certain and the longest come first.
 pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
     let runtime = &case.evidence.runtime;
-    let entry = |record: &StatusRecord, outcome, confidence| CulpritReport {
-        rpc: record.rpc.name().to_owned(),
-        id: record.target.id.clone(),
-        pod: case.evidence.names.pod(&record.target.id),
-        container: case.evidence.names.container(&record.target.id),
-        waited_seconds: record.duration.as_secs_f64(),
-        outcome,
-        confidence,
-        holder: (outcome == CulpritOutcome::Silent)
-            .then(|| case.evidence.holder(&record.target.id))
-            .flatten()
-            .map(|fact| fact.to_string()),
+    let holder_of = |record: &StatusRecord| case.evidence.holder(&record.target.id).map(Fact::from);
+    let entry = |record: &StatusRecord, outcome, confidence| {
+        let holder = if outcome == CulpritOutcome::Silent { holder_of(record) } else { None };
+        CulpritReport {
+            rpc: record.rpc.name().to_owned(),
+            id: record.target.id.clone(),
+            pod: case.evidence.names.pod(&record.target.id),
+            container: case.evidence.names.container(&record.target.id),
+            waited_seconds: record.duration.as_secs_f64(),
+            outcome,
+            confidence,
+            holder: holder.as_ref().map(Fact::to_string),
+            holder_fact: holder,
+        }
     };
     let hung =
         runtime.hung().filter(|record| case.culprits.iter().any(|culprit| culprit.id == record.target.id));
