@@ -4,6 +4,7 @@
 //! Sends only GET requests. An answer is limited to [`MAX_ANSWER`] or [`MAX_EXPORT`], because any pod with the recorder's
 //! label may answer.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -75,9 +76,18 @@ pub enum RecorderError {
         /// The recorder's reason.
         why: String,
     },
-    /// The recorder's token would be sent without encryption.
+    /// The recorder's token would be sent without encryption to another machine.
     #[error("the token of {0} is sent over TLS only, and the kubeconfig's server has no https URL")]
     NoTls(String),
+}
+
+/// Whether nobody on a network can read what is sent to this server: with TLS, or to an address of this machine's loopback device.
+fn is_confidential(server: &str) -> bool {
+    let Some(plain) = server.strip_prefix("http://") else { return server.starts_with("https://") };
+    let host = plain.split('/').next().unwrap_or_default();
+    let address = host.parse().map(|address: SocketAddr| address.ip()).or_else(|_| host.parse::<IpAddr>());
+    // A name could be one of another machine.
+    address.is_ok_and(|address| address.is_loopback())
 }
 
 #[derive(Deserialize)]
@@ -249,7 +259,7 @@ impl RecorderPod {
         largest: usize,
         timeout: Duration,
     ) -> Result<(http::HttpAnswer, String), RecorderError> {
-        if !cluster.server.starts_with("https://") {
+        if !is_confidential(&cluster.server) {
             return Err(RecorderError::NoTls(self.full_name()));
         }
         let client = cluster.client.clone().with_largest(largest).with_headers(std::slice::from_ref(token));
@@ -285,6 +295,24 @@ mod tests {
 
     fn recorder(pod: &serde_json::Value) -> Option<RecorderPod> {
         serde_json::from_value::<RecorderPodItem>(pod.clone()).unwrap().recorder_on("n1")
+    }
+
+    #[test]
+    fn the_token_goes_over_tls_or_to_this_machine() {
+        for (server, is_sent) in [
+            ("https://api.example.com:6443", true),
+            ("http://127.0.0.1:8001", true),
+            ("http://127.1.2.3", true),
+            ("http://[::1]:8001/prefix", true),
+            ("http://localhost:8001", false),
+            ("http://127.0.0.1.example.com:8001", false),
+            ("http://127.0.0.1@api.example.com", false),
+            ("http://10.0.0.1:8001", false),
+            ("http://", false),
+            ("", false),
+        ] {
+            assert_eq!(is_confidential(server), is_sent, "{server}");
+        }
     }
 
     #[test]
