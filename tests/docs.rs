@@ -3,7 +3,8 @@
 //!
 //! A block after `<!-- run: plegctl … -->` must be equal to the output, except for figures that differ between runs
 //! (durations, ages, times of day). In a block after `<!-- sample: plegctl … -->`, events and calls depend on the
-//! moment, so their content and number may differ too. A command may end with ` | head -n N`. After a change of the
+//! moment, so their content and number may differ too. A command after `<!-- fleet: plegctl … -->` has the simulated fleet as
+//! its cluster, whose nodes change with time, so only the first words of each line are compared. A command may end with ` | head -n N`. After a change of the
 //! output, `PLEGCTL_BLESS=1 cargo test --test product docs -- --nocapture` updates the blocks and the pictures and shows
 //! the difference.
 
@@ -14,12 +15,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use crate::support::simulated_fleet::simulated_fleet;
 use crate::support::{difference, plegctl};
 
 /// Marks a block whose text must be equal except for figures.
 const RUN: &str = "<!-- run: plegctl ";
 /// Marks a block whose events and calls may differ too.
 const SAMPLE: &str = "<!-- sample: plegctl ";
+/// Marks a block whose command has the simulated fleet as its cluster.
+const FLEET: &str = "<!-- fleet: plegctl ";
 /// The page whose commands take long.
 const WALKTHROUGH: &str = "docs/walkthrough.md";
 /// The table of contents of the site.
@@ -57,14 +61,19 @@ fn check(path: &Path) {
     let mut rest = text.as_str();
     let mut stale = Vec::new();
     while let Some((start, open)) =
-        [RUN, SAMPLE].into_iter().filter_map(|open| Some((rest.find(open)?, open))).min()
+        [RUN, SAMPLE, FLEET].into_iter().filter_map(|open| Some((rest.find(open)?, open))).min()
     {
         let line_end = start + rest[start..].find("-->\n").expect("the comment ends") + "-->\n".len();
         let arguments = rest[start + open.len()..line_end - "-->\n".len()].trim();
-        let essence = if open == SAMPLE { lines } else { masked };
+        let essence = match open {
+            RUN => masked,
+            SAMPLE => lines,
+            _ => first_words,
+        };
         let block = rest[line_end..].strip_prefix(FENCE).expect("a console block follows");
         let block_end = block.find("```\n").expect("the block ends");
-        let printed = format!("$ plegctl {arguments}\n{}", printed(arguments));
+        let kubeconfig = (open == FLEET).then(|| simulated_fleet().kubeconfig.as_str());
+        let printed = format!("$ plegctl {arguments}\n{}", printed(arguments, kubeconfig));
         if essence(&printed) == essence(&block[..block_end]) {
             fresh += &rest[..line_end];
             fresh += FENCE;
@@ -89,7 +98,7 @@ fn check(path: &Path) {
 }
 
 /// Returns the output of a command; of its first lines, if it ends with ` | head -n N`.
-fn printed(arguments: &str) -> String {
+fn printed(arguments: &str, kubeconfig: Option<&str>) -> String {
     let (arguments, most) = match arguments.split_once(" | head -n ") {
         Some((arguments, most)) => (arguments, most.parse().unwrap()),
         None => (arguments, usize::MAX),
@@ -108,6 +117,7 @@ fn printed(arguments: &str) -> String {
     let has_real_silences = env::var_os("PLEGCTL_BLESS").is_some() || has_large_lists;
     let run = || {
         let command = plegctl::Invocation::new(&words);
+        let command = kubeconfig.into_iter().fold(command, |command, path| command.env("KUBECONFIG", path));
         if has_real_silences { command } else { command.with_short_silences() }.run().stdout
     };
     let mut text = run();
@@ -148,6 +158,12 @@ fn lines(text: &str) -> String {
     let masked = masked(text);
     let lines: BTreeSet<&str> = masked.lines().map(without_the_moment).collect();
     lines.into_iter().flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Returns the first words of each line, without figures.
+fn first_words(text: &str) -> String {
+    let first = |line: &str| line.split(' ').take(3).collect::<Vec<_>>().join(" ") + "\n";
+    masked(text).lines().map(first).collect()
 }
 
 /// Returns the part of a line that does not depend on the moment.

@@ -15,6 +15,7 @@ use super::answer_encoder::{AnswerEncoder, ListKey};
 use super::entry::{Body, CaptureEntry, Lost, LostEnd, StoredMessage, rpc, unencoded};
 use super::message_cache::MessageCache;
 use super::read::{Capture, CaptureMoment};
+use super::renames::Renames;
 use super::segment::{self, framed};
 use crate::clock::Wall;
 use crate::cri::Rpc;
@@ -66,8 +67,27 @@ pub fn export(
     names: Option<Pseudonyms>,
     out: &mut dyn Write,
 ) -> io::Result<Exported> {
-    Selection::of(capture, range)?.write(capture, names, out)
+    let selection = Selection::of(capture, range)?;
+    let Some(names) = names else { return selection.write(capture, None, out) };
+    let mut names = names.with_cache_limit(capture.cache_limit());
+    let exported = selection.write(capture, Some(&mut |entry, rpc| names.entry(entry, rpc)), out)?;
+    Ok(Exported { names: names.count(), ..exported })
 }
+
+/// Writes the part of `capture` in `range` to `out`, with other names for a few things.
+pub fn export_renamed(
+    capture: &Capture,
+    range: Range,
+    renames: &Renames,
+    out: &mut dyn Write,
+) -> io::Result<Exported> {
+    let mut rename = |entry: &mut CaptureEntry, rpc| renames.entry(entry, rpc);
+    let rename: Option<RenameEntry<'_>> = if renames.is_empty() { None } else { Some(&mut rename) };
+    Selection::of(capture, range)?.write(capture, rename, out)
+}
+
+/// Replaces the names in an entry; gets the RPC if the entry is the end of a call. Returns false if the entry must be left out.
+type RenameEntry<'a> = &'a mut dyn FnMut(&mut CaptureEntry, Option<Rpc>) -> bool;
 
 /// Replaces the content of an entry by the full content. A segment stores only the number of an answer, and answers and
 /// documents in packed form. Returns false if a message or document cannot be read, so that its entry is useless.
@@ -143,13 +163,12 @@ impl Selection {
     pub fn write(
         &self,
         capture: &Capture,
-        names: Option<Pseudonyms>,
+        mut rename: Option<RenameEntry<'_>>,
         out: &mut dyn Write,
     ) -> io::Result<Exported> {
         capture.clear_cache();
-        let limit = capture.cache_limit();
-        let mut names = names.map(|names| names.with_cache_limit(limit));
-        let (encoder, stored_numbers) = (AnswerEncoder::new(), MessageCache::with_limit(limit));
+        let (encoder, stored_numbers) =
+            (AnswerEncoder::new(), MessageCache::with_limit(capture.cache_limit()));
         let mut writer =
             ExportWriter { out, encoder, stored_numbers, open_calls: HashMap::new(), session: 0 };
         writer.out.write_all(&segment::header())?;
@@ -166,9 +185,9 @@ impl Selection {
             if !has_content {
                 return Ok(());
             }
-            if let Some(names) = &mut names {
+            if let Some(rename) = &mut rename {
                 let answered_rpc = writer.rpc_of(&entry);
-                if !names.entry(&mut entry, answered_rpc) {
+                if !rename(&mut entry, answered_rpc) {
                     exported.not_understood += 1;
                     return Ok(());
                 }
@@ -177,7 +196,6 @@ impl Selection {
             exported.entries += 1;
             lost_end.map_or(Ok(()), |lost_end| writer.write(lost_end))
         })?;
-        exported.names = names.map_or(0, |names| names.count());
         Ok(exported)
     }
 

@@ -46,6 +46,7 @@ mod private;
 mod read;
 pub mod recorder;
 pub mod recording;
+mod renames;
 pub mod replay;
 pub mod report;
 mod segment;
@@ -64,6 +65,7 @@ mod tests;
 pub use anonymise::Pseudonyms;
 pub use clock::ReplayClock;
 pub use error::Error;
+pub use export::export_renamed;
 pub use export::{Exported, Range, export};
 pub use incident::{
     FindingSubject, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Observation, Prediction,
@@ -76,6 +78,7 @@ pub use read::{
     RecordedRelist, RecorderSession, SegmentState,
 };
 pub use recorder::{LivePendingCall, Recorder};
+pub use renames::Renames;
 pub use replay::{AnyClientService, Playback, PlaybackStep, ReplayServer, Speed, Unanswered};
 pub use segment::check as check_header;
 pub use store::{Extent, Limits, MIN_CAPTURE_SIZE, Store};

@@ -28,8 +28,8 @@ use crate::pleg::metrics::MetricNames;
 use crate::report::json;
 use crate::threads;
 
-/// The number of pages that are sent at the same time; the next request for a page is refused. Probes do not count, so that
-/// no client can make the kubelet restart plegctl.
+/// The number of pages that plegctl on a node sends at the same time; the next request for a page is refused. Probes do not
+/// count, so that no client can make the kubelet restart plegctl.
 const MAX_PAGES: usize = 8;
 
 /// The number of requests that are read at the same time. The next connection ends the one whose request is incomplete for
@@ -80,7 +80,7 @@ const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nC
 /// Returns the metrics that are added to the kubelet's.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Returns the answer to a request for a page that only some commands serve; `None` if there is no such page.
+/// Returns the answer to a request for a page; `None` if there is no such page.
 pub type Pages = Arc<dyn Fn(&HttpRequest<'_>) -> Option<PageReply> + Send + Sync>;
 
 /// Makes an answer in a thread of its own.
@@ -92,6 +92,8 @@ pub enum PageReply {
     Ready(HttpReply),
     /// A thread makes the answer.
     Job(Job),
+    /// No answer is ever sent: a simulated kubelet hangs.
+    Silence,
 }
 
 impl From<HttpReply> for PageReply {
@@ -162,8 +164,7 @@ impl Write for JobBody<'_> {
     }
 }
 
-/// The pages of a server.
-#[derive(Clone)]
+/// The metrics, the probes, and the pages that only some commands serve.
 pub struct ServedPages {
     /// The state that `/metrics` and `/readyz` show.
     pub shared_state: Arc<SharedState>,
@@ -205,6 +206,14 @@ impl<'a> HttpRequest<'a> {
         Self { path, query, accepts_json: false, token: None }
     }
 
+    /// Returns the same request for another path.
+    pub const fn at<'b>(self, path: &'b str) -> HttpRequest<'b>
+    where
+        'a: 'b,
+    {
+        HttpRequest { path, ..self }
+    }
+
     /// Returns the parameters of the query and their values.
     pub fn parameters(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let parameters = self.query.split('&').filter(|parameter| !parameter.is_empty());
@@ -226,12 +235,27 @@ impl HttpReply {
         Self { status: "200 OK", content_type: "text/plain; charset=utf-8", body }
     }
 
+    /// Answers with metrics in Prometheus' text format.
+    pub fn metrics(body: String) -> Self {
+        Self { content_type: "text/plain; version=0.0.4; charset=utf-8", ..Self::text(body) }
+    }
+
     /// Answers with a document.
     pub fn json(document: &impl Serialize) -> Self {
         match json::text(document) {
             Some(text) => Self { status: "200 OK", content_type: "application/json", body: text + "\n" },
             None => Self::error("500 Internal Server Error", "plegctl itself failed"),
         }
+    }
+
+    /// Returns the same answer with another status.
+    pub fn with_status(self, status: &'static str) -> Self {
+        Self { status, ..self }
+    }
+
+    /// Returns the same answer with a changed body.
+    pub fn with_body(self, changed: impl FnOnce(&str) -> String) -> Self {
+        Self { body: changed(&self.body), ..self }
     }
 
     /// Answers that the request is wrong, with the reason.
@@ -272,17 +296,25 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     parsed.ok_or_else(|| "it is not ADDRESS:PORT, for example 127.0.0.1:9469".to_owned())
 }
 
-/// Binds `address` and serves `pages` in a separate thread, so that clients do not delay relists. Must be called inside
-/// an event loop.
+/// Serves the metrics and `pages` in a separate thread, so that clients do not delay relists. Must be called inside an event
+/// loop.
 pub fn serve(address: SocketAddr, pages: ServedPages) -> io::Result<()> {
+    serve_pages(address, pages.into_pages(), MAX_PAGES).map(drop)
+}
+
+/// Binds `address`, serves `pages` in a separate thread, at most `most` at the same time, and returns the bound address.
+/// Must be called inside an event loop.
+pub fn serve_pages(address: SocketAddr, pages: Pages, most: usize) -> io::Result<SocketAddr> {
     let listener = bind(address)?.into_std()?;
+    let bound = listener.local_addr()?;
     threads::run_event_loop("metrics", async move {
         // The socket worked with another event loop before, so this does not fail in practice. If it fails, no
-        // metrics are served.
+        // pages are served.
         if let Ok(listener) = TcpListener::from_std(listener) {
-            accept_all(&listener, &pages).await;
+            accept_all(&listener, &pages, most).await;
         }
-    })
+    })?;
+    Ok(bound)
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -295,8 +327,8 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn accept_all(listener: &TcpListener, pages: &ServedPages) {
-    let free = Arc::new(Semaphore::new(MAX_PAGES));
+async fn accept_all(listener: &TcpListener, pages: &Pages, most: usize) {
+    let free = Arc::new(Semaphore::new(most));
     // Dropping an element ends the reading of a request that is incomplete.
     let mut unread: VecDeque<oneshot::Sender<()>> = VecDeque::new();
     loop {
@@ -311,12 +343,12 @@ async fn accept_all(listener: &TcpListener, pages: &ServedPages) {
         }
         let (reading, evicted) = oneshot::channel();
         unread.push_back(reading);
-        let (pages, free) = (pages.clone(), Arc::clone(&free));
+        let (pages, free) = (Arc::clone(pages), Arc::clone(&free));
         tokio::spawn(async move {
             // A client that disconnects or is slow loses only its own answer.
             let answered = timeout(CONNECTION_DEADLINE, answer(stream, &pages, free, evicted)).await;
-            if let Ok(Ok(Some((stream, job, _slot)))) = answered {
-                let _ = timeout(JOB_DEADLINE, run_job(stream, job)).await;
+            if let Ok(Ok(Some((stream, reply, _slot)))) = answered {
+                let _ = timeout(JOB_DEADLINE, answer_slowly(stream, reply)).await;
             }
         });
     }
@@ -360,14 +392,14 @@ async fn read_head(reader: impl tokio::io::AsyncRead + Unpin) -> io::Result<Opti
     Ok(None)
 }
 
-/// Answers a request, unless its reading is `evicted`. If a job has to make the answer, returns it with the connection and
+/// Answers a request, unless its reading is `evicted`. If the answer is not known yet, returns the reply with the connection and
 /// its slot.
 async fn answer(
     mut stream: TcpStream,
-    pages: &ServedPages,
+    pages: &Pages,
     free: Arc<Semaphore>,
     evicted: oneshot::Receiver<()>,
-) -> io::Result<Option<(TcpStream, Job, OwnedSemaphorePermit)>> {
+) -> io::Result<Option<(TcpStream, PageReply, OwnedSemaphorePermit)>> {
     let (reader, mut writer) = stream.split();
     let head = tokio::select! {
         head = timeout(REQUEST_DEADLINE, read_head(reader)) => head?,
@@ -394,7 +426,17 @@ async fn answer(
     };
     match reply {
         PageReply::Ready(reply) => send(&mut writer, reply).await.map(|()| None),
-        PageReply::Job(job) => Ok(Some((stream, job, slot))),
+        later => Ok(Some((stream, later, slot))),
+    }
+}
+
+/// Sends a reply that takes longer than the reading of its request.
+async fn answer_slowly(mut stream: TcpStream, reply: PageReply) -> io::Result<()> {
+    match reply {
+        PageReply::Ready(reply) => send(&mut stream, reply).await,
+        PageReply::Job(job) => run_job(stream, job).await,
+        // Ends when the client has lost its patience.
+        PageReply::Silence => stream.read(&mut [0]).await.map(drop),
     }
 }
 
@@ -452,36 +494,48 @@ async fn send_piece(stream: &mut TcpStream, piece: Piece) -> io::Result<()> {
     }
 }
 
-fn reply(head: &RequestHead, pages: &ServedPages) -> PageReply {
+fn reply(head: &RequestHead, pages: &Pages) -> PageReply {
     if head.line.split_ascii_whitespace().next() != Some("GET") {
         return HttpReply::error("405 Method Not Allowed", "only GET").into();
     }
     let (path, query) = head.path_and_query();
     let accepts_json = head.accept.split(',').any(|accepted| accepted.trim().starts_with("application/json"));
-    let reply = match path {
-        "/metrics" => {
-            let mut body = String::new();
-            // Writing to a String cannot fail.
-            let _ = pages.shared_state.lock().metrics.render(pages.names, &mut body);
-            body.push_str(&(pages.metrics)());
-            HttpReply { content_type: "text/plain; version=0.0.4; charset=utf-8", ..HttpReply::text(body) }
-        }
-        "/healthz" => HttpReply::text("ok\n".to_owned()),
-        "/readyz" => match pages.shared_state.reachable() {
-            Ok(()) => HttpReply::text("ok\n".to_owned()),
-            Err(why) => HttpReply::error("503 Service Unavailable", &why),
-        },
-        _ => {
-            let token = head.token.as_ref();
-            return (pages.more)(&HttpRequest { path, query, accepts_json, token }).unwrap_or_else(|| {
-                let why = "the metrics are at /metrics, probes at /healthz and /readyz; `record` also serves \
-                           /verdict and /incidents, and with --serve-token-file /capture, /bundle and \
-                           /verdict?facts=true";
-                HttpReply::error("404 Not Found", why).into()
-            });
-        }
-    };
-    reply.into()
+    let request = HttpRequest { path, query, accepts_json, token: head.token.as_ref() };
+    pages(&request).unwrap_or_else(|| HttpReply::error("404 Not Found", "there is no such page").into())
+}
+
+impl ServedPages {
+    /// Returns all pages.
+    fn into_pages(self) -> Pages {
+        Arc::new(move |request| Some(self.reply(request)))
+    }
+
+    /// Answers a request.
+    pub fn reply(&self, request: &HttpRequest<'_>) -> PageReply {
+        let reply = match request.path {
+            "/metrics" => {
+                let mut body = String::new();
+                // Writing to a String cannot fail.
+                let _ = self.shared_state.lock().metrics.render(self.names, &mut body);
+                body.push_str(&(self.metrics)());
+                HttpReply::metrics(body)
+            }
+            "/healthz" => HttpReply::text("ok\n".to_owned()),
+            "/readyz" => match self.shared_state.reachable() {
+                Ok(()) => HttpReply::text("ok\n".to_owned()),
+                Err(why) => HttpReply::error("503 Service Unavailable", &why),
+            },
+            _ => {
+                return (self.more)(request).unwrap_or_else(|| {
+                    let why = "the metrics are at /metrics, probes at /healthz and /readyz; `record` also serves \
+                               /verdict and /incidents, and with --serve-token-file /capture, /bundle and \
+                               /verdict?facts=true";
+                    HttpReply::error("404 Not Found", why).into()
+                });
+            }
+        };
+        reply.into()
+    }
 }
 
 #[cfg(test)]
@@ -489,8 +543,8 @@ mod tests {
     use super::*;
 
     /// Pages of a command without a relist so far, and a page that shows its request.
-    fn pages() -> ServedPages {
-        ServedPages {
+    fn pages() -> Pages {
+        let pages = ServedPages {
             shared_state: Arc::new(SharedState::new(false)),
             names: MetricNames::Kubelet,
             metrics: Arc::new(String::new),
@@ -501,10 +555,12 @@ mod tests {
                     "/more" => Some(HttpReply::text(text).into()),
                     "/endless" => Some(PageReply::Job(Box::new(endless_job))),
                     "/job" => Some(PageReply::Job(Box::new(job_with_a_limit))),
+                    "/silence" => Some(PageReply::Silence),
                     _ => None,
                 }
             }),
-        }
+        };
+        pages.into_pages()
     }
 
     /// Writes 30 bytes, of which 20 are allowed, if the request does not say otherwise.
@@ -544,7 +600,7 @@ mod tests {
     fn server() -> SocketAddr {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(async move { accept_all(&listener, &pages()).await });
+        tokio::spawn(async move { accept_all(&listener, &pages(), MAX_PAGES).await });
         address
     }
 
@@ -556,7 +612,7 @@ mod tests {
         };
         match reply(&head, &pages()) {
             PageReply::Ready(reply) => reply,
-            PageReply::Job(_) => panic!("{line} starts a job"),
+            PageReply::Job(_) | PageReply::Silence => panic!("{line} has no answer"),
         }
     }
 
@@ -734,6 +790,23 @@ mod tests {
         }))
         .await;
         assert!(failed.ends_with("4\r\nhalf\r\n"), "{failed}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_lasts_until_the_client_gives_up_and_takes_a_place_as_long() {
+        let address = server();
+        let mut waiting = Vec::new();
+        for _ in 0..MAX_PAGES {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"GET /silence HTTP/1.1\r\n\r\n").await.unwrap();
+            waiting.push(stream);
+        }
+        while !request(address, "/metrics").await.starts_with("HTTP/1.1 503 ") {}
+        // A client is more patient than the time limit of an answer.
+        let answer = timeout(2 * CONNECTION_DEADLINE, waiting[0].read(&mut [0])).await;
+        assert!(answer.is_err(), "{answer:?}");
+        drop(waiting);
+        while !request(address, "/metrics").await.starts_with("HTTP/1.1 200 OK") {}
     }
 
     #[tokio::test(start_paused = true)]

@@ -37,6 +37,7 @@ pub(crate) mod render;
 mod schema;
 mod select;
 mod sim;
+mod sim_fleet;
 mod stacks;
 mod static_pods;
 mod stop_signals;

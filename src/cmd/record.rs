@@ -22,12 +22,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 use super::context::{Context, block_on};
 use super::health::{SIMULATED_KUBELET, diagnose_with_facts};
 use super::kubelet_access::{KubeletAccess, read_only_api};
 use super::list_calls::ListCallsArgs;
-use super::metrics_server::ServedPages;
+use super::metrics_server::{MetricsPage, ServedPages};
 use super::queued_output::QueuedOutput;
 use super::recorder_exports::Exports;
 use super::render::capture as text;
@@ -35,13 +36,15 @@ use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
 use super::streams;
 use super::token_file::RecorderToken;
 use super::{
-    Error, Exit, at_least_one, list_calls, metrics_server, positive_duration, prediction, recorder_pages,
+    Error, Exit, GlobalArgs, at_least_one, list_calls, metrics_server, positive_duration, prediction,
+    recorder_pages,
 };
 use crate::capture::entry::{Session, kind, nanos};
 use crate::capture::node::{NodeSample, ProcessSample, SampledKubeletState};
 use crate::capture::recording::{
     BegunRecorder, IncidentCulprit, IncidentDiagnosis, KubeletMetricsReader, MeasuredText, NodeSampler,
     Recording, RecordingHost, RecordingNotice, RecordingSettings, RecordingSignal, RecordingSignals,
+    RecordingView,
 };
 use crate::capture::{
     IncidentRules, IncidentVerdict, Limits, LivePendingCall, MIN_CAPTURE_SIZE, Prediction, Recorder,
@@ -53,11 +56,11 @@ use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{CallersPendingCall, HealthReport, NodeFacts, RunFacts, SimulatedProcesses};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, KubeletVersion, timing};
-use crate::pleg::PlegTiming;
 use crate::pleg::report::ListCallsReport;
+use crate::pleg::{PlegTiming, SharedState};
 use crate::report::json;
 use crate::sim::{self, KubeletPages, KubeletProcessState};
-use crate::threads::with_time_limit;
+use crate::threads::{self, StartedWork, with_time_limit};
 
 /// The deadline of a call while recording: the kubelet's own.
 const TIMEOUT: Duration = timing::REQUEST_TIMEOUT;
@@ -202,10 +205,22 @@ fn default_endpoint(context: &Context) -> Endpoint {
     Endpoint::Unix { path: context.host.path(socket), name: format!("unix://{socket}") }
 }
 
-/// Opens the directory, calls `Version`, prints the start message and records until the user or a limit ends it.
-async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
-    let CommandHost { arguments, context, output, .. } = host;
-    let (begun, kubelet_version, mut warnings) = begin(host).await?;
+/// A recording that can run.
+struct PreparedRecording<'a, S> {
+    recording: Recording<'a, CommandHost<'a>, S>,
+    /// The name of the node; empty if it is not known.
+    node: String,
+    /// Warnings for the user.
+    warnings: Vec<String>,
+}
+
+/// Opens the directory, calls `Version` and prepares the recording. `listen` returns the signals that end it.
+async fn prepare<'a, S: RecordingSignals>(
+    host: &'a CommandHost<'a>,
+    listen: impl FnOnce() -> io::Result<S>,
+) -> Result<PreparedRecording<'a, S>, Error> {
+    let CommandHost { arguments, context, .. } = host;
+    let (begun, kubelet_version, warnings) = begin(host).await?;
     let recorder = begun.recorder.clone();
     let node = begun.session.node.clone();
     // Calls of a diagnosis are recorded too.
@@ -232,9 +247,17 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     let kubelet = context.kubelet();
     let metrics = host.metrics_reader(context)?;
     let sampler = host.sampler()?;
-    let signals = CommandSignals::listen(arguments, output).map_err(Error::Start)?;
+    let signals = listen().map_err(Error::Start)?;
     let kubelet = (kubelet.map(|kubelet| kubelet.pid), metrics);
     let recording = Recording::new(settings, host, signals, begun, client, sampler, kubelet);
+    Ok(PreparedRecording { recording, node, warnings })
+}
+
+/// Prints the start message and records until the user or a limit ends it.
+async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
+    let CommandHost { arguments, output, .. } = host;
+    let PreparedRecording { recording, node, mut warnings } =
+        prepare(host, || CommandSignals::listen(arguments, output)).await?;
     if let Some(address) = arguments.metrics_listen {
         let names = (node, host.endpoint().to_string());
         let token_file = arguments.serve_token_file.clone();
@@ -262,6 +285,66 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     }
     output.line(text::recording_ended(&recording.run().await));
     Ok(())
+}
+
+/// What another thread sees of a recording.
+pub(super) struct RecordingHandles {
+    /// What the recording knows.
+    pub view: RecordingView,
+    /// The state of its relists.
+    pub shared_state: Arc<SharedState>,
+    /// The recorder's own metrics.
+    pub metrics: MetricsPage,
+    /// The endpoint of the runtime.
+    pub endpoint: String,
+}
+
+/// Records in a thread of its own until the other end of `stop` is dropped. `begun` gets the handles when the recording
+/// begins; the returned work ends with the recording.
+pub(super) fn start_thread(
+    global: GlobalArgs,
+    arguments: RecordArgs,
+    stop: oneshot::Receiver<()>,
+    begun: oneshot::Sender<RecordingHandles>,
+) -> io::Result<StartedWork<Result<(), Error>>> {
+    threads::start("recorder", move || {
+        let context = Context::resolve(&global);
+        block_on(async {
+            let output = QueuedOutput::plain(io::sink());
+            let endpoint = context.endpoint()?;
+            let host = CommandHost {
+                arguments: &arguments,
+                context: &context,
+                endpoint,
+                found_later: None,
+                output: &output,
+            };
+            let PreparedRecording { recording, .. } = prepare(&host, || Ok(ThreadSignals(stop))).await?;
+            let handles = RecordingHandles {
+                view: recording.view(),
+                shared_state: recording.shared_state(),
+                metrics: recording.metrics_page(),
+                endpoint: host.endpoint().to_string(),
+            };
+            // Nobody may be interested any more; then `stop` ends the recording at once.
+            let _ = begun.send(handles);
+            recording.run().await;
+            Ok(())
+        })?
+    })
+}
+
+/// Ends the recording of a thread.
+struct ThreadSignals(oneshot::Receiver<()>);
+
+impl RecordingSignals for ThreadSignals {
+    async fn next(&mut self) -> RecordingSignal {
+        // The sender sends nothing, but is dropped.
+        let _ = (&mut self.0).await;
+        RecordingSignal::End("a signal or --for")
+    }
+
+    async fn suspend(&mut self) {}
 }
 
 /// Returns a warning if the token file cannot be used, so that `/capture` and `/bundle` are closed for now.

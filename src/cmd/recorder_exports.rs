@@ -18,7 +18,7 @@ use super::recorder_pages::{IncidentList, RecorderVerdict, verdict_facts};
 use super::token_file::RecorderToken;
 use crate::capture::entry::Incident;
 use crate::capture::recording::{IncidentSnapshot, MeasuredText, RecordingView};
-use crate::capture::{self, Error, Pseudonyms, Range, open_part};
+use crate::capture::{self, Error, Pseudonyms, Range, Renames, open_part};
 use crate::clock::Wall;
 use crate::diagnosis::HealthReport;
 use crate::diagnosis::input_file::InputFile;
@@ -43,6 +43,8 @@ pub struct Exports {
     directory: PathBuf,
     token_file: Option<PathBuf>,
     metrics: MetricsPage,
+    /// Other names for the node and its pods, if they are simulated.
+    renames: Renames,
     /// The places for requests whose token is being checked.
     checks: Arc<Semaphore>,
     /// The place for the answer that is being made.
@@ -77,7 +79,13 @@ impl Exports {
         metrics: MetricsPage,
     ) -> Self {
         let (checks, answers) = (Arc::new(Semaphore::new(MAX_CHECKS)), Semaphore::new(1));
-        Self { view, node, endpoint, directory, token_file, metrics, checks, answers }
+        let renames = Renames::default();
+        Self { view, node, endpoint, directory, token_file, metrics, renames, checks, answers }
+    }
+
+    /// Gives the node and its pods other names than the capture does.
+    pub fn with_renames(self, renames: Renames) -> Self {
+        Self { renames, ..self }
     }
 
     /// Answers a request for a protected page; `None` if the path is another one.
@@ -135,8 +143,12 @@ impl Exports {
                 }
                 Ok((capture, range)) => output.stream("application/octet-stream", LARGEST, |out| {
                     let _place = place;
-                    let names = wanted.anonymise.then(Pseudonyms::default);
-                    capture::export(&capture, range, names, out).map(drop)
+                    let exported = if wanted.anonymise {
+                        capture::export(&capture, range, Some(Pseudonyms::default()), out)
+                    } else {
+                        capture::export_renamed(&capture, range, &self.renames, out)
+                    };
+                    exported.map(drop)
                 }),
             },
             ExportRequest::Bundle => output.stream("application/gzip", LARGEST, |out| {
@@ -176,15 +188,20 @@ impl Exports {
             Some((_, report)) => with_facts(&report, documents.measured)?,
             None => pretty(&verdict.clone().into_report())?,
         };
+        let renamed = |document: Vec<u8>| self.renames.bytes(document);
         let about_report = "the diagnosis of the open incident, else the recorder's verdict; read it with \
                             `plegctl health --from`";
         let mut files = vec![
-            InputFile::whole(bundle::REPORT, about_report, report),
-            InputFile::whole("verdict.json", "the recorder's present verdict", pretty(&document(&verdict))?),
+            InputFile::whole(bundle::REPORT, about_report, renamed(report)),
+            InputFile::whole(
+                "verdict.json",
+                "the recorder's present verdict",
+                renamed(pretty(&document(&verdict))?),
+            ),
             InputFile::whole(
                 "incidents.json",
                 "the incidents of the capture",
-                pretty(&document(&incidents))?,
+                renamed(pretty(&document(&incidents))?),
             ),
             InputFile::new("metrics.txt", "the recorder's own metrics", (self.metrics)()),
         ];

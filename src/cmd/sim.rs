@@ -6,6 +6,7 @@
 //! $ plegctl sim serve hung-list --listen /tmp/hung.sock
 //! unix:///tmp/hung.sock
 //! $ plegctl health -r sim:hung-list
+//! $ plegctl sim fleet --nodes 200
 //! ```
 //!
 //! `serve` creates one socket and removes it at the end; with `--logs` it also writes the logs of containers. It
@@ -22,6 +23,7 @@ use serde::Serialize;
 use super::context::{CAPTURE, Context, block_on};
 use super::output::Output;
 use super::render::sim as text;
+use super::sim_fleet::{self, FleetArgs};
 use super::stop_signals::StopSignals;
 use super::streams;
 use super::{Error, Exit, complete};
@@ -62,6 +64,8 @@ enum SimAction {
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         logs: Option<PathBuf>,
     },
+    /// Serve a simulated cluster, with healthy, slow and hung nodes and their recorders, for `nodes` and `--node`, until Ctrl-C
+    Fleet(FleetArgs),
 }
 
 /// The scenarios of the simulator.
@@ -117,6 +121,7 @@ pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
             Some(path_and_time) => serve_capture(path_and_time, listen, context)?,
             None => serve(&load(scenario)?, listen, logs.as_deref(), context)?,
         },
+        SimAction::Fleet(arguments) => return sim_fleet::run(arguments, context),
     }
     Ok(Exit::Good)
 }

@@ -16,7 +16,7 @@ use super::scenario::{KubeletProcessState, NodeProcesses};
 use crate::clock::{Clock, Wall};
 
 /// The release in the metrics.
-const VERSION: &str = "v1.36.2";
+pub const VERSION: &str = "v1.36.2";
 
 /// The HTTP pages of a simulated kubelet.
 pub struct KubeletPages {
@@ -60,14 +60,14 @@ impl KubeletPages {
         response
     }
 
+    /// Returns the time of the last relist, if the kubelet makes no more relists.
+    pub fn last_relist(&self) -> Option<Wall> {
+        self.processes.last_relist.map(|ago| self.created.minus(ago))
+    }
+
     /// Formats the PLEG part of the kubelet's metrics.
     fn metrics(&self) -> String {
-        let now = self.clock.wall();
-        let seen = match self.processes.last_relist {
-            // The kubelet has made no relist since then.
-            Some(ago) => self.created.minus(ago),
-            None => now,
-        };
+        let seen = self.last_relist().unwrap_or_else(|| self.clock.wall());
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = write!(

@@ -30,6 +30,7 @@ mod error;
 mod events;
 mod fault;
 mod fields;
+pub mod fleet;
 mod format;
 mod kubelet;
 mod life;
@@ -59,7 +60,7 @@ use node::SimulatedNode;
 
 pub use catalogue::{built_in, load, names};
 pub use error::{Error, Malformed, Position};
-pub use kubelet::KubeletPages;
+pub use kubelet::{KubeletPages, VERSION as KUBELET_VERSION};
 pub use manifests::StaticManifest;
 pub use scenario::{
     EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,

@@ -153,7 +153,7 @@ fn the_pictures_show_what_the_program_prints() {
             let fresh = drawn(&match marker {
                 PICTURE => format!(
                     "\u{1b}[1m$ plegctl {what}\u{1b}[0m\n{}",
-                    printed(&format!("{what} --color always"))
+                    printed(&format!("{what} --color always"), None)
                 ),
                 _ => screen(what),
             });

@@ -1,5 +1,5 @@
-//! `watch`, `capture` and `stacks` with `--node NAME` on a machine that is not the node: through a scripted API server to a
-//! running recorder, to a scripted one, and to the kubelet.
+//! `watch`, `capture` and `stacks` with `--node NAME` on a machine that is not the node: through the API server of a simulated
+//! fleet to a running recorder, and through a scripted one to a scripted recorder and to the kubelet.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -20,6 +20,7 @@ use super::remote::{node, pods, verdict};
 use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, Output, Running, plegctl};
+use crate::support::simulated_fleet::simulated_fleet;
 
 const PROXY: &str = "/api/v1/namespaces/plegctl/pods/plegctl-x:9469/proxy/";
 const TOKEN: &str = "0123456789abcdef-token";
@@ -81,11 +82,6 @@ pub(super) fn forwarded(address: &str, page: &str, request: &Request) -> Reply {
     }
 }
 
-/// Starts a recorder whose incident is diagnosed already; returns it and its address.
-fn recorder(place: &CaptureDir) -> (Running, String) {
-    recorder_of(place, "sim:hung-container", "D01")
-}
-
 /// Starts a recorder of this runtime that has found this rule.
 pub(super) fn recorder_of(place: &CaptureDir, runtime: &str, rule: &str) -> (Running, String) {
     let directory = place.path("capture");
@@ -100,49 +96,43 @@ pub(super) fn recorder_of(place: &CaptureDir, runtime: &str, rule: &str) -> (Run
 
 #[test]
 fn incidents_and_captures_of_a_running_recorder_reach_the_laptop() {
-    let place = CaptureDir::make();
-    let (running, address) = recorder(&place);
-    let server = cluster(move |page, request| forwarded(&address, page, request));
-    let token = token_file(&place);
-    let token = argument(&token);
+    let fleet = simulated_fleet();
+    let node = fleet.node_with("D02");
+    let run = |arguments: &[&str]| fleet.run(&[arguments, &["--node", &node]].concat());
+    let source = "the recorder plegctl/plegctl-";
 
-    let listed = run(&server, &["capture", "ls"]);
+    let listed = run(&["capture", "ls"]);
     assert_eq!(listed.code, Some(0), "{listed}");
-    assert!(listed.stdout.starts_with("the recorder plegctl/plegctl-x at "), "{listed}");
-    assert!(listed.stdout.contains("INCIDENT") && listed.stdout.contains("D01"), "{listed}");
-    let listed = run(&server, &["capture", "ls", "-o", "json"]);
+    assert!(listed.stdout.starts_with(source), "{listed}");
+    assert!(listed.stdout.contains("INCIDENT") && listed.stdout.contains("D02"), "{listed}");
+    let listed = run(&["capture", "ls", "-o", "json"]);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
     assert_eq!((&listed["kind"], &listed["incidents"][0]["number"]), (&"IncidentList".into(), &1.into()));
 
+    let place = CaptureDir::make();
     let copy = place.path("one.plegcap");
-    let exported =
-        run(&server, &["capture", "export", argument(&copy), "--incident", "1", "--token-file", token]);
+    let how = ["capture", "export", argument(&copy), "--incident", "1", "--token-file", &fleet.token];
+    let exported = run(&how);
     assert_eq!(exported.code, Some(0), "{exported}");
-    assert!(exported.stderr.contains("from the recorder plegctl/plegctl-x of n1"), "{exported}");
+    assert!(exported.stderr.contains(&format!("from {source}")), "{exported}");
     let listed = plegctl(&["capture", "ls", argument(&copy), "-o", "json"]);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    assert_eq!(listed["incidents"][0]["primary"]["container"]["name"], "postgres", "{listed}");
+    assert_eq!(listed["incidents"][0]["primary"]["container"]["name"], "worker", "{listed}");
 
     // Without --incident: the last one.
-    let report = run(&server, &["capture", "report", "-o", "json", "--token-file", token]);
+    let report = run(&["capture", "report", "-o", "json", "--token-file", &fleet.token]);
     assert_eq!(report.code, Some(0), "{report}");
     let report: Value = serde_json::from_str(&report.stdout).unwrap();
     assert_eq!((&report["kind"], &report["incidents"][0]["number"]), (&"CaptureReport".into(), &1.into()));
 
-    // The simulated runtime gives no goroutine dump, and this API server has no kubelet.
-    let stacks = run(&server, &["stacks", "--token-file", token]);
+    // The simulated runtime gives no goroutine dump.
+    let stacks = run(&["stacks", "--token-file", &fleet.token]);
     assert!(stacks.stderr.contains("the recorder has judged no goroutine dump"), "{stacks}");
-    assert_eq!(stacks.code, Some(2), "{stacks}");
 
-    running.signal("TERM");
-    running.wait();
-    for request in server.requests() {
-        assert_eq!(request.method, "GET", "{request:?}");
-        assert_eq!(
-            request.token.is_some(),
-            request.path.contains("/capture?") || request.path.ends_with("/bundle")
-        );
-    }
+    let watched = run(&["watch", "--count", "1"]);
+    assert_eq!(watched.code, Some(0), "{watched}");
+    assert!(watched.stdout.contains("  UNHEALTHY  ") && watched.stdout.contains("(D02, "), "{watched}");
+    assert!(watched.stdout.contains(&format!("source: {source}")), "{watched}");
 }
 
 #[test]

@@ -6,14 +6,12 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::api::{Clients, Reply, Server};
-use super::nodes::{authority, kubeconfig, unhealthy};
 use super::probes::recorded;
-use super::remote::{node, pods, verdict};
 use super::{file, output_of, tool};
 use crate::support::plegctl::Invocation;
+use crate::support::simulated_fleet::simulated_fleet;
 
 /// The fields of a toolset and of a tool in HolmesGPT (holmes/core/tools.py). It refuses a toolset with another field.
 const FIELDS: [&str; 6] = ["description", "enabled", "tags", "prerequisites", "llm_instructions", "tools"];
@@ -103,18 +101,9 @@ fn recorder_answers_the_paths_of_the_toolset() {
 fn every_command_of_the_toolset_runs() {
     let Some(toolset) = toolset() else { return };
     let Some(_) = tool("kubectl", "kubectl, from trixie on") else { return };
-    let incidents = json!({"apiVersion": "plegctl/v1", "kind": "IncidentList", "takenAt": "2026-11-21T12:00:00Z",
-        "from": "2026-11-20T12:00:00Z", "incidents": []});
-    let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
-        "/api/v1/nodes/n1" => node("True", "ok"),
-        path if path.starts_with("/api/v1/pods?") || path.starts_with("/api/v1/namespaces/plegctl/pods?") => {
-            pods(&["plegctl-x"])
-        }
-        path if path.contains("/proxy/verdict") => Reply::ok(verdict().to_string()),
-        path if path.contains("/proxy/incidents") => Reply::ok(incidents.to_string()),
-        _ => unhealthy(request),
-    });
-    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let fleet = simulated_fleet();
+    let node = fleet.node_with("D02");
+    let (shown, label) = (format!("\"name\": \"{node}\""), format!("kubernetes.io/hostname={node}"));
     let capture = file("tests/captures/0.1.0.plegcap").display().to_string();
     let dump = file("tests/recordings/stacks/c2-lock.t75.debug2.gz").display().to_string();
     let programs = Path::new(env!("CARGO_BIN_EXE_plegctl")).parent().unwrap().display().to_string();
@@ -122,11 +111,11 @@ fn every_command_of_the_toolset_runs() {
     for tool in toolset["tools"].as_array().unwrap() {
         let (name, mut command) = (words(tool, "name"), words(tool, "command").to_owned());
         let (parameter, value, shown) = match name {
-            "pleg_unhealthy_nodes" => ("", "", "\"name\": \"n1\""),
-            "pleg_nodes" => ("selector", "kubernetes.io/hostname=n1", "n1 "),
-            "pleg_incidents" => ("", "", "0 of 1 node had incidents since "),
-            "pleg_node_health" => ("node", "n1", "\"kind\": \"HealthReport\""),
-            "pleg_node_incidents" => ("node", "n1", "\"kind\": \"IncidentList\""),
+            "pleg_unhealthy_nodes" => ("", "", shown.as_str()),
+            "pleg_nodes" => ("selector", label.as_str(), node.as_str()),
+            "pleg_incidents" => ("", "", "15 of 200 nodes had incidents since "),
+            "pleg_node_health" => ("node", node.as_str(), "\"kind\": \"HealthReport\""),
+            "pleg_node_incidents" => ("node", node.as_str(), "\"kind\": \"IncidentList\""),
             "pleg_before_upgrade" => ("release", "1.37", "\"kind\": \"FleetPreflight\""),
             "pleg_explain" => ("id", "D02", "a list does not answer"),
             "pleg_recorders" => ("", "", "Usage:\n  kubectl get"),
@@ -149,8 +138,10 @@ fn every_command_of_the_toolset_runs() {
             command += " --help";
         }
         let run = Invocation::program("sh", &["-c", &command]);
-        let run =
-            run.env("PATH", &path).env("KUBECONFIG", &config.0).env("HOME", env!("CARGO_TARGET_TMPDIR"));
+        let run = run
+            .env("PATH", &path)
+            .env("KUBECONFIG", &fleet.kubeconfig)
+            .env("HOME", env!("CARGO_TARGET_TMPDIR"));
         let output = run.run();
         assert_eq!(output.code, Some(0), "{name}: {command}: {output}");
         assert!(output.stdout.contains(shown), "{name}: {output}");

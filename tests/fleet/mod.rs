@@ -23,6 +23,7 @@ mod probes;
 mod recorders;
 mod release;
 mod remote;
+mod simulated;
 mod skill;
 
 use std::io::Write;

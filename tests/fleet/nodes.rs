@@ -55,13 +55,9 @@ fn without_recorders(
     script: impl Fn(&Request) -> Reply + Send + Sync + 'static,
 ) -> Server {
     Server::start(certificate, clients, move |request| {
-        if request.path.starts_with("/api/v1/pods?") { no_recorders() } else { script(request) }
+        let is_pods = request.path.starts_with("/api/v1/pods?");
+        if is_pods { Reply::ok(r#"{"items":[]}"#) } else { script(request) }
     })
-}
-
-/// The list of the recorders' pods in a cluster without recorders.
-pub fn no_recorders() -> Reply {
-    Reply::ok(r#"{"items":[]}"#)
 }
 
 /// A file that is removed when the test ends.
@@ -113,16 +109,6 @@ fn report(output: &Output) -> Value {
 fn verdict<'a>(report: &'a Value, name: &str) -> (&'a str, &'a str) {
     let node = report["nodes"].as_array().unwrap().iter().find(|node| node["name"] == name).unwrap();
     (node["verdict"].as_str().unwrap(), node["why"].as_str().unwrap_or_default())
-}
-
-/// Returns a cluster whose one node has had no relist for 300 s.
-pub fn unhealthy(request: &Request) -> Reply {
-    match proxied(&request.path) {
-        _ if request.path.starts_with("/api/v1/pods?") => no_recorders(),
-        Some((_, "configz")) => Reply::ok(CONFIGZ),
-        Some((_, "metrics")) => Reply::ok(metrics(300)),
-        _ => Reply::ok(node_list(&["n1".to_owned()])),
-    }
 }
 
 fn healthy(request: &Request) -> Reply {

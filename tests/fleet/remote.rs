@@ -1,15 +1,10 @@
 //! Tests of `plegctl health --node NAME` on a machine that is not the node, against a scripted API server: through the
 //! pod proxy to a recorder, else to the kubelet.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::thread;
-
 use serde_json::{Value, json};
 
 use super::api::{Clients, Reply, Request, Server};
 use super::nodes::{authority, kubeconfig};
-use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, Output};
 
@@ -293,38 +288,4 @@ fn node_that_does_not_exist_and_a_flag_for_the_runtime_are_errors() {
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains(&format!("`{}` needs the runtime of `n1`", flag[0])), "{output}");
     }
-}
-
-/// Forwards a request as the API server's proxy does: with its own headers, and without `Authorization`.
-fn forwarded(address: &str, target: &str) -> Reply {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let head = "Host: n1\r\nAccept: application/json\r\nAccept-Encoding: gzip\r\nX-Forwarded-For: 10.0.0.1\r\n\
-                X-Forwarded-Uri: /api/v1/namespaces/plegctl/pods/plegctl-x:9469/proxy/verdict\r\n";
-    stream.write_all(format!("GET {target} HTTP/1.1\r\n{head}\r\n").as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Reply::Answer(status, body.to_owned())
-}
-
-#[test]
-fn running_recorder_is_reached_through_a_proxy_without_authorization() {
-    let place = CaptureDir::make();
-    let directory = place.path("capture");
-    let address = free_address();
-    let how = ["record", "-r", "sim:hung-container", argument(&directory), "--slow", "1s"];
-    let mut recorder =
-        Invocation::new(&[&how[..], &["--metrics-listen", &address]].concat()).with_short_silences().spawn();
-    while !recorder.line().unwrap().contains("D01") {
-        thread::yield_now();
-    }
-    let server = cluster(move |_| forwarded(&address, "/verdict?o=json"));
-    let (output, report) = report(&server, &[]);
-    // The node stays Ready with one silent status call.
-    assert_eq!((output.code, &report["verdict"]), (Some(0), &"degraded".into()), "{output}");
-    assert_eq!(report["culprits"][0]["container"]["name"], "postgres", "{output}");
-    assert_eq!(report["source"]["pod"], "plegctl/plegctl-x", "{output}");
-    recorder.signal("TERM");
-    recorder.wait();
 }

@@ -6,13 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::json;
-
-use super::api::{Clients, Reply, Server};
-use super::nodes::{authority, kubeconfig, unhealthy};
-use super::remote::{node, pods, verdict};
 use super::{file, output_of, text, tool};
 use crate::support::plegctl::Invocation;
+use crate::support::simulated_fleet::simulated_fleet;
 use crate::support::socket::TempDir;
 
 const SKILL: &str = "skills/plegctl/SKILL.md";
@@ -44,18 +40,8 @@ fn every_command_of_the_skill_runs() {
     if tool("jq", "jq").is_none() {
         return;
     }
-    let incidents = json!({"apiVersion": "plegctl/v1", "kind": "IncidentList", "takenAt": "2026-11-21T12:00:00Z",
-        "from": "2026-11-20T12:00:00Z", "incidents": []});
-    let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
-        "/api/v1/nodes/n1" => node("True", "ok"),
-        path if path.starts_with("/api/v1/pods?") || path.starts_with("/api/v1/namespaces/plegctl/pods?") => {
-            pods(&["plegctl-x"])
-        }
-        path if path.contains("/proxy/verdict") => Reply::ok(verdict().to_string()),
-        path if path.contains("/proxy/incidents") => Reply::ok(incidents.to_string()),
-        _ => unhealthy(request),
-    });
-    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let fleet = simulated_fleet();
+    let node = fleet.node_with("D02");
     let folder = TempDir::new();
     for (from, to) in [
         ("tests/captures/0.1.0.plegcap", "node.plegcap"),
@@ -71,11 +57,12 @@ fn every_command_of_the_skill_runs() {
     for command in commands {
         assert!(command.starts_with("plegctl "), "{command}");
         assert!(!NEVER.iter().any(|option| command.contains(option)), "{command}");
+        let on_node = command.replace("--node n1", &format!("--node {node}"));
         let run =
-            Invocation::program("sh", &["-c", command]).current_dir(folder.path()).with_short_silences();
+            Invocation::program("sh", &["-c", &on_node]).current_dir(folder.path()).with_short_silences();
         let run = run
             .env("PATH", &path)
-            .env("KUBECONFIG", &config.0)
+            .env("KUBECONFIG", &fleet.kubeconfig)
             .env("HOME", folder.path().to_str().unwrap())
             .env("CONTAINER_RUNTIME_ENDPOINT", "sim:hung-container");
         let output = run.run();

@@ -17,6 +17,7 @@ pub mod raw_server;
 pub mod recording;
 mod reply;
 mod server;
+pub mod simulated_fleet;
 pub mod socket;
 pub mod static_pods;
 pub mod terminal;

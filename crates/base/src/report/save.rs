@@ -295,11 +295,15 @@ fn by_descriptor(file: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 
-/// Returns a name that cannot be guessed.
 fn random_name() -> OsString {
+    format!(".plegctl-{}.tmp", random_word()).into()
+}
+
+/// Returns 32 hexadecimal digits that cannot be guessed.
+pub fn random_word() -> String {
     // The standard library's hash keys come from the system's random numbers.
     let random = || RandomState::new().build_hasher().finish();
-    format!(".plegctl-{:016x}{:016x}.tmp", random(), random()).into()
+    format!("{:016x}{:016x}", random(), random())
 }
 
 #[cfg(test)]
