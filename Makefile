@@ -10,7 +10,7 @@ STATIC_DIR := target/$(HOST)/release
 # The commit that `plegctl version -o json` shows; empty if files have changed since.
 COMMIT = $(shell git diff --quiet HEAD -- 2>/dev/null && git rev-parse HEAD)
 
-.PHONY: build static quick test tests lint format clippy library unit doctests docs real-runtimes slow slow-commands soak fuzz bench completions install clean
+.PHONY: build static quick test tests lint format clippy library unit doctests docs generated real-runtimes slow slow-commands soak fuzz bench completions install clean
 
 build:
 	PLEGCTL_COMMIT=$(COMMIT) $(CARGO) build --release --locked
@@ -47,7 +47,7 @@ test: tests lint
 # In CI, `tests` run beside other jobs, because they mostly wait, and `lint` runs later, beside the slow tests.
 tests: format unit doctests
 
-lint: clippy library docs
+lint: clippy library docs generated
 
 format:
 	$(CARGO) fmt --check
@@ -71,6 +71,11 @@ doctests:
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
+
+# Compares the code in src/cri/generated with proto/. `cargo xtask write` writes it.
+generated:
+	$(CARGO) xtask check
+	$(CARGO) clippy --locked --manifest-path xtask/Cargo.toml --target-dir target/xtask --quiet -- -D warnings
 
 # Downloads three containerd versions into .cache and runs the tests that need them. Needs root and Debian's archive.
 # These tests mostly wait for a daemon, so more tests run at a time than there are processors.

@@ -11,7 +11,6 @@ mod completions;
 mod docs;
 pub mod examples;
 mod fleet;
-mod generated;
 mod manifests;
 mod pleg;
 mod releases;

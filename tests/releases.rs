@@ -165,3 +165,14 @@ fn the_documents_name_the_newest_release() {
     let range = format!("Oldest and newest known: {}.", range(" to ", KubeletVersion::NEWEST));
     assert!(text.contains(&range), "docs/adding-a-kubelet-release.md does not contain: {range}");
 }
+
+#[test]
+fn the_calls_of_137_that_checkpoint_or_restore_a_pod_are_not_in_the_client() {
+    for file in ["proto/cri.proto", "src/cri/rpc.rs"] {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+        assert!(text.contains("PodSandboxStatus"), "{file}");
+        for call in ["CheckpointPod", "RestorePod"] {
+            assert!(!text.contains(call), "{file} has {call}");
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! The messages of the CRI and of the kubelet's Pods API, which `tests/generated.rs` generates from `proto/`. Never edit
+//! The messages of the CRI and of the kubelet's Pods API, which `cargo xtask write` generates from `proto/`. Never edit
 //! them by hand. Only `cri` uses them.
 
 include!("runtime.v1.rs");
