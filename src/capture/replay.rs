@@ -26,7 +26,7 @@ use super::read::{CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::rename::{ListedOwner, owners};
 use crate::cri::server::{
-    Answer, Bytes, CallRequest, ExtraRequest, InProcess, RequestSubject, Service, ServiceError, message,
+    Answer, Bytes, CallRequest, InProcess, RequestSubject, Service, ServiceError, message,
 };
 use crate::cri::{Client, Code, Error, OutcomeOverride, Rpc, Version};
 use crate::diagnosis::NodeFacts;
@@ -1061,18 +1061,6 @@ impl Service for OwnClientService {
 }
 
 impl Service for AnyClientService {
-    /// Answers the calls about images, which a capture does not contain, with an empty message. crictl calls `ImageFsInfo`
-    /// first and `ImageStatus` for names, and would stop after an error.
-    async fn answer_extra(self: Arc<Self>, request: ExtraRequest) -> Option<Result<Bytes, ServiceError>> {
-        Some(match request {
-            ExtraRequest::ImageFilesystem | ExtraRequest::Image(_) => Ok(Bytes::new()),
-            _ => Err(ServiceError::new(
-                Code::Unavailable,
-                "it is not recorded: the recorder did not make this call",
-            )),
-        })
-    }
-
     async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, ServiceError> {
         let refusal = |error: Error| {
             let message = match &error {

@@ -9,7 +9,7 @@
 //! $ plegctl sim fleet --nodes 200
 //! ```
 //!
-//! `serve` creates one socket and removes it at the end; with `--logs` it also writes the logs of containers. It
+//! `serve` creates one socket and removes it at the end. It
 //! prints the address of the socket and, if the scenario has a kubelet, the URL below which the kubelet's `/metrics`
 //! and `/healthz` are.
 
@@ -60,9 +60,6 @@ enum SimAction {
         /// Path of the socket, with or without `unix://`; it must not exist yet
         #[arg(long, value_name = "PATH", value_parser = socket_path, value_hint = ValueHint::FilePath)]
         listen: PathBuf,
-        /// Write the logs of containers whose status is requested under this directory, for crictl's `logs`
-        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-        logs: Option<PathBuf>,
     },
     /// Serve a simulated cluster, with healthy, slow and hung nodes and their recorders, for `nodes` and `--node`, until Ctrl-C
     Fleet(FleetArgs),
@@ -117,9 +114,9 @@ pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
             let scenario = load(scenario)?;
             streams::text(context.style(), |out| text::describe(&scenario, out))?;
         }
-        SimAction::Serve { scenario, listen, logs } => match scenario.strip_prefix(CAPTURE) {
+        SimAction::Serve { scenario, listen } => match scenario.strip_prefix(CAPTURE) {
             Some(path_and_time) => serve_capture(path_and_time, listen, context)?,
-            None => serve(&load(scenario)?, listen, logs.as_deref(), context)?,
+            None => serve(&load(scenario)?, listen, context)?,
         },
         SimAction::Fleet(arguments) => return sim_fleet::run(arguments, context),
     }
@@ -147,11 +144,11 @@ fn serve_capture(path_and_time: &str, listen: &Path, context: &Context) -> Resul
 }
 
 /// Serves a scenario until a signal arrives. Prints the address as soon as a client can connect.
-fn serve(scenario: &Scenario, listen: &Path, logs: Option<&Path>, context: &Context) -> Result<(), Error> {
+fn serve(scenario: &Scenario, listen: &Path, context: &Context) -> Result<(), Error> {
     block_on(async {
         let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
         let start = context.clock.wall().minus(context.at.unwrap_or_default());
-        let socket = Socket::bind_since(listen, scenario, Arc::clone(&context.clock), start, logs)?;
+        let socket = Socket::bind_since(listen, scenario, Arc::clone(&context.clock), start)?;
         context.remark(&format!("playing {} until Ctrl-C", scenario.name));
         let path = std::path::absolute(listen)?;
         let mut addresses = vec![format!("unix://{}", path.display())];

@@ -1,11 +1,8 @@
 //! Builds the CRI messages about simulated pods: list entries, statuses and events.
 
-use std::collections::BTreeSet;
-
 use super::life::{ContainerLife, LifeChange, LifeEvent, LifeSubject, Nanos, PodLife};
-use super::scenario::{Owner, RuntimeFamily, Scenario};
+use super::scenario::{Owner, RuntimeFamily};
 use super::seed::Seed;
-use crate::cri::server::extra::StoredImage;
 use crate::cri::{
     Container, ContainerEvent, ContainerEventType, ContainerMetadata, ContainerState, ContainerStatus, Image,
     Labels, Mount, Network, Sandbox, SandboxMetadata, SandboxState, SandboxStatus, label,
@@ -200,17 +197,6 @@ pub(super) fn image_called(name: &str) -> (Image, String) {
     let tag = format!("registry.example/{name}:v1");
     let image = Image { image: format!("sha256:{digest}"), user_specified: tag };
     (image, format!("registry.example/{name}@sha256:{digest}"))
-}
-
-/// Returns every image that the containers of a scenario use.
-pub fn images_of(scenario: &Scenario) -> Vec<StoredImage> {
-    let names: BTreeSet<&String> = scenario.groups.iter().flat_map(|group| &group.containers).collect();
-    let stored = names.into_iter().map(|name| {
-        let (image, digest) = image_called(name);
-        let size = 1024 * 1024 * (2 + Seed::new(0).of("size").of(name).below(400));
-        StoredImage { id: image.image, tag: image.user_specified, digest, size }
-    });
-    stored.collect()
 }
 
 /// Returns the reason that the runtime gives for an exit code.

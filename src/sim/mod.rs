@@ -4,7 +4,7 @@
 //! describes a node whose pods start, restart, finish and are removed, and faults that affect some of the calls. The
 //! state is a pure function of scenario, seed and time, so two runs of a scenario are equal.
 //!
-//! The simulated runtime answers the calls that plegctl makes and a few that crictl makes. It cannot create or change
+//! The simulated runtime answers the calls that plegctl makes. It cannot create or change
 //! pods.
 //!
 //! ```

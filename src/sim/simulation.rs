@@ -1,24 +1,15 @@
 //! [`Simulation`]: answers the CRI calls to a simulated runtime, after applying the faults of its scenario.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::events::{EventDistributor, broadcast, compete};
 use super::fault::{CallOutcome, FaultTarget, call_outcomes};
-use super::messages::images_of;
 use super::scenario::{EventDelivery, RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault};
 use super::seed::Seed;
 use super::timeline::NodeTimeline;
 use crate::clock::{Clock, Wall};
-use crate::cri::server::extra::{self, ContainerUsages, StoredImage, Usage};
-use crate::cri::server::{
-    Answer, Bytes, CallRequest, ExtraRequest, RequestSubject, Service, ServiceError, message,
-};
-use crate::cri::{
-    Code, Container, ContainerState, ContainerStatus, Rpc, RuntimeCondition, RuntimeStatus, Sandbox,
-    SandboxStatusAnswer, Version,
-};
+use crate::cri::server::{Answer, Bytes, CallRequest, RequestSubject, Service, ServiceError, message};
+use crate::cri::{Code, ContainerStatus, Rpc, RuntimeCondition, RuntimeStatus, SandboxStatusAnswer, Version};
 
 /// A running simulation of a scenario.
 pub struct Simulation {
@@ -26,13 +17,8 @@ pub struct Simulation {
     faults: Vec<ScenarioFault>,
     seed: Seed,
     runtime: RuntimeSettings,
-    images: Vec<StoredImage>,
-    /// The directory in which logs of containers are written, if any.
-    logs: Option<PathBuf>,
     distributor: Arc<EventDistributor>,
 }
-
-const MIB: u64 = 1024 * 1024;
 
 /// The pod and container that a call is about.
 #[derive(Default)]
@@ -42,21 +28,13 @@ struct CallSubject {
 }
 
 impl Simulation {
-    /// Starts to simulate `scenario`, in the state that it has now if it started at `start_time`. Writes the logs of
-    /// containers into the directory `logs`, if there is one.
-    pub fn start(
-        scenario: &Scenario,
-        clock: Arc<dyn Clock>,
-        start_time: Wall,
-        logs: Option<&Path>,
-    ) -> Arc<Self> {
+    /// Starts to simulate `scenario`, in the state that it has now if it started at `start_time`.
+    pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>, start_time: Wall) -> Arc<Self> {
         Arc::new(Self {
-            logs: logs.map(Path::to_path_buf),
             timeline: Arc::new(NodeTimeline::begin(scenario, clock, start_time)),
             faults: scenario.faults.clone(),
             seed: Seed::new(scenario.seed).of("faults"),
             runtime: scenario.runtime.clone(),
-            images: images_of(scenario),
             distributor: Arc::default(),
         })
     }
@@ -187,54 +165,7 @@ impl Simulation {
         let now = self.timeline.elapsed();
         let (pod, container) =
             self.timeline.node.find_container(id, now).ok_or_else(|| not_found("container"))?;
-        let mut status = self.timeline.node.message_builder.container_status(&pod, &container, now);
-        if let Some(written) = self.logs.as_deref().and_then(|logs| write_log(&status, logs)) {
-            status.log_path = written;
-        }
-        Ok(status)
-    }
-
-    /// Returns the directory in which the runtime stores the files that containers write.
-    const fn layers(&self) -> &'static str {
-        match self.runtime.family {
-            RuntimeFamily::Containerd => "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs",
-            RuntimeFamily::CriO => "/var/lib/containers/storage/overlay",
-        }
-    }
-
-    fn containers_of(&self, sandbox: &Sandbox) -> Vec<Container> {
-        self.timeline.node.containers(self.timeline.elapsed(), |container| container.sandbox_id == sandbox.id)
-    }
-
-    /// Returns the resource usage of the running containers. The faults of `ContainerStats` apply to every
-    /// RPC that asks for usage, because each of them calls the shims.
-    async fn used(&self, containers: Vec<Container>) -> Result<ContainerUsages, ServiceError> {
-        let mut used = Vec::new();
-        for container in containers.into_iter().filter(|container| container.state == ContainerState::Running)
-        {
-            let subject = RequestSubject::One(container.id.clone());
-            self.apply_faults(Rpc::ContainerStats, &subject).await?;
-            used.push(self.usage(&container.id)?);
-        }
-        Ok(used)
-    }
-
-    /// Returns a container and its resource usage, derived from its seed and its age.
-    fn usage(&self, id: &str) -> Result<(Container, Usage), ServiceError> {
-        let now = self.timeline.elapsed();
-        let node = &self.timeline.node;
-        let (pod, life) = node.find_container(id, now).ok_or_else(|| not_found("container"))?;
-        let seed = self.seed.of("usage").of(&pod.container_id(&life));
-        let rate = 1_000_000 + seed.below(200_000_000);
-        let ran = u64::try_from(now.saturating_sub(life.started)).unwrap_or_default();
-        let usage = Usage {
-            at: node.message_builder.stamp(now),
-            processor: ran / 1_000_000_000 * rate,
-            rate,
-            memory: (8 + seed.nth(1).below(500)) * MIB,
-            written: seed.nth(2).below(64) * MIB,
-        };
-        Ok((node.message_builder.container(&pod, &life, now), usage))
+        Ok(self.timeline.node.message_builder.container_status(&pod, &container, now))
     }
 
     fn subscribe(&self) -> Result<Answer, ServiceError> {
@@ -266,81 +197,14 @@ impl Service for Simulation {
             Rpc::PodSandboxStatus => message::sandbox_status(self.sandbox_status(subject.id())?),
             Rpc::ContainerStatus => message::container_status(Some(self.container_status(subject.id())?)),
             Rpc::ContainerStats => {
-                let (container, usage) = self.usage(subject.id())?;
-                extra::usage(container, usage, self.layers())
+                self.container_status(subject.id())?;
+                // plegctl looks only at whether there is an answer.
+                Bytes::new()
             }
             Rpc::GetContainerEvents => return self.subscribe(),
         };
         Ok(Answer::one(message))
     }
-
-    async fn answer_extra(self: Arc<Self>, target: ExtraRequest) -> Option<Result<Bytes, ServiceError>> {
-        let layers = self.layers();
-        let now = self.timeline.elapsed();
-        let node = &self.timeline.node;
-        Some(match target {
-            ExtraRequest::ImageFilesystem => {
-                let used = self.images.iter().map(|image| image.size).sum();
-                Ok(extra::image_filesystem(node.message_builder.stamp(now), layers, used))
-            }
-            ExtraRequest::Images(wanted) => {
-                let is_wanted =
-                    |image: &&StoredImage| wanted.as_ref().is_none_or(|wanted| has_name(image, wanted));
-                Ok(extra::images(self.images.iter().filter(is_wanted).cloned()))
-            }
-            ExtraRequest::Image(wanted) => {
-                Ok(extra::image(self.images.iter().find(|image| has_name(image, &wanted)).cloned()))
-            }
-            ExtraRequest::ContainersUsage(wanted) => {
-                let used =
-                    self.used(node.containers(now, |container| wanted.matches_container(container))).await;
-                used.map(|used| extra::usages(used, layers))
-            }
-            ExtraRequest::SandboxesUsage(wanted) => {
-                let mut pods = Vec::new();
-                for sandbox in node.sandboxes(now, |sandbox| wanted.matches_sandbox(sandbox)) {
-                    match self.used(self.containers_of(&sandbox)).await {
-                        Ok(used) => pods.push((sandbox, used)),
-                        Err(refusal) => return Some(Err(refusal)),
-                    }
-                }
-                Ok(extra::pod_usages(pods, layers))
-            }
-            ExtraRequest::SandboxUsage(id) => match node.find_sandbox(&id, now) {
-                Some(pod) => {
-                    let sandbox = node.message_builder.sandbox(&pod, now);
-                    let used = self.used(self.containers_of(&sandbox)).await;
-                    used.map(|used| extra::pod_usage((sandbox, used), layers))
-                }
-                None => Err(not_found("sandbox")),
-            },
-        })
-    }
-}
-
-/// Writes the log of a container into `logs`, unless the log exists, and returns its path; `None` if it cannot be
-/// written.
-fn write_log(status: &ContainerStatus, logs: &Path) -> Option<String> {
-    let path = logs.join(Path::new(&status.log_path).strip_prefix("/var/log/pods").ok()?);
-    if !path.exists() {
-        fs::create_dir_all(path.parent()?).ok()?;
-        let line = |at: i64, text: &str| format!("{} stdout F {text}\n", Wall::from_nanos(at));
-        let mut text = line(status.started_at, "started");
-        if status.finished_at > 0 {
-            text += &line(status.finished_at, &format!("exits with {}", status.exit_code));
-        }
-        fs::write(&path, text).ok()?;
-    }
-    Some(std::path::absolute(&path).ok()?.to_string_lossy().into_owned())
-}
-
-/// Whether an image has this tag, digest or (abbreviated) id.
-fn has_name(image: &StoredImage, wanted: &str) -> bool {
-    let id = image.id.trim_start_matches("sha256:");
-    let of_id = wanted.trim_start_matches("sha256:");
-    [&image.id, &image.tag, &image.digest].iter().any(|name| *name == wanted)
-        || image.tag.strip_suffix(":v1") == Some(wanted)
-        || (of_id.len() >= 4 && id.starts_with(of_id))
 }
 
 fn not_found(what: &str) -> ServiceError {

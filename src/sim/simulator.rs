@@ -32,7 +32,7 @@ impl Simulator {
     /// Starts `scenario` in the state that it has now if it started at `start_time`.
     pub fn since(scenario: &Scenario, clock: Arc<dyn Clock>, start_time: Wall) -> Result<Self, Error> {
         let endpoint = format!("sim:{}", scenario.name);
-        let server = InProcess::start(&endpoint, Simulation::start(scenario, clock, start_time, None))
+        let server = InProcess::start(&endpoint, Simulation::start(scenario, clock, start_time))
             .map_err(|source| Error::Start { source })?;
         Ok(Self { server, endpoint: endpoint.into(), listens: scenario.runtime.listens })
     }
@@ -59,20 +59,18 @@ impl Socket {
     /// Starts `scenario` on a socket at `path`, which must not exist.
     pub fn bind(path: &Path, scenario: &Scenario, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let start_time = clock.wall();
-        Self::bind_since(path, scenario, clock, start_time, None)
+        Self::bind_since(path, scenario, clock, start_time)
     }
 
-    /// Starts the scenario in the state that it has now if it started at `start_time`. Writes the logs of containers
-    /// into the directory `logs`.
+    /// Starts the scenario in the state that it has now if it started at `start_time`.
     pub fn bind_since(
         path: &Path,
         scenario: &Scenario,
         clock: Arc<dyn Clock>,
         start_time: Wall,
-        logs: Option<&Path>,
     ) -> Result<Self, Error> {
         // The simulation starts before the socket exists, so that the first client does not wait.
-        let simulation = Simulation::start(scenario, clock, start_time, logs);
+        let simulation = Simulation::start(scenario, clock, start_time);
         let path = path.to_path_buf();
         let listening = match SocketServer::bind(&path) {
             Ok(listening) if scenario.runtime.listens => listening,

@@ -47,7 +47,7 @@ impl RunningSimulation {
     pub fn new(scenario: &Scenario) -> Self {
         let clock = PausedClock::start();
         let start = clock.start;
-        Self(Simulation::start(scenario, Arc::new(clock), start, None))
+        Self(Simulation::start(scenario, Arc::new(clock), start))
     }
 
     fn client(&self) -> Client {

@@ -52,14 +52,6 @@ impl Crictl {
             self.call(RUNTIME, "ListContainers", wire::ListContainersRequest { filter }).await.unwrap();
         list.containers
     }
-
-    /// Returns the image, by the call that `crictl ps` makes.
-    pub async fn image(&mut self, name: &str) -> Option<wire::Image> {
-        let image = Some(wire::ImageSpec { image: name.to_owned(), ..wire::ImageSpec::default() });
-        let target = wire::ImageStatusRequest { image, verbose: false };
-        let answer: wire::ImageStatusResponse = self.call(IMAGES, "ImageStatus", target).await.unwrap();
-        answer.image
-    }
 }
 
 /// Runs `session` with a connection to the socket.

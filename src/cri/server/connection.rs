@@ -14,11 +14,15 @@ use tonic::server::Grpc;
 use tonic::{Request, Response, Status};
 
 use super::authority::AnyAuthority;
-use super::extra::{ExtraRequest, unknown};
 use super::request::{CallRequest, RequestSubject, parse_deadline};
 use super::{AnyService, Service, ServiceError};
-use crate::cri::Rpc;
 use crate::cri::codec::RawCodec;
+use crate::cri::{Code, Rpc};
+
+/// The calls about images that crictl makes before `ps`; it stops if one of them fails, and shows the rest of a row after an
+/// empty answer.
+const EMPTY_ANSWERS: [&str; 2] =
+    ["/runtime.v1.ImageService/ImageFsInfo", "/runtime.v1.ImageService/ImageStatus"];
 
 /// Serves one connection until the client closes it.
 pub async fn serve_connection(service: Arc<impl Service>, stream: UnixStream) {
@@ -46,7 +50,7 @@ async fn respond(
     request: http::Request<Incoming>,
 ) -> http::Response<tonic::body::Body> {
     let Some(rpc) = Rpc::ALL.into_iter().find(|rpc| rpc.path() == request.uri().path()) else {
-        return answer_extra(service, request).await;
+        return answer_foreign(request).await;
     };
     let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
     let answer = tower::service_fn(move |request: Request<Bytes>| {
@@ -65,24 +69,26 @@ async fn respond(
     Grpc::new(RawCodec).server_streaming(answer, request).await
 }
 
-/// Answers an RPC that plegctl serves but never sends.
-async fn answer_extra(
-    service: Arc<dyn AnyService>,
-    request: http::Request<Incoming>,
-) -> http::Response<tonic::body::Body> {
+/// Answers an RPC that plegctl never sends.
+async fn answer_foreign(request: http::Request<Incoming>) -> http::Response<tonic::body::Body> {
     let path = request.uri().path().to_owned();
-    let answer = tower::service_fn(move |request: Request<Bytes>| {
-        let (service, path) = (Arc::clone(&service), path.clone());
-        async move {
-            let Some(extra_request) = ExtraRequest::read(&path, request.into_inner()) else {
-                return Err(unknown(&path).into());
-            };
-            let answer =
-                service.answer_extra_boxed(extra_request?).await.unwrap_or_else(|| Err(unknown(&path)));
-            Ok::<_, Status>(Response::new(answer?))
-        }
+    let answer = tower::service_fn(move |_: Request<Bytes>| {
+        let is_known = EMPTY_ANSWERS.contains(&path.as_str());
+        let answer = if is_known { Ok(Response::new(Bytes::new())) } else { Err(unknown(&path).into()) };
+        std::future::ready(answer)
     });
     Grpc::new(RawCodec).unary(answer, request).await
+}
+
+/// Creates the error that a Go server returns if it does not have the called service or method.
+fn unknown(path: &str) -> ServiceError {
+    let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
+    let words = if service == "runtime.v1.RuntimeService" {
+        format!("unknown method {method} for service {service}")
+    } else {
+        format!("unknown service {service}")
+    };
+    ServiceError::new(Code::Unimplemented, words)
 }
 
 impl From<ServiceError> for Status {

@@ -37,7 +37,6 @@
 
 mod authority;
 mod connection;
-pub mod extra;
 mod listen;
 pub mod message;
 mod request;
@@ -51,7 +50,6 @@ use super::Code;
 use super::Rpc;
 
 pub use connection::serve_connection;
-pub use extra::ExtraRequest;
 pub use listen::{InProcess, SocketServer};
 pub use prost::bytes::{Bytes, BytesMut};
 pub use request::{CallRequest, ListFilter, RequestSubject};
@@ -63,34 +61,18 @@ pub trait Service: Send + Sync + 'static {
         self: Arc<Self>,
         request: CallRequest,
     ) -> impl Future<Output = Result<Answer, ServiceError>> + Send;
-
-    /// Answers an RPC that plegctl itself never sends; `None` if the service does not implement it.
-    fn answer_extra(
-        self: Arc<Self>,
-        _request: ExtraRequest,
-    ) -> impl Future<Output = Option<Result<Bytes, ServiceError>>> + Send {
-        std::future::ready(None)
-    }
 }
 
 /// A [`Service`] with boxed futures, so that the server is compiled once and not for each service.
 trait AnyService: Send + Sync {
-    fn answer_boxed(self: Arc<Self>, request: CallRequest) -> BoxedAnswer<Result<Answer, ServiceError>>;
-    fn answer_extra_boxed(self: Arc<Self>, request: ExtraRequest) -> BoxedAnswer<ExtraAnswer>;
+    fn answer_boxed(self: Arc<Self>, request: CallRequest) -> BoxedAnswer;
 }
 
-/// The answer to an [`ExtraRequest`].
-type ExtraAnswer = Option<Result<Bytes, ServiceError>>;
-
-type BoxedAnswer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxedAnswer = Pin<Box<dyn Future<Output = Result<Answer, ServiceError>> + Send>>;
 
 impl<S: Service> AnyService for S {
-    fn answer_boxed(self: Arc<Self>, request: CallRequest) -> BoxedAnswer<Result<Answer, ServiceError>> {
+    fn answer_boxed(self: Arc<Self>, request: CallRequest) -> BoxedAnswer {
         Box::pin(self.answer(request))
-    }
-
-    fn answer_extra_boxed(self: Arc<Self>, request: ExtraRequest) -> BoxedAnswer<ExtraAnswer> {
-        Box::pin(self.answer_extra(request))
     }
 }
 

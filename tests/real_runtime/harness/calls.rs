@@ -93,7 +93,7 @@ impl Calls {
     /// Calls `ImageStatus`: whether the runtime has the image.
     pub fn has_image(&self, image: &str, limit: Duration) -> Result<bool, Status> {
         let client = self.client();
-        let call = client.send(ImageStatusRequest { image: Some(image_named(image)), ..Default::default() });
+        let call = client.send(ImageStatusRequest { image: Some(image_named(image)) });
         Ok(self.block_on(within(limit, call))?.image.is_some())
     }
 

@@ -11,10 +11,10 @@ pub mod product;
 
 pub use product::{
     Container, ContainerMetadata, ContainerState, ContainerStatus, ContainerStatusRequest, ImageSpec,
-    ImageStatusRequest, ListContainersRequest, ListPodSandboxRequest, Mount, NamespaceMode, Pair, PodSandbox,
-    PodSandboxMetadata, PodSandboxState, VersionRequest, VersionResponse,
+    ListContainersRequest, ListPodSandboxRequest, Mount, NamespaceMode, Pair, PodSandbox, PodSandboxMetadata,
+    PodSandboxState, VersionRequest, VersionResponse,
 };
-use product::{ContainerStatusResponse, ImageStatusResponse, ListContainersResponse, ListPodSandboxResponse};
+use product::{ContainerStatusResponse, ListContainersResponse, ListPodSandboxResponse};
 
 /// A request with its RPC and its answer type.
 pub trait Request: Message + 'static {
@@ -52,6 +52,19 @@ calls! {
 /// An answer without fields.
 #[derive(Clone, PartialEq, Message)]
 pub struct Nothing {}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ImageStatusRequest {
+    #[prost(message, optional, tag = "1")]
+    pub image: Option<ImageSpec>,
+}
+
+/// An image, of which the tests read no field.
+#[derive(Clone, PartialEq, Message)]
+pub struct ImageStatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub image: Option<Nothing>,
+}
 
 /// No test sets a field of this message, but runtimes expect it to be present.
 #[derive(Clone, PartialEq, Message)]
