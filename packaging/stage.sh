@@ -29,7 +29,6 @@ put 644 "$here/deploy/npd/plegctl-monitor.json" usr/share/doc/plegctl/node-probl
 put 644 "$here/deploy/prometheus/plegctl.rules.yaml" usr/share/doc/plegctl/prometheus/plegctl.rules.yaml
 put 644 "$here/deploy/grafana/pleg-node.json" usr/share/doc/plegctl/grafana/pleg-node.json
 put 644 "$here/deploy/grafana/pleg-cluster.json" usr/share/doc/plegctl/grafana/pleg-cluster.json
-put 644 "$here/deploy/holmesgpt/plegctl.yaml" usr/share/doc/plegctl/holmesgpt/plegctl.yaml
 for page in CHANGELOG CONTRIBUTING SECURITY; do
     put 644 "$here/$page.md" "usr/share/doc/plegctl/$page.md"
 done

@@ -10,7 +10,6 @@ mod debug;
 mod exports;
 mod facts;
 pub mod fetch;
-mod holmesgpt;
 mod kubectl;
 mod kubelet;
 pub mod licences;
