@@ -25,7 +25,7 @@ use clap_complete::ArgValueCompleter;
 use super::catalogue::no_such_check;
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::manifest_url::{fetch, header};
-use super::output::{FindingFiles, Output};
+use super::output::{Output, write_files};
 use super::render::PLAIN;
 use super::render::page::Page;
 use super::render::{github, lint as text, sarif};
@@ -105,9 +105,6 @@ pub struct LintArgs {
     /// Write this format to a file too, such as sarif=lint.sarif; may be given more than once
     #[arg(long, value_name = "FORMAT=FILE", value_parser = output_file)]
     output_file: Vec<(Output, PathBuf)>,
-
-    #[command(flatten)]
-    files: FindingFiles,
 
     /// How to print
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&FORMATS))]
@@ -195,7 +192,7 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     let ignored: HashSet<Check> = arguments.ignore.iter().copied().collect();
     let report = LintReport::new(&kubelet, sources, compared, upgrade, not_checked, &ignored);
     // A file that cannot be written is an error only after everything is printed.
-    let written = arguments.files.write(&arguments.output_file, &|format, file| {
+    let written = write_files(&arguments.output_file, |format, file| {
         render(format, &report, |out| Page::new(out, PLAIN), file)
     });
     streams::document(|out| {

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::render::page::Page;
@@ -84,27 +84,12 @@ impl Output {
     }
 }
 
-/// The files into which a check writes its findings, in addition to stdout.
-#[derive(Debug, Args)]
-pub struct FindingFiles {
-    /// Also write the report as JSON to this file
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
-}
-
-impl FindingFiles {
-    /// Writes every file, `--save` and those of `--output-file`; returns the first error at the end.
-    pub fn write(
-        &self,
-        named: &[(Output, PathBuf)],
-        render: &dyn Fn(Output, &mut dyn Write) -> io::Result<()>,
-    ) -> Result<(), save::Error> {
-        let named = named.iter().map(|(format, path)| (*format, path));
-        let files = named.chain(self.save.iter().map(|path| (Output::Json, path)));
-        let mut written = Ok(());
-        for (format, path) in files {
-            written = written.and(save::write(path, |file| render(format, file)));
-        }
-        written
-    }
+/// Writes the files of `--output-file`; returns the first error at the end.
+pub fn write_files(
+    files: &[(Output, PathBuf)],
+    render: impl Fn(Output, &mut dyn Write) -> io::Result<()>,
+) -> Result<(), save::Error> {
+    files
+        .iter()
+        .fold(Ok(()), |written, (format, path)| written.and(save::write(path, |file| render(*format, file))))
 }

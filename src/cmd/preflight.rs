@@ -23,7 +23,7 @@ use clap_complete::ArgValueCompleter;
 
 use super::catalogue::no_such_check;
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
-use super::output::{FindingFiles, Output};
+use super::output::{Output, write_files};
 use super::render::PLAIN;
 use super::render::page::Page;
 use super::render::{preflight as text, sarif};
@@ -71,9 +71,6 @@ pub struct PreflightArgs {
     /// Write this format to a file too, such as sarif=preflight.sarif; may be given more than once
     #[arg(long, value_name = "FORMAT=FILE", value_parser = output_file)]
     output_file: Vec<(Output, PathBuf)>,
-
-    #[command(flatten)]
-    files: FindingFiles,
 
     /// How to print
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&FORMATS))]
@@ -152,7 +149,7 @@ pub fn run(arguments: &PreflightArgs, config: Option<&Path>, context: &Context) 
     let ignored: HashSet<StartCheck> = arguments.ignore.iter().copied().collect();
     let report = report.finished(|check| ignored.contains(&check));
     // A file that cannot be written is an error only after everything is printed.
-    let written = arguments.files.write(&arguments.output_file, &|format, file| {
+    let written = write_files(&arguments.output_file, |format, file| {
         render(format, &report, |out| Page::new(out, PLAIN), file)
     });
     streams::document(|out| {

@@ -264,17 +264,3 @@ fn github_gets_an_annotation_for_each_finding() {
     assert_eq!(output.stdout.lines().count(), 1, "{output}");
     assert!(output.stdout.starts_with(&start), "{output}");
 }
-
-#[test]
-fn save_writes_the_report_as_json_and_a_dash_is_no_file() {
-    let folder = TempDir::new();
-    let path = folder.path().join("lint.json");
-    let lint =
-        |file: &str| plegctl(&["static-pods", "lint", "docs/examples/manifests", "--no-cri", "--save", file]);
-    assert_eq!(lint(path.to_str().unwrap()).code, Some(1));
-    let saved: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-    assert_eq!(saved["kind"], "LintReport");
-    let dash = lint("-");
-    assert_eq!(dash.code, Some(2), "{dash}");
-    assert!(dash.stderr.contains("cannot write `-`: it is no file"), "{dash}");
-}
