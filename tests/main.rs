@@ -18,4 +18,3 @@ mod shipped;
 mod simulator;
 mod slow;
 mod stacks;
-mod supply;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{file, output_of, text};
 
 #[path = "../../packaging/sbom/bom.rs"]
-pub mod sbom;
+mod sbom;
 
 fn metadata() -> String {
     let host = output_of(Command::new(cargo().replace("cargo", "rustc")).arg("-vV"));
@@ -68,6 +68,35 @@ fn the_sbom_names_everything_that_is_linked_and_nothing_else() {
         assert!(acceptable(license, &allowed), "{} is under {license:?}", part["purl"]);
         assert!(!banned.contains(name), "{} is banned", part["purl"]);
     }
+}
+
+#[test]
+fn the_page_about_the_supply_chain_names_every_linked_crate() {
+    let page = text("docs/supply.md");
+    let (_, table) = page.split_once("| what for |").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    let rows = table.lines().filter_map(|row| row.trim_end_matches(" |").rsplit_once(" | "));
+    let named: BTreeSet<&str> = rows.flat_map(|(_, crates)| crates.split('`').skip(1).step_by(2)).collect();
+    let bom = bom();
+    let components = bom["components"].as_array().unwrap().iter();
+    let linked: BTreeSet<&str> = components
+        .map(|part| part["name"].as_str().unwrap())
+        .filter(|name| !name.starts_with("plegctl-") && *name != "libyaml-safer")
+        .collect();
+    assert_eq!(named, linked, "docs/supply.md: look at what is new, then name it");
+}
+
+#[test]
+fn code_of_others_names_its_origin_and_has_its_licence() {
+    let licence = text("crates/go-yaml/LICENSE-libyaml-safer");
+    assert!(licence.contains("free of charge") && licence.contains("shall be included in all copies"));
+    for document in ["crates/go-yaml/src/lib.rs", "docs/supply.md"] {
+        let text = text(document);
+        for words in ["libyaml-safer", "0.3.0", "Simon Ask Ulsnes", "LICENSE-libyaml-safer"] {
+            assert!(text.contains(words), "{document} lacks {words}");
+        }
+    }
+    assert!(text("packaging/deb.sh").contains("Files: crates/go-yaml/*"));
 }
 
 #[test]
