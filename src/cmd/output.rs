@@ -89,7 +89,9 @@ pub fn write_files(
     files: &[(Output, PathBuf)],
     render: impl Fn(Output, &mut dyn Write) -> io::Result<()>,
 ) -> Result<(), save::Error> {
-    files
-        .iter()
-        .fold(Ok(()), |written, (format, path)| written.and(save::write(path, |file| render(*format, file))))
+    let mut written = Ok(());
+    for (format, path) in files {
+        written = written.and(save::write(path, |file| render(*format, file)));
+    }
+    written
 }
