@@ -282,11 +282,10 @@ pub struct Incident {
     /// The end of the pinned time, by the wall clock.
     #[prost(sfixed64, tag = "10")]
     pub pinned_to: i64,
-    /// How long the incident lasted by the monotonic clock, in nanoseconds; 0 while it lasts, or in a capture of an
-    /// older release.
+    /// How long the incident lasted by the monotonic clock, in nanoseconds; 0 while it lasts.
     #[prost(uint64, tag = "11")]
     pub lasted: u64,
-    /// `why` as a fact in JSON; empty in a capture of an older release.
+    /// `why` as a fact in JSON.
     #[prost(string, tag = "12")]
     pub reason: String,
 }
@@ -294,11 +293,7 @@ pub struct Incident {
 impl Incident {
     /// Returns how long the incident lasted; `None` while it lasts.
     pub fn duration(&self) -> Option<Duration> {
-        let to = Wall::known(self.to)?;
-        Some(match self.lasted {
-            0 => to.duration_since(Wall::from_nanos(self.from)),
-            lasted => Duration::from_nanos(lasted),
-        })
+        Wall::known(self.to).map(|_| Duration::from_nanos(self.lasted))
     }
 
     /// Returns the primary finding in JSON, without its steps: they were for the node as it was at the diagnosis.
@@ -306,11 +301,7 @@ impl Incident {
         let text = self.primary.as_bytes();
         let mut finding = fits_in_memory(text).then(|| serde_json::from_slice(text).ok()).flatten();
         if let Some(serde_json::Value::Object(finding)) = &mut finding {
-            // An earlier release wrote sentences.
-            finding.remove("next");
             finding.insert("steps".to_owned(), serde_json::Value::Array(Vec::new()));
-            // An earlier release wrote no facts.
-            finding.entry("facts").or_insert_with(|| serde_json::Value::Array(Vec::new()));
         }
         finding
     }
@@ -336,8 +327,7 @@ pub struct Lost {
     /// The calls whose [`CallFinished`] entries were lost.
     #[prost(message, repeated, tag = "3")]
     pub ends: Vec<LostEnd>,
-    /// The time of the first lost entry, in nanoseconds since the recorder started; 0 in a capture of an earlier
-    /// release.
+    /// The time of the first lost entry, in nanoseconds since the recorder started.
     #[prost(uint64, tag = "4")]
     pub since: u64,
     /// Whether `ends` is incomplete.
@@ -550,7 +540,7 @@ mod tests {
 
     #[test]
     fn finding_of_an_incident_has_no_step_for_the_processes_of_that_moment() {
-        let primary = r#"{"id": "D07", "next": ["kill -CONT 812"],
+        let primary = r#"{"id": "D07", "facts": [],
             "steps": [{"purpose": "continue it", "command": "kill -CONT 812", "changesState": true}]}"#;
         let incident = Incident { primary: primary.into(), ..Incident::default() };
         assert_eq!(incident.finding(), Some(serde_json::json!({"id": "D07", "steps": [], "facts": []})));

@@ -258,10 +258,7 @@ impl Selection {
         let Some(Body::CallStarted(started)) = &entry.body else { return None };
         let mono = *self.lost_ends.get(&(session, started.call))?;
         let ends = vec![LostEnd { call: started.call, mono }];
-        Some(CaptureEntry {
-            body: Some(Body::Lost(Lost { ends, since: mono.max(1), ..Lost::default() })),
-            ..*entry
-        })
+        Some(CaptureEntry { body: Some(Body::Lost(Lost { ends, since: mono, ..Lost::default() })), ..*entry })
     }
 
     /// Adapts an entry to the export, which is one segment and has a part of the entries.
@@ -271,7 +268,6 @@ impl Selection {
             Some(Body::Session(session)) => session.segment = 0,
             Some(Body::Lost(lost)) => {
                 (lost.ends, lost.more_ends) = (Vec::new(), false);
-                lost.since = if lost.since == 0 { entry.mono.max(1) } else { lost.since };
             }
             // Without the end of its relist, the call would look like a part of a relist that never ended.
             Some(Body::CallStarted(started)) if !self.relists.has((session, started.relist)) => {

@@ -362,17 +362,15 @@ impl IndexBuilder {
         *last = mono.max(*last);
     }
 
-    /// Adds a loss of entries; `before` is the time of the last entry before the loss.
-    fn add_loss(&mut self, lost: &Lost, at: CaptureMoment, before: u64, segment: usize) {
+    /// Adds a loss of entries.
+    fn add_loss(&mut self, lost: &Lost, at: CaptureMoment, segment: usize) {
         let session = at.session;
         for end in &lost.ends {
             self.lost_ends.entry((session, end.call)).or_insert(end.mono);
         }
-        // If the entry does not say since when entries were lost, or does not list every lost end, each call that was open
-        // in this period may have ended.
-        if lost.since == 0 || lost.more_ends {
-            let from = if lost.since == 0 { before } else { lost.since };
-            self.add_gap(LossGap { session, from, to: at.mono, segment });
+        // If the entry does not list every lost end, each call that was open in this period may have ended.
+        if lost.more_ends {
+            self.add_gap(LossGap { session, from: lost.since, to: at.mono, segment });
         }
     }
 
@@ -546,7 +544,7 @@ impl Capture {
     /// Whether the recorder lost entries at this moment, so that calls of this moment may be missing.
     pub fn is_lost_at(&self, at: CaptureMoment) -> bool {
         let is_at = |(end, _, lost): &(CaptureMoment, Wall, Lost)| {
-            end.session == at.session && lost.since > 0 && lost.since <= at.mono && at < *end
+            end.session == at.session && lost.since <= at.mono && at < *end
         };
         self.losses.iter().any(is_at)
     }
@@ -720,7 +718,7 @@ impl Capture {
             }
             Body::Jump(jump) => self.jumps.push((wall, jump)),
             Body::Lost(lost) => {
-                builder.add_loss(&lost, at, before, segment);
+                builder.add_loss(&lost, at, segment);
                 // An export has an entry without a loss for each call whose end the original may have lost.
                 if lost.entries > 0 {
                     builder.note_loss(session, lost.since);

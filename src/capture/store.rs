@@ -357,11 +357,7 @@ impl Store {
         self.incidents = self.incidents.max(incident.number);
         self.remember_incident(incident);
         let positive = |nanos: i64| u64::try_from(nanos).unwrap_or_default();
-        let after = match incident.pinned_to {
-            // Releases before 0.2 wrote this value while an incident lasted.
-            i64::MAX => 0,
-            to => positive(to.saturating_sub(incident.to.max(incident.from))),
-        };
+        let after = positive(incident.pinned_to.saturating_sub(incident.to.max(incident.from)));
         let to = (incident.to != 0).then(|| position.saturating_add(after));
         if let Some(pin) = self.pins.iter_mut().find(|pin| pin.number == incident.number) {
             (pin.to, pin.after) = (to, after);

@@ -292,22 +292,6 @@ fn pinned_segments_of_a_killed_recorder_are_deleted_by_age() {
 }
 
 #[test]
-fn unfinished_incident_of_an_older_release_is_unpinned_later() {
-    let place = CaptureParent::new();
-    let mut recording = TestRecorder::start(&place, limits(8 << 20));
-    recording.write_random_calls(10, 60);
-    let mut incident = recording.incident();
-    incident.pinned_to = i64::MAX;
-    recording.write(Body::Incident(incident)).unwrap();
-    recording.write_random_calls(10, 60);
-    recording.store.kill();
-    let mut recording = TestRecorder::start(&place, limits(8 << 20));
-    assert_eq!(recording.store.open_pins(), 0);
-    recording.write_random_calls(400, 3_600);
-    assert!(recording.store.extent().dropped > 5);
-}
-
-#[test]
 fn incident_whose_end_was_not_written_ends_with_its_session() {
     let place = CaptureParent::new();
     let mut recording = TestRecorder::start(&place, limits(8 << 20));

@@ -751,10 +751,6 @@ fn call_whose_end_was_lost_is_not_silent() {
     let other = Lost { entries: 1, since: 11_000_000_000, ..Lost::default() };
     let place = capture_with_one_call([entry(30, Body::Lost(other)), relist(90)]);
     assert_eq!(call_state(&place, 80), "open for 70 s");
-    // An earlier release did not record which ends were lost.
-    let place =
-        capture_with_one_call([entry(30, Body::Lost(Lost { entries: 1, ..Lost::default() })), relist(90)]);
-    assert_eq!(call_state(&place, 80), "not known");
 }
 
 /// Exports the part of a capture between two seconds, and opens it.

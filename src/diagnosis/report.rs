@@ -368,7 +368,6 @@ pub struct ReportSource {
 #[serde(rename_all = "camelCase")]
 pub struct JudgedMoment {
     /// The moment.
-    #[serde(alias = "at")]
     pub time: Wall,
     /// The incident whose worst moment was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]

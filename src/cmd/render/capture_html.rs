@@ -779,7 +779,7 @@ mod tests {
         for part in [
             "<h4>Evidence</h4><ul>\n<li>ContainerStatus of shop/db-0/postgres (55f1fe6bb863) did not answer within 10.1 s</li>",
             "<code>plegctl explain D01</code>",
-            ">shop/db-0/postgres: 1 call, longest 14.8s</u>",
+            ">shop/db-0/postgres: 1 call, longest 16.0s</u>",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }
