@@ -61,7 +61,7 @@ pub struct LintArgs {
     paths: Vec<PathBuf>,
 
     /// Name of the node, which every static pod gets as a suffix [default: this node's]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, alias = "node", value_name = "NAME")]
     node_name: Option<String>,
 
     /// Release of the kubelet whose rules count, such as 1.34 [default: this node's kubelet's, if its metrics report it,
@@ -114,6 +114,7 @@ pub struct LintArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FailOn {
     /// Errors: the kubelet rejects, ignores or stops something
+    #[value(alias = "critical")]
     Error,
     /// Warnings too: something that is probably a mistake
     Warning,

@@ -80,6 +80,7 @@ pub struct PreflightArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FailingSeverity {
     /// Errors: the kubelet does not start, or does not keep running
+    #[value(alias = "critical")]
     Error,
     /// Warnings too: something that is probably a mistake
     Warning,

@@ -107,7 +107,7 @@ pub struct HealthArgs {
 
     /// Judge this node through the API server, with the kubeconfig or the pod's service account: by its recorder, else
     /// by its kubelet. On the node itself, or with -r, the runtime is queried too
-    #[arg(long, value_name = "NAME", conflicts_with = "KubeletAccess")]
+    #[arg(long, alias = "node-name", value_name = "NAME", conflicts_with = "KubeletAccess")]
     node: Option<String>,
 
     /// The kubeconfig for --node [default: `$KUBECONFIG`, ~/.kube/config, the pod's own account]
@@ -178,6 +178,7 @@ pub struct HealthArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FailOnVerdict {
     /// An unhealthy PLEG
+    #[value(alias = "error")]
     Critical,
     /// A degraded PLEG too
     Warning,

@@ -91,7 +91,7 @@ pub struct PodsArgs {
     kubelet: KubeletAccess,
 
     /// Name of the node [default: this node's]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, alias = "node", value_name = "NAME")]
     node_name: Option<String>,
 
     /// Release of the kubelet whose rules and UIDs count, such as 1.34 [default: this node's kubelet's, if its metrics
