@@ -1,17 +1,15 @@
 //! D13: the CPU is starved.
 
+use super::prelude::*;
 use std::time::Duration;
 
+use super::hung_process;
 use super::load::{from_signs, per_second};
 use super::throttled_runtime::slow_version;
-use super::{Case, hung_process};
 use crate::diagnosis::daemon_watch::DaemonWatch;
 use crate::diagnosis::evidence::HostEvidence;
-use crate::diagnosis::facts::{FactKind, ProcessRef, Resource};
-use crate::diagnosis::limits;
+use crate::diagnosis::facts::{ProcessRef, Resource};
 use crate::diagnosis::proc::Psi;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::Step;
 
 /// Applies D13: the daemons wait for CPU time.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

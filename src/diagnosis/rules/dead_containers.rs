@@ -2,12 +2,9 @@
 
 use super::list_size::against_dead_pods;
 use super::owners::{largest, owners};
+use super::prelude::*;
 use super::slow_statuses::stays_below;
-use super::{Case, finding};
 use crate::diagnosis::evidence::Population;
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 
 /// Applies D04. It reports a leak only if the number grew during the run.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -1,8 +1,6 @@
 //! D23: Evented PLEG is in use.
 
-use super::{Case, finding};
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+use super::prelude::*;
 
 /// Applies D23, which reports a fact, not a cause.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -1,13 +1,10 @@
 //! D17: too many exec probes, or exec probes that leak.
 
-use super::Case;
 use super::load::from_signs;
+use super::prelude::*;
 use crate::diagnosis::evidence::{HostEvidence, Population};
-use crate::diagnosis::facts::{ExpectedLoad, FactKind};
-use crate::diagnosis::limits;
+use crate::diagnosis::facts::ExpectedLoad;
 use crate::diagnosis::proc::{Ownership, Role};
-use crate::diagnosis::report::{HealthFinding, RuleId, Severity};
-use crate::report::Step;
 
 impl ExpectedLoad {
     /// Returns the numbers; `None` if not all shims are in the sample.

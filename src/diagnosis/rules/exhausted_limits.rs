@@ -1,11 +1,9 @@
 //! D14: processes, threads, descriptors or disk space are exhausted.
 
-use super::{Case, unreachable_runtime};
-use crate::diagnosis::facts::{DescriptorUse, FactKind};
-use crate::diagnosis::limits;
+use super::prelude::*;
+use super::unreachable_runtime;
+use crate::diagnosis::facts::DescriptorUse;
 use crate::diagnosis::proc::ProcSample;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::Step;
 
 /// Applies D14. A line in the journal makes the finding certain, a limit that is nearly used up makes it likely.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -1,14 +1,10 @@
 //! D42: the runtime says exited, and the container runs.
 
 use super::lost_exit::remove;
-use super::{Case, finding};
+use super::prelude::*;
 use crate::diagnosis::advice::DaemonFamily;
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::limits;
 use crate::diagnosis::living_exits::LivingExit;
 use crate::diagnosis::proc::Process;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::{Command, Step};
 
 /// The most findings of D42.
 const MAX_LIVING: usize = 5;

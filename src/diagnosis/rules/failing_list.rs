@@ -1,9 +1,7 @@
 //! D29: a list fails.
 
-use super::{Case, finding};
+use super::prelude::*;
 use crate::cri::Error;
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 
 /// Applies D29. The kubelet gets the same error; it is not a hang.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -1,12 +1,8 @@
 //! D20: status calls fail.
 
-use super::{Case, finding};
+use super::prelude::*;
 use crate::cri::Error;
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{HealthFinding, RuleId, Severity};
-use crate::report::Step;
 
 /// Returns why a status call failed; `None` if it did not fail.
 fn failure(evidence: &Evidence, record: &StatusRecord) -> Option<FactKind> {

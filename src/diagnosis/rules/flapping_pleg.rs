@@ -1,9 +1,7 @@
 //! D25: PLEG flaps.
 
-use super::{Case, finding};
+use super::prelude::*;
 use crate::diagnosis::advice;
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 
 /// Applies D25. It counts only the messages about PLEG.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -1,11 +1,9 @@
 //! D11: a cgroup is frozen.
 
-use super::{Case, finding};
+use super::prelude::*;
 use crate::diagnosis::evidence::container_parts;
-use crate::diagnosis::facts::{FactKind, FilePath};
+use crate::diagnosis::facts::FilePath;
 use crate::diagnosis::proc::{Freeze, ProcSample, Process, Role};
-use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use crate::report::Step;
 
 /// Applies D11. The finding mentions that a cgroup may be frozen on purpose.
 pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {

@@ -1,12 +1,9 @@
 //! D34: the disk under the runtime or the kubelet is full or read-only.
 
-use super::Case;
+use super::prelude::*;
 use crate::diagnosis::evidence::WrittenDisk;
-use crate::diagnosis::facts::{FactKind, FilePath, FileSystem, Quoted};
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId};
+use crate::diagnosis::facts::{FilePath, FileSystem, Quoted};
 use crate::host::disks::Disk;
-use crate::report::{Command, Step};
 
 /// Applies D34. That the disk is full is certain, but that this explains a hang is at most likely.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -1,10 +1,7 @@
 //! D28: Ready, but events are late.
 
-use super::{Case, finding};
-use crate::diagnosis::facts::{FactKind, Took};
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::Step;
+use super::prelude::*;
+use crate::diagnosis::facts::Took;
 
 /// Applies D28: one hung call stays below the threshold, so the node looks healthy.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

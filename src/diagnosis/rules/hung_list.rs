@@ -1,14 +1,12 @@
 //! D02: a list does not answer and the daemon is alive.
 
+use super::prelude::*;
 use super::silent_calls::call;
-use super::{Case, finding};
 use crate::cri::{Error, Rpc};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::{Evidence, RuntimeEvidence, StatusRecord};
-use crate::diagnosis::facts::{FactKind, Items};
+use crate::diagnosis::facts::Items;
 use crate::diagnosis::kubelet::Healthz;
-use crate::diagnosis::report::{HealthFinding, RuleId, Severity};
-use crate::report::Step;
 
 /// Applies D02. The title has "does not answer", not "deadlock", because a very long wait looks the same.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

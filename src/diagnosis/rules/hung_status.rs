@@ -1,11 +1,10 @@
 //! D01: a single pod or container does not answer its status call.
 
+use super::prelude::*;
 use super::silent_calls::call;
-use super::{Case, finding};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::StatusRecord;
-use crate::diagnosis::facts::{FactKind, Took};
-use crate::diagnosis::report::{HealthFinding, RuleId, Severity};
+use crate::diagnosis::facts::Took;
 
 /// Applies D01. The finding names no reason for the hang: the volume, the OCI runtime and the shim are as likely as the
 /// application.

@@ -1,18 +1,16 @@
 //! D19: the runtime's state contradicts reality.
 
-use super::{Case, finding};
+use super::prelude::*;
 use crate::cri::Sandbox;
 use crate::diagnosis::advice::{self, DaemonFamily};
 use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
 use crate::diagnosis::evidence::{Evidence, container_parts};
-use crate::diagnosis::facts::{Fact, FactKind, ProcessRef, Word};
-use crate::diagnosis::limits;
+use crate::diagnosis::facts::{Fact, ProcessRef, Word};
 use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids, sub_command};
-use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
+use crate::diagnosis::report::PodRef;
 use crate::manifests::pod_versions::PodVersions;
 use crate::manifests::running::running_pods;
 use crate::manifests::{PodSource, RunningPod};
-use crate::report::{Command, Step};
 
 /// Returns whether a container of CRI-O has no conmon.
 fn has_no_conmon(evidence: &Evidence, id: &str, sandbox: Option<&str>) -> bool {

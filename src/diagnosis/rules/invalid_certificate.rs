@@ -1,11 +1,8 @@
 //! D36: a certificate of the kubelet has expired or is not valid yet.
 
-use super::{Case, finding};
+use super::prelude::*;
 use crate::clock::Wall;
-use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::kubelet::InvalidCertificate;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::{Command, Step};
 
 /// Applies D36. The date in the file is certain. The effect on a running kubelet is only likely, because the kubelet may
 /// still use a certificate that it read earlier.

@@ -1,15 +1,15 @@
 //! D37: a task waits in the kernel for something with a known reason.
 
-use super::{Case, finding, frozen_cgroup, remote_storage_stall};
+use super::prelude::*;
+use super::{frozen_cgroup, remote_storage_stall};
 use crate::cri::Sandbox;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::parts_of;
-use crate::diagnosis::facts::{FactKind, WaitOwner};
+use crate::diagnosis::facts::WaitOwner;
 use crate::diagnosis::kernel_waits::{KernelWait, KernelWaitReason};
-use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
-use crate::diagnosis::report::{Confidence, HealthFinding, PodRef, RuleId, Severity};
+use crate::diagnosis::report::PodRef;
 
 /// The most findings of this rule.
 const MAX_FINDINGS: usize = 3;

@@ -1,12 +1,11 @@
 //! D27: a version with a known fault.
 
 use super::large_daemon::Size;
-use super::{Case, finding};
+use super::prelude::*;
 use crate::cri::program_of;
 use crate::diagnosis::evidence::Settings;
-use crate::diagnosis::facts::{FactKind, Release};
+use crate::diagnosis::facts::Release;
 use crate::diagnosis::proc::{Process, Role};
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 
 /// A range of versions of a program that have a bug.
 struct KnownBug {

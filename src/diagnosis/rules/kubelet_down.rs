@@ -1,16 +1,13 @@
 //! D32: the kubelet does not run or does not answer.
 
 use super::kubelet::restart_kubelet;
-use super::{Case, finding};
+use super::prelude::*;
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::container_parts::is_frozen_by;
-use crate::diagnosis::facts::{FactKind, Refusal};
+use crate::diagnosis::facts::Refusal;
 use crate::diagnosis::kubelet::{Healthz, KubeletExit};
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::kubelet::{doubt, kubelet_of};
 use crate::manifests::preflight::{StartCheck, refusal};
-use crate::report::{Command, Step};
 
 /// Applies D32. It reports no missing kubelet on a machine without an installed kubelet, or in a pod that sees only its own
 /// processes.

@@ -1,14 +1,12 @@
 //! D40: a runtime, a kubelet or a shim is larger than its pods explain.
 
-use super::{Case, finding, known_bad_version};
+use super::known_bad_version;
+use super::prelude::*;
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::HostEvidence;
-use crate::diagnosis::facts::{ExpectedLoad, FactKind};
-use crate::diagnosis::limits;
+use crate::diagnosis::facts::ExpectedLoad;
 use crate::diagnosis::proc::{Process, Role};
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::shim_sizes::{self, ShimSizes};
-use crate::report::{Command, Step};
 
 /// What grows in a process that leaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,15 +5,12 @@ use super::list_size::{
     Batch, Refusal, is_over, largest_message, limit_history, list_size, percent_of_limit,
 };
 use super::owners::{OwnedPods, largest, owners};
+use super::prelude::*;
 use super::removal::{Removal, is_plain};
-use super::{Case, finding};
 use crate::cri::{Rpc, StreamedAnswer};
 use crate::diagnosis::evidence::Shards;
-use crate::diagnosis::facts::{Bytes, Counted, FactKind, Name, Quoted, Share};
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+use crate::diagnosis::facts::{Bytes, Counted, Name, Quoted, Share};
 use crate::kubelet::{ListCallsSource, ListLimit, timing};
-use crate::report::{Command, Step};
 
 /// Applies D03: a list is close to or above the size that the kubelet accepts. Its limit is for a message: for the whole list,
 /// unless the kubelet lists with streams.

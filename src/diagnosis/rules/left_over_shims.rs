@@ -1,13 +1,11 @@
 //! D38: shims run that belong to no pod.
 
-use super::{Case, finding};
-use crate::diagnosis::facts::{FactKind, Item};
+use super::prelude::*;
+use crate::diagnosis::facts::Item;
 use crate::diagnosis::left_over_shims::{Bundle, LeftOverShim};
-use crate::diagnosis::limits;
 use crate::diagnosis::proc::{ProcSample, Process, is_conmon};
-use crate::diagnosis::report::{Confidence, HealthFinding, PodRef, RuleId, Severity};
+use crate::diagnosis::report::PodRef;
 use crate::diagnosis::words::short;
-use crate::report::{Command, Step};
 
 /// The most shims that the evidence describes.
 const MAX_DESCRIBED: usize = 5;

@@ -1,18 +1,14 @@
 //! D33: the exit of a container was lost.
 
+use super::prelude::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Case, finding};
 use crate::cri::Rpc;
 use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::limits;
 use crate::diagnosis::proc::Shims;
-use crate::diagnosis::report::{HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::short;
-use crate::report::{Command, Step};
 
 /// Returns the status calls in which CRI-O waited for a lost exit. They take as long as CRI-O waits for the exit file, and
 /// return the exit code -1, which CRI-O sets then.

@@ -1,12 +1,9 @@
 //! D39: several programs call the runtime.
 
-use super::{Case, finding};
-use crate::diagnosis::facts::{FactKind, ProcessRef};
-use crate::diagnosis::limits;
+use super::prelude::*;
+use crate::diagnosis::facts::ProcessRef;
 use crate::diagnosis::proc::clients::{SocketClient, SocketClients};
 use crate::diagnosis::proc::{Ownership, Role};
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::{Command, Step};
 
 /// The most clients that the evidence names.
 const MAX_NAMED: usize = 8;

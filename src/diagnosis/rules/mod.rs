@@ -61,6 +61,15 @@ mod watchdog_restarts;
 
 use std::time::Duration;
 
+/// What nearly every rule uses.
+mod prelude {
+    pub(super) use super::{Case, finding};
+    pub(super) use crate::diagnosis::facts::FactKind;
+    pub(super) use crate::diagnosis::limits;
+    pub(super) use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+    pub(super) use crate::report::{Command, Step};
+}
+
 pub use blocked_tasks::known_wait;
 use catalogue::RuleFunction;
 pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod, rules_about};

@@ -1,16 +1,13 @@
 //! D16: the network plugin is slow or not ready.
 
+use super::prelude::*;
 use super::runtime_state::{fact_of, status_answer};
-use super::{Case, finding};
 use crate::cri::RuntimeCondition;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::facts::{FactKind, ProcessRef};
-use crate::diagnosis::limits;
+use crate::diagnosis::facts::ProcessRef;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::host::CNI_DIRECTORY;
-use crate::report::{Command, Step};
 
 /// Returns the condition of Status which says that the network is not ready.
 fn network_not_ready(evidence: &Evidence) -> Option<&RuntimeCondition> {

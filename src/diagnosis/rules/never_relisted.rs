@@ -1,8 +1,6 @@
 //! D24: the first relist never succeeded.
 
-use super::{Case, finding};
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+use super::prelude::*;
 
 /// Applies D24. The usual causes are a list that is too large and a runtime that cannot be reached.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -1,14 +1,11 @@
 //! D00: nothing found.
 
-use super::{Case, finding};
+use super::prelude::*;
 use crate::clock::Wall;
 use crate::diagnosis::evidence::{Evidence, Population};
-use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::limits::{CRASH_LOOP_PAUSE, MANY_RESTARTS};
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::short;
 use crate::report::duration::elapsed;
-use crate::report::{Command, Step};
 
 /// Returns the finding D00: every call is answered, and nothing on the node needs a person, as far as plegctl has looked.
 pub fn find(case: &Case<'_>) -> HealthFinding {

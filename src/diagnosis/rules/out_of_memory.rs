@@ -1,12 +1,9 @@
 //! D12: memory is exhausted.
 
-use super::Case;
 use super::load::{from_signs, grown, per_second};
-use crate::diagnosis::facts::{FactKind, Resource};
-use crate::diagnosis::limits;
+use super::prelude::*;
+use crate::diagnosis::facts::Resource;
 use crate::diagnosis::proc::Psi;
-use crate::diagnosis::report::{HealthFinding, RuleId};
-use crate::report::{Command, Step};
 
 /// Applies D12: the node lacks memory. This rule never reports a memory leak, because a run of plegctl is too short to
 /// show a leak.

@@ -1,14 +1,11 @@
 //! D41: ready and dead: pods neither start nor end.
 
+use super::prelude::*;
 use std::collections::BTreeSet;
 
-use super::{Case, finding};
 use crate::cri::{ContainerState, Labels, label};
-use crate::diagnosis::facts::{FactKind, PodAge};
+use crate::diagnosis::facts::PodAge;
 use crate::diagnosis::kubelet::StuckPod;
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::{Command, Step};
 
 /// The most pods that the evidence names.
 const MAX_NAMED: usize = 2;

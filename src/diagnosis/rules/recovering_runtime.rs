@@ -1,11 +1,8 @@
 //! D21: the runtime restarts or recovers.
 
-use super::{Case, finding};
+use super::prelude::*;
 use crate::diagnosis::advice;
-use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::proc::{Process, Role};
-use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use crate::report::Step;
 
 /// Applies D21. A daemon that is young or stopped is not enough evidence for a recovery.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -1,11 +1,9 @@
 //! D09: a network or user-space file system does not answer.
 
-use super::Case;
 use super::blocked_tasks::{is_remote, line, logged, pod_of};
-use crate::diagnosis::facts::{FactKind, WaitOwner};
+use super::prelude::*;
+use crate::diagnosis::facts::WaitOwner;
 use crate::diagnosis::proc::NodeMount;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::Step;
 
 /// Applies D09. It does not access the mount, and names a pod only if a task of this pod waits.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

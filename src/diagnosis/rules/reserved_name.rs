@@ -1,9 +1,7 @@
 //! D18: a name stays reserved.
 
-use super::{Case, finding};
-use crate::diagnosis::facts::{FactKind, Quoted};
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::Step;
+use super::prelude::*;
+use crate::diagnosis::facts::Quoted;
 
 /// Applies D18. The cause is not a conflict of two names: an earlier create call for the same name has not finished.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -1,10 +1,8 @@
 //! D31: the runtime says that it is not ready.
 
+use super::prelude::*;
 use super::runtime_state::fact_of;
-use super::{Case, finding};
 use crate::cri::{Error, Rpc};
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 
 /// Applies D31. This problem alone makes the node `NotReady` after 30 s.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

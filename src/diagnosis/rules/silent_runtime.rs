@@ -1,13 +1,11 @@
 //! D07: the daemon does not answer at all.
 
+use super::prelude::*;
 use super::unreachable_runtime::without_descriptor;
-use super::{Case, finding};
 use crate::diagnosis::advice;
 use crate::diagnosis::daemon_watch::{DaemonWatch, Stop};
-use crate::diagnosis::facts::{FactKind, ProcessRef};
+use crate::diagnosis::facts::ProcessRef;
 use crate::diagnosis::proc::Ownership;
-use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use crate::report::Step;
 
 /// Applies D07. The finding says that the runtime does not answer, not that it crashed.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

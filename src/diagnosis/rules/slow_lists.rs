@@ -1,10 +1,8 @@
 //! D30: lists are slow, cause not found.
 
-use super::{Case, finding, row};
+use super::prelude::*;
+use super::row;
 use crate::diagnosis::advice;
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 
 /// Applies D30: a list is slow, and no other finding explains it.
 pub(super) fn find(case: &Case<'_>, findings: &[HealthFinding]) -> Option<HealthFinding> {

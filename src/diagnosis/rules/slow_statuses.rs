@@ -1,16 +1,13 @@
 //! D05: status calls answer, and too slowly.
 
+use super::prelude::*;
 use std::time::Duration;
 
 use super::list_size::against_dead_pods;
 use super::owners::{largest, owners};
-use super::{Case, finding};
 use crate::diagnosis::advice;
-use crate::diagnosis::facts::{self, FactKind};
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
+use crate::diagnosis::facts;
 use crate::diagnosis::words::short;
-use crate::report::{Command, Step};
 
 /// Applies D05. If each call is slow, the finding does not blame the number of pods. If each status call is quick, the
 /// number of pods is blamed only for the time of these calls: slow lists are D30.

@@ -1,12 +1,8 @@
 //! D22: the kubelet's own relist is too old.
 
 use super::kubelet::{restart_kubelet, runtime_answers_well};
-use super::{Case, finding};
-use crate::diagnosis::facts::FactKind;
+use super::prelude::*;
 use crate::diagnosis::kubelet::KubeletEvidence;
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::{Command, Step};
 
 /// Applies D22. If the age is over the threshold, one reading of the kubelet's metrics is enough. Below the threshold, the
 /// age must grow between two readings while the runtime answers well.

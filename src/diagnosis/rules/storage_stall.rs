@@ -1,12 +1,9 @@
 //! D08: storage stalls.
 
-use super::Case;
 use super::blocked_tasks::{LOCAL_WAITS, is_remote, line, logged, waits_for};
-use crate::diagnosis::facts::{FactKind, Resource};
-use crate::diagnosis::limits;
+use super::prelude::*;
+use crate::diagnosis::facts::Resource;
 use crate::diagnosis::proc::{Psi, Role};
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::{Command, Step};
 
 /// Applies D08, for local file systems only. I/O pressure shows that a task waits, but not the cause.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

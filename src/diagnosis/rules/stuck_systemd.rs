@@ -1,12 +1,8 @@
 //! D15: systemd or D-Bus does not answer.
 
-use super::Case;
 use super::load::from_signs;
-use crate::diagnosis::facts::FactKind;
+use super::prelude::*;
 use crate::diagnosis::journal::SystemState;
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{HealthFinding, RuleId};
-use crate::report::{Command, Step};
 
 /// Applies D15. If the cgroup driver is cgroupfs, starts and stops of containers do not need systemd.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -1,11 +1,7 @@
 //! D35: the runtime is throttled by the CPU limit of its own cgroup.
 
-use super::Case;
 use super::cpu_starved::throttling;
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::{Command, Step};
+use super::prelude::*;
 
 /// Applies D35. The kernel's counter proves the throttling, so no second sign is needed.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -1,12 +1,11 @@
 //! D06: the endpoint cannot be reached.
 
-use super::{Case, cri_missing, finding};
+use super::cri_missing;
+use super::prelude::*;
 use crate::cri::{Error, FileKind};
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::facts::{Address, DescriptorUse, FactKind, Quoted};
+use crate::diagnosis::facts::{Address, DescriptorUse, Quoted};
 use crate::diagnosis::proc::Process;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::{Command, Step};
 
 /// Applies D06. The finding says that plegctl cannot reach the endpoint, not that the runtime is down: the kubelet may use
 /// another endpoint, or plegctl may lack the permission.

@@ -1,10 +1,7 @@
 //! D26: a watchdog restarts the kubelet.
 
-use super::{Case, finding};
-use crate::diagnosis::facts::{FactKind, Quoted};
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::Step;
+use super::prelude::*;
+use crate::diagnosis::facts::Quoted;
 
 /// Applies D26: a watchdog restarts the kubelet, which hides the cause of the problem.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
