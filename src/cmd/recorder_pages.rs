@@ -377,10 +377,6 @@ impl RecorderVerdict {
         };
         let seconds = |seconds: Seconds| seconds.duration().as_secs_f64();
         HealthReport {
-            api_version: HealthReport::API_VERSION.to_owned(),
-            kind: HealthReport::KIND.to_owned(),
-            taken_at: self.taken_at,
-            moment: None,
             source: Some(ReportSource {
                 kind: SourceKind::Recorder,
                 pod: None,
@@ -394,20 +390,15 @@ impl RecorderVerdict {
             node: self.node,
             runtime: self.runtime,
             list_calls: self.list_calls,
-            duration_seconds: 0.0,
             verdict: self.verdict,
             phase: self.primary.as_ref().map_or(Phase::None, |primary| primary.phase),
             summary: self.summary,
             findings: self.primary.iter().cloned().collect(),
             primary: self.primary,
             culprits: self.culprits,
-            probes: Vec::new(),
-            abandoned_calls: 0,
             not_checked: Vec::from_iter(self.diagnosis_age_seconds.is_none().then_some(missing)),
             estimate: self.estimate,
-            kubelet: None,
-            keep: Vec::new(),
-            stacks: None,
+            ..HealthReport::new(self.taken_at)
         }
     }
 }

@@ -82,8 +82,10 @@ word_enum! {
 
 word_enum! {
     /// The step of the kubelet's work that is affected.
+    #[derive(Default)]
     pub json enum Phase: as_str {
         /// No step is affected, or no step of a relist.
+        #[default]
         None = "none",
         /// The connection to the runtime.
         Connect = "connect",
@@ -375,7 +377,7 @@ pub struct JudgedMoment {
 }
 
 /// The verdict of `health` on a node, with findings and culprits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct HealthReport {
@@ -442,6 +444,12 @@ impl HealthReport {
     pub const API_VERSION: &'static str = crate::report::API_VERSION;
     /// Value of `kind`.
     pub const KIND: &'static str = "HealthReport";
+
+    /// Creates a report that says nothing yet.
+    pub fn new(taken_at: Wall) -> Self {
+        let (api_version, kind) = (Self::API_VERSION.to_owned(), Self::KIND.to_owned());
+        Self { api_version, kind, taken_at, ..Self::default() }
+    }
 
     /// Returns the first line of the report as a fact: the verdict and the most important finding.
     pub fn verdict_fact(&self) -> Fact {

@@ -345,10 +345,6 @@ fn report_of(
         summary.push_str("; not looked at: the runtime, its shims and the node's disks");
     }
     HealthReport {
-        api_version: HealthReport::API_VERSION.to_owned(),
-        kind: HealthReport::KIND.to_owned(),
-        taken_at,
-        moment: None,
         source: Some(ReportSource {
             kind: SourceKind::Kubelet,
             pod: None,
@@ -365,18 +361,13 @@ fn report_of(
             version: node.runtime.map(|runtime| runtime.version),
             ..RuntimeRef::default()
         },
-        list_calls: None,
-        duration_seconds: 0.0,
         verdict: node.judged,
         phase: findings.first().map_or(Phase::None, |primary| primary.phase),
         summary,
         primary: findings.first().cloned(),
         findings,
-        culprits: Vec::new(),
         probes: dumps.probes,
-        abandoned_calls: 0,
         not_checked: dumps.not_checked,
-        estimate: None,
         kubelet: Some(KubeletReport {
             version: node.kubelet_version,
             pleg_age_seconds: age,
@@ -384,7 +375,6 @@ fn report_of(
             evented_pleg: node.evented_pleg,
             ..KubeletReport::default()
         }),
-        keep: Vec::new(),
-        stacks: None,
+        ..HealthReport::new(taken_at)
     }
 }

@@ -69,10 +69,6 @@ fn judge_now(evidence: &Evidence) -> HealthReport {
     let requests = evidence.kubelet.requests.iter();
     probes.extend(requests.map(|(name, outcome, took)| probe_without_answer(name.as_ref(), *outcome, *took)));
     HealthReport {
-        api_version: HealthReport::API_VERSION.to_owned(),
-        kind: HealthReport::KIND.to_owned(),
-        source: None,
-        taken_at: evidence.taken_at,
         moment: evidence.moment,
         node: evidence.node.clone(),
         runtime: RuntimeRef {
@@ -99,6 +95,7 @@ fn judge_now(evidence: &Evidence) -> HealthReport {
         kubelet: kubelet(&case),
         keep,
         stacks: evidence.stacks.clone(),
+        ..HealthReport::new(evidence.taken_at)
     }
 }
 
