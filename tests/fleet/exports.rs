@@ -125,9 +125,10 @@ fn incidents_and_captures_of_a_running_recorder_reach_the_laptop() {
     let report: Value = serde_json::from_str(&report.stdout).unwrap();
     assert_eq!((&report["kind"], &report["incidents"][0]["number"]), (&"CaptureReport".into(), &1.into()));
 
-    // The simulated runtime gives no goroutine dump.
-    let stacks = run(&["stacks", "--token-file", &fleet.token]);
+    // The simulated runtime gives no goroutine dump, and the kubelet does.
+    let stacks = run(&["stacks", "--once", "--token-file", &fleet.token]);
     assert!(stacks.stderr.contains("the recorder has judged no goroutine dump"), "{stacks}");
+    assert!(stacks.stdout.starts_with("PLEG's relist waits "), "{stacks}");
 
     let watched = run(&["watch", "--count", "1"]);
     assert_eq!(watched.code, Some(0), "{watched}");

@@ -1,12 +1,13 @@
 //! [`SimulatedCluster`]: answers the requests to the API server of a simulated fleet, and through its proxies those to its
 //! kubelets and recorders.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::goroutines;
 use super::objects::{self, RECORDER_LABEL, RECORDER_NAMESPACE, RECORDER_PORT};
 use super::scenario_run::ScenarioRun;
 use crate::capture::Renames;
@@ -25,8 +26,6 @@ const UNAVAILABLE: &str = "503 Service Unavailable";
 /// The nodes of a cluster, and the recorded scenarios that they share.
 pub struct SimulatedCluster {
     nodes: Vec<FleetNode>,
-    /// The number of each node, by its name and by the name of its recorder's pod.
-    numbers: HashMap<String, usize>,
     runs: BTreeMap<&'static str, ScenarioRun>,
     token: PathBuf,
     clock: Arc<dyn Clock>,
@@ -56,13 +55,7 @@ impl SimulatedCluster {
         token: &Path,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let names = nodes.iter().flat_map(|node| {
-            [Some(&node.name), node.recorder.as_ref()]
-                .into_iter()
-                .flatten()
-                .map(|name| (name.clone(), node.number))
-        });
-        Self { numbers: names.collect(), nodes, runs, token: token.to_path_buf(), clock }
+        Self { nodes, runs, token: token.to_path_buf(), clock }
     }
 
     /// Answers a request.
@@ -72,9 +65,9 @@ impl SimulatedCluster {
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         match *segments.as_slice() {
             ["nodes"] => self.nodes_page(request).into(),
-            ["nodes", name] => self.with_node(name, |node| node.object(self.clock.wall()).into()),
+            ["nodes", name] => answer_of(self.node(name), name, |node| node.object(self.clock.wall()).into()),
             ["nodes", name, "proxy", ref rest @ ..] => {
-                self.with_node(name, |node| node.kubelet(&rest.join("/")))
+                answer_of(self.node(name), name, |node| node.kubelet(&rest.join("/"), self.clock.wall()))
             }
             ["pods"] => self.pods_page(request, None).into(),
             ["namespaces", namespace, "pods"] => self.pods_page(request, Some(namespace)).into(),
@@ -82,17 +75,20 @@ impl SimulatedCluster {
             ["namespaces", RECORDER_NAMESPACE, "pods", pod, "proxy", ref rest @ ..] => {
                 let name = pod.strip_suffix(&format!(":{RECORDER_PORT}")).unwrap_or(pod);
                 let page = format!("/{}", rest.join("/"));
-                self.with_node(name, |node| node.recorder(&request.at(&page), &self.token))
+                answer_of(self.recorder(name), name, |node| node.recorder(&request.at(&page), &self.token))
             }
             _ if request.path == "/readyz" => HttpReply::text("ok".to_owned()).into(),
             _ => status(NOT_FOUND, "NotFound", "the server could not find the requested resource").into(),
         }
     }
 
-    /// Answers with what `answer` makes of the node with this name, or with a recorder of this name.
-    fn with_node(&self, name: &str, answer: impl FnOnce(RunningNode<'_>) -> PageReply) -> PageReply {
-        let node = self.numbers.get(name).and_then(|number| self.running(self.nodes.get(*number)?));
-        node.map_or_else(|| status(NOT_FOUND, "NotFound", &format!("\"{name}\" not found")).into(), answer)
+    fn node(&self, name: &str) -> Option<RunningNode<'_>> {
+        self.running(self.nodes.iter().find(|node| node.name == name)?)
+    }
+
+    /// Returns the node whose recorder's pod has this name.
+    fn recorder(&self, name: &str) -> Option<RunningNode<'_>> {
+        self.running(self.nodes.iter().find(|node| node.recorder.as_deref() == Some(name))?)
     }
 
     fn running<'a>(&'a self, node: &'a FleetNode) -> Option<RunningNode<'a>> {
@@ -214,7 +210,7 @@ impl<'a> RunningNode<'a> {
     }
 
     /// Answers a request through the proxy of the node.
-    fn kubelet(self, document: &str) -> PageReply {
+    fn kubelet(self, document: &str, now: Wall) -> PageReply {
         let Self { node, run } = self;
         match (node.shape.kubelet, document) {
             (KubeletAccess::Unreachable, _) => self.no_route(10250).into(),
@@ -225,6 +221,11 @@ impl<'a> RunningNode<'a> {
             (KubeletAccess::MetricsHang, "metrics") => PageReply::Silence,
             (_, "metrics") => HttpReply::metrics(objects::kubelet_metrics(run)).into(),
             (_, "configz") => HttpReply::json(&objects::configz(node, &run.scenario)).into(),
+            // It answers while a list call hangs.
+            (reach, "debug/pprof/goroutine") => {
+                let last = run.last_relist().filter(|_| reach == KubeletAccess::MetricsHang);
+                HttpReply::text(goroutines::dump(last.map(|last| now.duration_since(last)))).into()
+            }
             (_, "healthz") => HttpReply::text("ok".to_owned()).into(),
             // The setting `enableSystemLogQuery` is off, so the kubelet lists its directory.
             (_, "logs/") => HttpReply::text("<!doctype html>\n<pre>\n</pre>\n".to_owned()).into(),
@@ -300,6 +301,16 @@ impl ListRequest {
         let metadata = json!({"continue": next.unwrap_or_default()});
         HttpReply::json(&json!({"apiVersion": "v1", "kind": kind, "metadata": metadata, "items": page}))
     }
+}
+
+/// Answers with what `answer` makes of a node, or that nothing has this name.
+fn answer_of(
+    node: Option<RunningNode<'_>>,
+    name: &str,
+    answer: impl FnOnce(RunningNode<'_>) -> PageReply,
+) -> PageReply {
+    let not_found = || status(NOT_FOUND, "NotFound", &format!("\"{name}\" not found")).into();
+    node.map_or_else(not_found, answer)
 }
 
 /// Answers as the API server refuses a request.

@@ -17,6 +17,7 @@
 
 mod api;
 mod files;
+mod goroutines;
 mod objects;
 mod scenario_run;
 
