@@ -1021,7 +1021,7 @@ async fn lost_exits_are_d33_and_no_hang() {
     assert_eq!((primary.id, primary.ids.as_slice()), (RuleId::HungStatus, [container_id(9)].as_slice()));
     assert_eq!(find(&report, RuleId::LostExit).unwrap().ids.len(), 2);
     let text = format!("{:?} {:?}", primary.steps, report.keep);
-    assert!(text.contains("grep -E c00000000000") && text.contains("/debug/goroutines"), "{text}");
+    assert!(text.contains("grep -e c00000000000") && text.contains("/debug/goroutines"), "{text}");
     assert!(!text.contains("shim") && !text.contains("USR1"), "{text}");
 
     // The same duration and exit code with containerd are not a lost exit.

@@ -71,7 +71,7 @@ async fn the_first_line_has_the_verdict_and_the_culprit() {
         .collect();
     assert!(places.is_sorted(), "{text}");
     // One step for both pods, and the mildest change before the last resort.
-    let steps = ["grep -E 'c000", "STAT T", "delete pod web-1 web-2 --wait=false\n", "last resort: "];
+    let steps = ["for i in c000", "STAT T", "delete pod web-1 web-2 --wait=false\n", "last resort: "];
     let places: Vec<usize> =
         steps.iter().map(|step| text.find(step).unwrap_or_else(|| panic!("{step} in\n{text}"))).collect();
     assert!(places.is_sorted(), "{text}");
