@@ -156,7 +156,7 @@ impl Journal {
         };
         if has("PLEG is not healthy") {
             if let Some(age) = pleg_age(line) {
-                self.pleg_ages.push(age);
+                self.pleg_ages.push(age.as_secs_f64());
             }
             self.never_relisted +=
                 usize::from(has("yet to be successful") || has("2562047h47m16.854775807s"));
@@ -280,11 +280,10 @@ fn short(text: &str) -> String {
     text.chars().take(300).collect()
 }
 
-/// Parses the age in "pleg was last seen active 3m5.5s ago", in seconds.
-fn pleg_age(line: &str) -> Option<f64> {
+/// Parses the age in "pleg was last seen active 3m5.5s ago".
+pub fn pleg_age(line: &str) -> Option<Duration> {
     let (_, rest) = line.split_once("last seen active ")?;
-    let age = go_duration(rest.split(' ').next()?)?;
-    Some(age.as_secs_f64())
+    go_duration(rest.split(' ').next()?)
 }
 
 rename! {

@@ -61,6 +61,7 @@ word_enum! {
         ReadyAndDead = "D41",
         ExitedButAlive = "D42",
         UnaryFallback = "D43",
+        StuckWorkers = "D44",
     } ALL
 }
 
@@ -208,6 +209,23 @@ pub struct CulpritReport {
     /// The holder as data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder_fact: Option<Fact>,
+}
+
+/// A pod for which a call of the kubelet may hang, found from outside the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SuspectReport {
+    /// The pod, with the UID that the kubelet uses.
+    pub pod: PodRef,
+    /// The container, if the call can be about one of the pod's containers only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerRef>,
+    /// Why the pod is suspected, as data.
+    pub reasons: Vec<Fact>,
+    /// How likely it is that the call is about this pod; never *certain*.
+    pub confidence: Confidence,
 }
 
 /// One probe and how it ended.
@@ -418,6 +436,9 @@ pub struct HealthReport {
     /// The calls that keep the kubelet waiting, the most certain one first.
     #[serde(default)]
     pub culprits: Vec<CulpritReport>,
+    /// The pods for which a call of the kubelet may hang, the most suspicious first, if the node was judged from outside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspects: Vec<SuspectReport>,
     /// All probes.
     pub probes: Vec<ProbeReport>,
     /// The number of calls that were given up and may still be pending in the runtime.
@@ -509,6 +530,7 @@ rename! {
     CulpritReport {
         rpc: Word, id: Id, pod, container, waited_seconds, outcome, confidence, holder: Text, holder_fact
     } => Self::write_words;
+    SuspectReport { pod, container, reasons, confidence };
     ProbeReport { name: Word, outcome, duration_seconds, response_bytes, stream, calls, message: Text };
     Basis { what: Text, value: Text, source: Text };
     EstimateReport {
@@ -527,7 +549,8 @@ rename! {
     JudgedMoment { time, incident };
     HealthReport {
         api_version: Word, kind: Word, taken_at, moment, source, node: Node, runtime,
-        list_calls, duration_seconds, verdict, phase, summary: Text, primary, findings, culprits, probes, abandoned_calls,
+        list_calls, duration_seconds, verdict, phase, summary: Text, primary, findings, culprits, suspects, probes,
+        abandoned_calls,
         not_checked, estimate, kubelet, keep = Vec::new(), stacks = None
     } => Self::write_words;
 }

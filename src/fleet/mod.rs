@@ -15,6 +15,7 @@ mod histogram;
 mod incidents;
 mod journals;
 mod node;
+mod objects;
 mod outside;
 mod preflight;
 mod recorder;
@@ -41,6 +42,7 @@ pub use self::incidents::{
 };
 pub use self::journals::JournalError;
 pub use self::node::{FleetReading, NodeReading};
+pub use self::objects::{NodeObjects, read_objects};
 pub use self::outside::{KubeletDumps, read_dumps};
 pub use self::preflight::{
     FleetPreflight, NodePreflight, StartVerdict, judge as judge_settings, read_settings,
@@ -91,6 +93,10 @@ pub struct ListedNode {
     pub kernel: Option<String>,
     /// The node pool.
     pub pool: Option<String>,
+    /// The machine's id in its cloud.
+    pub provider_id: Option<String>,
+    /// When the kubelet last reported the condition `Ready`.
+    pub reported_at: Option<Wall>,
 }
 
 /// The labels that name a node's pool, the most specific first: those of the clouds and of Karpenter, and then the type of
@@ -154,7 +160,16 @@ struct PageMetadata {
 struct NodeItem {
     metadata: ItemMetadata,
     #[serde(default)]
+    spec: ItemSpec,
+    #[serde(default)]
     status: ItemStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ItemSpec {
+    #[serde(rename = "providerID")]
+    provider_id: String,
 }
 
 #[derive(Deserialize)]
@@ -178,6 +193,7 @@ struct NodeCondition {
     status: String,
     message: String,
     last_transition_time: String,
+    last_heartbeat_time: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -270,6 +286,8 @@ impl From<NodeItem> for ListedNode {
             system: filled(os_image),
             kernel: filled(kernel_version),
             pool: POOL_LABELS.iter().find_map(|label| labels.remove(*label).filter(|pool| !pool.is_empty())),
+            provider_id: filled(item.spec.provider_id),
+            reported_at: ready.as_ref().and_then(|ready| ready.last_heartbeat_time.parse().ok()),
             ready_since: ready.as_ref().and_then(|ready| ready.last_transition_time.parse().ok()),
             ready: ready.map(NodeReady::from),
         }

@@ -1,15 +1,18 @@
 //! Reads of one node's kubelet, through the API server, what shows for which call of the runtime it waits: at most two
 //! goroutine dumps. A dump is parsed while it arrives, and only the goroutines that matter are kept.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::spawn_blocking;
 
 use super::error_text;
 use crate::clock::{Clock, Mono};
 use crate::cri::Outcome;
+use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::report::{NotChecked, ProbeReport};
 use crate::kubelet::{KubeletApi, http};
 use crate::stacks::dump::Dump;
@@ -39,6 +42,8 @@ pub struct KubeletDumps {
     pub probes: Vec<ProbeReport>,
     /// What could not be read.
     pub not_checked: Vec<NotChecked>,
+    /// The dumps, packed, if they are to be kept.
+    pub input_files: Vec<InputFile>,
 }
 
 /// One dump, and when it was taken: after `begun` and before `ended`.
@@ -54,10 +59,11 @@ pub async fn read_dumps(
     kubelet: &KubeletApi,
     clock: &dyn Clock,
     deadline: Mono,
+    keep: bool,
     meanwhile: impl Future<Output = ()>,
 ) -> KubeletDumps {
     let mut dumps = KubeletDumps::default();
-    let first = dumps.take(kubelet, clock, deadline).await;
+    let first = dumps.take(kubelet, clock, deadline, keep).await;
     let pause = PAUSE / crate::test_settings::silence_divisor();
     let is_waiting = first.as_ref().is_some_and(|first| waits(&first.dump));
     if !is_waiting || deadline.since(clock.mono()) < pause + SHORTEST {
@@ -66,7 +72,7 @@ pub async fn read_dumps(
         return dumps;
     }
     tokio::join!(tokio::time::sleep(pause), meanwhile);
-    let second = dumps.take(kubelet, clock, deadline).await;
+    let second = dumps.take(kubelet, clock, deadline, keep).await;
     dumps.calls = match (&first, &second) {
         (Some(first), Some(second)) => {
             kubelet_calls(&[&first.dump, &second.dump], second.begun.since(first.ended))
@@ -85,14 +91,22 @@ fn waits(dump: &Dump) -> bool {
 
 impl KubeletDumps {
     /// Takes one dump; `None` if there is no time or no dump.
-    async fn take(&mut self, kubelet: &KubeletApi, clock: &dyn Clock, deadline: Mono) -> Option<TimedDump> {
+    async fn take(
+        &mut self,
+        kubelet: &KubeletApi,
+        clock: &dyn Clock,
+        deadline: Mono,
+        keep: bool,
+    ) -> Option<TimedDump> {
         let begun = clock.mono();
         let limit = deadline.since(begun).min(DUMP_LIMIT);
         if limit < SHORTEST {
             self.skip("no budget left".to_owned());
             return None;
         }
-        let (parsed, outcome) = request_dump(kubelet, limit).await;
+        let mut packed = keep.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
+        let (parsed, outcome) = request_dump(kubelet, limit, packed.as_mut()).await;
+        self.input_files.extend(packed.and_then(|packed| self.input_file(packed.finish().ok()?)));
         let ended = clock.mono();
         self.probes.push(probe(&outcome, ended.since(begun)));
         if let Err(why) = &outcome {
@@ -109,6 +123,13 @@ impl KubeletDumps {
         }
     }
 
+    /// Names a packed dump.
+    fn input_file(&self, packed: Vec<u8>) -> Option<InputFile> {
+        let name = format!("kubelet/goroutines-{}.txt.gz", self.input_files.len() + 1);
+        let about = "a goroutine dump of the kubelet; read it with `plegctl stacks`";
+        (!packed.is_empty()).then(|| InputFile::whole(name, about, packed))
+    }
+
     fn skip(&mut self, why: String) {
         self.not_checked.push(NotChecked { what: DUMP.to_owned(), why });
     }
@@ -118,7 +139,7 @@ impl KubeletDumps {
 fn why_not(why: &http::Error) -> String {
     match why {
         http::Error::Forbidden { .. } | http::Error::Unauthorized { .. } => {
-            format!("{}; it needs the right `get` on nodes/proxy", error_text(why))
+            format!("{}; it needs `get` on nodes/proxy", error_text(why))
         }
         http::Error::Status { status: 404 | 405, .. } => {
             "the kubelet does not serve them (enableDebuggingHandlers or enableProfilingHandler is off)"
@@ -150,10 +171,15 @@ fn probe(outcome: &Result<usize, http::Error>, took: Duration) -> ProbeReport {
 async fn request_dump(
     kubelet: &KubeletApi,
     limit: Duration,
+    mut keep: Option<&mut GzEncoder<Vec<u8>>>,
 ) -> (Result<Dump, String>, Result<usize, http::Error>) {
     let (sender, parts) = channel(PARTS);
     let parsing = spawn_blocking(move || parse(ArrivingAnswer { parts, part: Vec::new(), at: 0 }));
-    let take = async |part: &[u8]| drop(sender.send(part.to_vec()).await);
+    let take = async |part: &[u8]| {
+        // A write to memory does not fail.
+        let _written = keep.as_mut().map(|packed| packed.write_all(part));
+        drop(sender.send(part.to_vec()).await);
+    };
     let outcome = kubelet.get_in_parts(GOROUTINES, limit, take).await;
     drop(sender);
     let parsed = parsing.await.unwrap_or_else(|why| Err(why.to_string()));

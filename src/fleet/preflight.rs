@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::verdict::error_text;
@@ -57,10 +58,10 @@ pub struct ListedMirrorPod {
 }
 
 #[derive(Deserialize)]
-struct PodPage {
+struct PodPage<T> {
     #[serde(default)]
     metadata: super::PageMetadata,
-    items: Vec<PodMetadataItem>,
+    items: Vec<T>,
 }
 
 #[derive(Deserialize)]
@@ -112,6 +113,20 @@ async fn mirrors(
     node: &str,
     timeout: Duration,
 ) -> Result<Vec<ListedMirrorPod>, String> {
+    let pods = pods_of_node::<PodMetadataItem>(session, server, node, METADATA, timeout).await?;
+    let mut found: Vec<ListedMirrorPod> = pods.into_iter().filter_map(PodMetadataItem::mirrored).collect();
+    found.sort_by(|one, other| one.pod.cmp(&other.pod));
+    Ok(found)
+}
+
+/// Lists the pods of a node from the API server, in an answer of these media types.
+pub(super) async fn pods_of_node<T: DeserializeOwned>(
+    session: &mut HttpSession<'_>,
+    server: &str,
+    node: &str,
+    accept: &str,
+    timeout: Duration,
+) -> Result<Vec<T>, String> {
     let selector = encoded(&format!("spec.nodeName={node}"));
     let (mut found, mut next) = (Vec::new(), String::new());
     for _ in 0..MAX_PAGES {
@@ -119,17 +134,16 @@ async fn mirrors(
         if !next.is_empty() {
             url.extend(["&continue=", &encoded(&next)]);
         }
-        let answer = session.get_as(&url, METADATA, timeout).await;
+        let answer = session.get_as(&url, accept, timeout).await;
         let text = answer.and_then(|answer| answer.document(&url)).map_err(|why| error_text(&why))?;
-        let page: PodPage =
+        let page: PodPage<T> =
             serde_json::from_str(&text).map_err(|why| format!("the answer is not a list of pods: {why}"))?;
-        found.extend(page.items.into_iter().filter_map(PodMetadataItem::mirrored));
+        found.extend(page.items);
         next = page.metadata.next;
         if next.is_empty() {
             break;
         }
     }
-    found.sort_by(|one, other| one.pod.cmp(&other.pod));
     Ok(found)
 }
 
@@ -450,7 +464,7 @@ mod tests {
 
     #[test]
     fn only_mirror_pods_are_static_pods() {
-        let page: PodPage = serde_json::from_str(
+        let page: PodPage<PodMetadataItem> = serde_json::from_str(
             r#"{"items":[{"metadata":{"name":"web"}},{"metadata":{"name":"etcd-n1","namespace":"kube-system",
             "annotations":{"kubernetes.io/config.mirror":"5","kubernetes.io/config.hash":"5",
             "kubernetes.io/config.source":"file"}}}]}"#,

@@ -9,6 +9,7 @@ use super::recorders::RecorderReading;
 use super::report::{NodeCounts, NodeReport, NodeVerdict, NodesReport, RelistSeconds};
 use super::{ListedNode, NodeReady};
 use crate::clock::Wall;
+use crate::diagnosis::journal::pleg_age;
 use crate::diagnosis::report::Verdict;
 use crate::diagnosis::{Relists, VerdictFacts, Weight, verdict};
 use crate::kubelet::http;
@@ -153,6 +154,12 @@ fn add_recorder(facts: VerdictFacts, reach: Reach, report: &mut NodeReport) -> V
 }
 
 impl ListedNode {
+    /// Returns when the last successful relist began, by the kubelet's message that PLEG is not healthy.
+    pub fn last_relist(&self) -> Option<Wall> {
+        let Some(NodeReady::No(message)) = &self.ready else { return None };
+        Some(self.reported_at?.minus(pleg_age(message)?))
+    }
+
     /// Adds what the node's condition `Ready` says: a node that is not ready needs a person, even if it relists normally.
     pub fn add_ready(&self, facts: VerdictFacts) -> VerdictFacts {
         let (weight, is_incomplete) = match &self.ready {

@@ -283,7 +283,7 @@ fn node_that_does_not_exist_and_a_flag_for_the_runtime_are_errors() {
     let output = health(&server, &[]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
     assert!(output.stderr.contains("nodes \"n1\" not found"), "{output}");
-    for flag in [&["--probe-shims"][..], &["--bundle", "b.tar.gz"], &["--stacks", "stacks.txt"]] {
+    for flag in [&["--probe-shims"][..], &["--proc", "/proc"], &["--stacks", "stacks.txt"]] {
         let output = health(&server, flag);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains(&format!("`{}` needs the runtime of `n1`", flag[0])), "{output}");

@@ -34,6 +34,13 @@ pub struct KubeletCalls {
     pub waiting: BTreeMap<String, usize>,
 }
 
+impl KubeletCalls {
+    /// Whether the kubelet waits for `Version`, which a runtime answers without any lock: so it answers no call at all.
+    pub fn is_silent_runtime(&self) -> bool {
+        self.waiting.contains_key("Version")
+    }
+}
+
 /// What the goroutine of PLEG's relist does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RelistState {

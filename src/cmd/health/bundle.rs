@@ -130,6 +130,18 @@ pub(super) async fn write(
     Ok(())
 }
 
+/// Writes the archive of a node that was judged from outside, with what was read of it.
+pub(super) fn write_outside(path: &Path, report: &HealthReport, read: &[InputFile]) -> Result<(), Error> {
+    let about = "the report of `plegctl health --node`; show it with `plegctl health --from`";
+    let mut input_files = vec![InputFile::whole(REPORT, about, pretty(report)?)];
+    input_files.extend(read.iter().cloned());
+    let missing =
+        report.not_checked.iter().map(|skipped| MissingFile::new(&skipped.what, skipped.why.clone()));
+    let (missing, at) = (missing.collect(), report.taken_at);
+    save::write(path, |file| archive(&input_files, missing, &report.node, at, file))?;
+    Ok(())
+}
+
 /// Writes an archive with its list.
 pub fn archive(
     input_files: &[InputFile],

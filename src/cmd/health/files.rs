@@ -40,7 +40,7 @@ pub(super) fn write(
             context.remark(&format!("{why}: the next run makes all calls again"));
         }
     }
-    let ReportWithEvidence { report, evidence } = found;
+    let ReportWithEvidence { report, evidence, read } = found;
     let report = Arc::new(report);
     let saved = arguments.save.clone().map_or(Ok(()), |path| {
         let (report, file) = (Arc::clone(&report), path.clone());
@@ -50,6 +50,10 @@ pub(super) fn write(
             Ok(save(&SavedReport::new(&*report, measured, None), &file)?)
         })
     });
+    if let Some((path, read)) = arguments.bundle.clone().zip(read) {
+        let (report, file) = (Arc::clone(&report), path.clone());
+        in_time(&path, time_limit, move || bundle::write_outside(&file, &report, &read))?;
+    }
     let bundled =
         arguments.bundle.clone().zip(evidence).map_or(Ok(()), |(path, evidence)| {
             write_bundle(&path, Arc::clone(&context.clock), report, evidence)

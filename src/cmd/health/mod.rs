@@ -49,6 +49,7 @@ use crate::cmd::streams;
 use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::health_state::HealthState;
+use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{
@@ -120,6 +121,10 @@ pub struct HealthArgs {
 
     #[command(flatten)]
     token: TokenArgs,
+
+    /// Judge the node of --node by its kubelet, although a recorder may answer
+    #[arg(long, requires = "node")]
+    no_recorder: bool,
 
     /// Release of the kubelet whose relist is estimated, such as 1.34 [default: this node's kubelet's, if its metrics
     /// report it, else the newest confirmed]
@@ -206,7 +211,7 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
             if let Some(note) = note {
                 context.remark(&note);
             }
-            RunEnd::Ended(Box::new(ReportWithEvidence { report, evidence: None }), None)
+            RunEnd::Ended(Box::new(ReportWithEvidence::alone(report)), None)
         }
         None if remote::is_wanted(arguments, context) => block_on(diagnose_remotely(arguments, context))??,
         None => match local_endpoint(context) {
@@ -265,6 +270,15 @@ struct ReportWithEvidence {
     report: HealthReport,
     /// The evidence; `None` if neither a bundle nor a file is requested, or if this run measured nothing.
     evidence: Option<Box<Evidence>>,
+    /// What was read of a node from outside, for a bundle.
+    read: Option<Vec<InputFile>>,
+}
+
+impl ReportWithEvidence {
+    /// A report without evidence.
+    const fn alone(report: HealthReport) -> Self {
+        Self { report, evidence: None, read: None }
+    }
 }
 
 /// How the run ended.
@@ -282,7 +296,8 @@ async fn diagnose_remotely(arguments: &HealthArgs, context: &Context) -> Result<
     let node = arguments.node.as_deref().unwrap_or_default();
     tokio::select! {
         report = Box::pin(remote::diagnose(arguments, context, node)) => {
-            let found = ReportWithEvidence { report: report?, evidence: None };
+            let (report, read) = report?;
+            let found = ReportWithEvidence { read: Some(read), ..ReportWithEvidence::alone(report) };
             Ok(RunEnd::Ended(Box::new(found), None))
         }
         () = stop_signals.next() => Ok(RunEnd::Interrupted(None)),
@@ -302,7 +317,7 @@ async fn diagnose_with_state(
     };
     if let Some(report) = Box::pin(health_state::repeat_hung_call(state, context, endpoint)).await? {
         let age = state.hang().map(|hang| hang.age(report.taken_at));
-        return Ok(RunEnd::Ended(Box::new(ReportWithEvidence { report, evidence: None }), age));
+        return Ok(RunEnd::Ended(Box::new(ReportWithEvidence::alone(report)), age));
     }
     let end = gather_and_judge(arguments, context, endpoint).await?;
     if let RunEnd::Ended(found, _) = &end {
@@ -389,7 +404,7 @@ async fn gather_and_judge(
         std::mem::forget(evidence);
         None
     };
-    let found = Box::new(ReportWithEvidence { report, evidence });
+    let found = Box::new(ReportWithEvidence { report, evidence, read: None });
     if *stop.borrow() {
         return Ok(RunEnd::Interrupted(Some(found)));
     }

@@ -17,15 +17,16 @@ use crate::cmd::context::Context;
 use crate::cmd::prediction;
 use crate::cmd::recorder_pages::RecorderVerdict;
 use crate::cmd::remote_node::{self, NamespaceToken};
+use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::not_ready::NotReady;
-use crate::diagnosis::outside::{self, OutsideFacts};
+use crate::diagnosis::outside::{self, OutsideFacts, OutsideFindings};
 use crate::diagnosis::report::{
-    Confidence, HealthFinding, KubeletReport, NotChecked, Phase, ReportSource, SourceKind, Verdict,
+    Confidence, KubeletReport, NotChecked, Phase, ReportSource, SourceKind, Verdict,
 };
 use crate::diagnosis::{HealthReport, RunFacts, VerdictFacts, judge_earlier, limit_severity, verdict};
 use crate::fleet::{
-    self, FleetRequest, KubeletDumps, ListedNode, NodeReading, NodeReady, NodeReport, NodeVerdict,
-    RecorderPod, RecorderPods,
+    self, FleetRequest, KubeletDumps, ListedNode, NodeObjects, NodeReading, NodeReady, NodeReport,
+    NodeVerdict, RecorderPod, RecorderPods,
 };
 use crate::kubelet::kubeconfig::Cluster;
 use crate::kubelet::{KubeletApi, http};
@@ -43,14 +44,14 @@ const REQUESTS_FOR_FACTS: u32 = 2;
 pub(super) fn is_wanted(arguments: &HealthArgs, context: &Context) -> bool {
     let Some(node) = &arguments.node else { return false };
     let is_here = || context.endpoint().is_ok() && context.node_name().as_ref() == Some(node);
-    arguments.from.is_none() && !arguments.npd && !context.names_a_runtime() && !is_here()
+    let is_outside = arguments.no_recorder || !is_here();
+    arguments.from.is_none() && !arguments.npd && !context.names_a_runtime() && is_outside
 }
 
 impl HealthArgs {
     /// Returns the flag that needs the runtime, if the user gave one.
     pub(super) fn flag_for_the_runtime(&self) -> Option<&'static str> {
         let flags = [
-            (self.bundle.is_some(), "--bundle"),
             (self.probe_shims, "--probe-shims"),
             (self.state.is_some(), "--state"),
             (self.proc.is_some(), "--proc"),
@@ -62,27 +63,41 @@ impl HealthArgs {
     }
 }
 
-/// Judges the node that the user named.
+/// Judges the node that the user named. Returns also what was read, for a bundle.
 pub(super) async fn diagnose(
     arguments: &HealthArgs,
     context: &Context,
     node: &str,
-) -> Result<HealthReport, Error> {
+) -> Result<(HealthReport, Vec<InputFile>), Error> {
     if let Some(flag) = arguments.flag_for_the_runtime() {
         return Err(Error::NeedsRuntime { flag, node: node.to_owned() });
     }
     let started = context.clock.mono();
     let token = arguments.token.read()?;
     let look = OutsideLook {
-        deep: arguments.deep,
-        dumps: arguments.stacks == "auto",
+        dumps: match arguments.stacks.as_str() {
+            "auto" if arguments.deep => WantedDumps::Always,
+            "auto" => WantedDumps::IfSuspicious,
+            _ => WantedDumps::Never,
+        },
+        recorder: !arguments.no_recorder,
+        keep: arguments.bundle.is_some(),
         ..OutsideLook::within(arguments.budget.unwrap_or(BUDGET), token.as_ref(), context)
     };
     let (file, name) = (arguments.kubeconfig.clone(), arguments.context.as_deref());
     let cluster = remote_node::cluster(file, name, look.timeout, context)?;
-    let mut report = look_at(&cluster, node, &look).await?;
+    let (mut report, read) = Box::pin(look_at(&cluster, node, &look)).await?;
     report.duration_seconds = context.clock.mono().since(started).as_secs_f64();
-    Ok(report)
+    Ok((report, read))
+}
+
+/// When the goroutines of a kubelet are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WantedDumps {
+    Never,
+    /// Unless PLEG is healthy.
+    IfSuspicious,
+    Always,
 }
 
 /// How a node is looked at from outside.
@@ -91,10 +106,12 @@ struct OutsideLook<'a> {
     timeout: Duration,
     /// When the last request must have ended.
     deadline: Mono,
-    /// Whether the kubelet's goroutines are read even if PLEG is healthy.
-    deep: bool,
-    /// Whether the kubelet's goroutines may be read.
-    dumps: bool,
+    /// When the kubelet's goroutines are read.
+    dumps: WantedDumps,
+    /// Whether the node's recorder is asked first.
+    recorder: bool,
+    /// Whether what is read is kept for a bundle.
+    keep: bool,
     /// The recorder's token. With it, what the recorder measured is judged.
     token: Option<&'a NamespaceToken>,
     context: &'a Context,
@@ -105,18 +122,34 @@ impl<'a> OutsideLook<'a> {
     fn within(budget: Duration, token: Option<&'a NamespaceToken>, context: &'a Context) -> Self {
         let deadline = context.clock.mono().plus(budget);
         let requests = REQUESTS + token.map_or(0, |_| REQUESTS_FOR_FACTS);
-        Self { timeout: budget / requests, deadline, deep: false, dumps: true, token, context }
+        Self {
+            timeout: budget / requests,
+            deadline,
+            dumps: WantedDumps::IfSuspicious,
+            recorder: true,
+            keep: false,
+            token,
+            context,
+        }
     }
 
     /// Whether a goroutine dump is worth what it costs the kubelet. An unreachable kubelet gives none.
     fn wants_dumps(&self, node: &NodeReport) -> bool {
         let is_suspicious = node.judged != Verdict::Healthy && node.verdict != NodeVerdict::Unreachable;
-        self.dumps && (self.deep || is_suspicious)
+        match self.dumps {
+            WantedDumps::Never => false,
+            WantedDumps::IfSuspicious => is_suspicious,
+            WantedDumps::Always => true,
+        }
     }
 }
 
 /// Judges a node by its recorder, else by its kubelet.
-async fn look_at(cluster: &Arc<Cluster>, node: &str, look: &OutsideLook<'_>) -> Result<HealthReport, Error> {
+async fn look_at(
+    cluster: &Arc<Cluster>,
+    node: &str,
+    look: &OutsideLook<'_>,
+) -> Result<(HealthReport, Vec<InputFile>), Error> {
     let timeout = look.timeout;
     let mut not_checked = Vec::new();
     let mut skip = |what: &str, why: String| not_checked.push(NotChecked { what: what.to_owned(), why });
@@ -128,8 +161,13 @@ async fn look_at(cluster: &Arc<Cluster>, node: &str, look: &OutsideLook<'_>) -> 
         }
         Err(why) => return Err(why.into()),
     };
-    let mut report = match of_recorder(cluster, &listed, look).await {
-        Ok(report) => report,
+    let recorders = if look.recorder {
+        of_recorder(cluster, &listed, look).await
+    } else {
+        Err("not asked (--no-recorder)".to_owned())
+    };
+    let (mut report, read) = match recorders {
+        Ok(report) => (report, Vec::new()),
         Err(why) => of_kubelet(cluster, listed, look, why).await,
     };
     skip(
@@ -137,7 +175,7 @@ async fn look_at(cluster: &Arc<Cluster>, node: &str, look: &OutsideLook<'_>) -> 
         "plegctl does not run on this node; on the node, use -r for a runtime of its own".to_owned(),
     );
     report.not_checked.splice(0..0, not_checked);
-    Ok(report)
+    Ok((report, read))
 }
 
 /// Returns the report of the node's recorder, or why there is none.
@@ -291,33 +329,51 @@ async fn of_kubelet(
     listed: ListedNode,
     look: &OutsideLook<'_>,
     no_recorder: String,
-) -> HealthReport {
+) -> (HealthReport, Vec<InputFile>) {
     let request = FleetRequest { selector: None, concurrency: 1, timeout: look.timeout };
-    let (name, clock) = (listed.name.clone(), &look.context.clock);
-    let nodes = vec![listed];
+    let clock = &look.context.clock;
+    let nodes = vec![listed.clone()];
     let readings = fleet::read_nodes(cluster, nodes, RecorderPods::default(), &request, clock, |_| ()).await;
     let judged = fleet::judge(&readings, None, &cluster.server, &cluster.context);
     let node = judged.nodes.into_iter().next();
-    let node = node.unwrap_or(NodeReport { name: name.clone(), ..NodeReport::default() });
-    let mut facts = readings.readings.first().map(outside_facts).unwrap_or_default();
+    let node = node.unwrap_or(NodeReport { name: listed.name.clone(), ..NodeReport::default() });
+    let facts = readings.readings.first();
+    let mut facts = facts.map(|reading| outside_facts(reading, judged.taken_at)).unwrap_or_default();
     (facts.age, facts.threshold) = (node.facts.age, node.facts.threshold);
     let mut dumps = KubeletDumps::default();
     if look.wants_dumps(&node) {
-        let kubelet = KubeletApi::through(cluster, &name);
-        dumps = fleet::read_dumps(&kubelet, &**clock, look.deadline, async {}).await;
+        let kubelet = KubeletApi::through(cluster, &listed.name);
+        let from = facts.last_seen.unwrap_or(judged.taken_at);
+        let mut objects = NodeObjects::default();
+        let meanwhile =
+            async { objects = fleet::read_objects(cluster, &listed, from, look.timeout, look.keep).await };
+        dumps = fleet::read_dumps(&kubelet, &**clock, look.deadline, look.keep, meanwhile).await;
+        dumps.not_checked.extend(objects.not_checked);
+        dumps.input_files.extend(objects.input_files);
+        (facts.pods, facts.log) = (objects.pods, objects.log);
     }
     facts.calls = dumps.calls.take();
     let found = outside::find(&facts);
     let node = NodeReport { judged: verdict(&found.add_to(node.facts)), ..node };
-    report_of(node, judged.taken_at, found.findings, dumps, no_recorder)
+    let read = std::mem::take(&mut dumps.input_files);
+    (report_of(node, judged.taken_at, found, dumps, no_recorder), read)
 }
 
-/// Returns what the kubelet's documents show, apart from its metrics.
-fn outside_facts(reading: &NodeReading) -> OutsideFacts {
+/// Returns what the kubelet's documents show, apart from its age. Without a time of the API server, plegctl's is taken.
+fn outside_facts(reading: &NodeReading, taken_at: Wall) -> OutsideFacts {
     let config = reading.configz.as_ref().map(|configz| &configz.config);
+    let listed = &reading.listed;
+    let now = reading.metrics.as_ref().ok().map(|metrics| metrics.now);
+    let wall =
+        |seconds: f64| Wall::from_nanos(0).plus(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let seen = reading.metrics.as_ref().ok().and_then(|metrics| metrics.metrics.last_seen);
     OutsideFacts {
+        node: listed.name.clone(),
+        provider_id: listed.provider_id.clone(),
+        taken_at: now.map_or(Some(taken_at), |now| Some(wall(now))),
+        last_seen: seen.map(wall).or_else(|| listed.last_relist()),
         metrics_are_silent: reading.answers_after,
-        is_reported: reading.listed.ready.as_ref().is_some_and(NodeReady::is_about_pleg),
+        is_reported: listed.ready.as_ref().is_some_and(NodeReady::is_about_pleg),
         gives_up: config.and_then(|config| Some(config.request_timeout.as_ref()?.value)),
         ..OutsideFacts::default()
     }
@@ -327,10 +383,11 @@ fn outside_facts(reading: &NodeReading) -> OutsideFacts {
 fn report_of(
     node: NodeReport,
     taken_at: Wall,
-    mut findings: Vec<HealthFinding>,
+    found: OutsideFindings,
     dumps: KubeletDumps,
     no_recorder: String,
 ) -> HealthReport {
+    let OutsideFindings { mut findings, suspects, keep, .. } = found;
     limit_severity(node.judged, &mut findings);
     let age = node.pleg_age_seconds;
     let named = findings.first().filter(|primary| primary.confidence != Confidence::Possible);
@@ -366,6 +423,7 @@ fn report_of(
         summary,
         primary: findings.first().cloned(),
         findings,
+        suspects,
         probes: dumps.probes,
         not_checked: dumps.not_checked,
         kubelet: Some(KubeletReport {
@@ -375,6 +433,7 @@ fn report_of(
             evented_pleg: node.evented_pleg,
             ..KubeletReport::default()
         }),
+        keep,
         ..HealthReport::new(taken_at)
     }
 }

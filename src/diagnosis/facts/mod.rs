@@ -19,8 +19,8 @@ use crate::report::rename::{Rename, ReplaceName};
 pub use owner::{OwnerProcess, WaitOwner};
 pub use values::{
     Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, FilePath, FileSystem,
-    Function, Item, Items, Name, PodAge, PodBytes, ProcessRef, Program, Quoted, Refusal, Release, Resource,
-    Share, Took, Waits, Word,
+    Function, Item, Items, Name, PodAge, PodBytes, PodChange, ProcessRef, Program, Quoted, Refusal, Release,
+    Resource, Share, Took, Waits, Word,
 };
 pub use words::FactKind;
 

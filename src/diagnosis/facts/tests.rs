@@ -20,7 +20,7 @@ pub(super) fn has_other_words() -> bool {
 }
 
 /// Calls `function` while each fact has other words.
-pub(crate) fn with_other_words<T>(function: impl FnOnce() -> T) -> T {
+pub fn with_other_words<T>(function: impl FnOnce() -> T) -> T {
     OTHER_WORDS.set(true);
     let result = function();
     OTHER_WORDS.set(false);
@@ -85,6 +85,7 @@ samples! {
         PodAge { pod: PodRef::sample(false), age: Took::sample(false) };
     PodBytes: PodBytes { pod: PodRef::sample(true), bytes: Bytes(1) },
         PodBytes { pod: PodRef::sample(false), bytes: Bytes(0) };
+    PodChange: PodChange::Deleted, PodChange::Created;
     PodRef: PodRef { uid: "a1".to_owned(), namespace: "shop".to_owned(), name: "db-0".to_owned() },
         PodRef { uid: "a1".to_owned(), ..PodRef::default() };
     ProcessRef: ProcessRef { name: "containerd".to_owned(), pid: 812 }, ProcessRef { name: String::new(), pid: 0 };

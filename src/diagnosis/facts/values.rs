@@ -323,6 +323,22 @@ word_enum! {
 }
 
 word_enum! {
+    /// A change of a pod.
+    pub json enum PodChange: as_str {
+        /// The pod was created.
+        Created = "created",
+        /// A container started.
+        ContainerStarted = "containerStarted",
+        /// A container ended.
+        ContainerFinished = "containerFinished",
+        /// Somebody deleted the pod.
+        Deleted = "deleted",
+        /// The time was over that the containers of a deleted pod get for their end.
+        GraceOver = "graceOver",
+    }
+}
+
+word_enum! {
     /// For what tasks wait.
     pub json enum Resource: as_str {
         /// For a processor.
@@ -393,7 +409,7 @@ rename! {
 }
 
 without_names! {
-    Bytes Code Counted Decimal ExpectedLoad Items OddKind Resource Rpc Took
+    Bytes Code Counted Decimal ExpectedLoad Items OddKind PodChange Resource Rpc Took
 }
 
 impl FactKind {

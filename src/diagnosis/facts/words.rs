@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, Fact, FilePath,
-    FileSystem, Function, Item, Items, Name, OwnerProcess, PodAge, PodBytes, ProcessRef, Program, Quoted,
-    Refusal, Release, Resource, Share, Took, WaitOwner, Waits, Word,
+    FileSystem, Function, Item, Items, Name, OwnerProcess, PodAge, PodBytes, PodChange, ProcessRef, Program,
+    Quoted, Refusal, Release, Resource, Share, Took, WaitOwner, Waits, Word,
 };
 use crate::clock::Wall;
 use crate::cri::{Code, Rpc};
@@ -122,6 +122,17 @@ const fn contradiction(what: OddKind) -> &'static str {
         OddKind::NoSandbox => "belongs to a sandbox that is not listed",
         OddKind::NoProcess => "is RUNNING and has no process",
         OddKind::NoMonitor => "is RUNNING, and its conmon is gone",
+    }
+}
+
+/// What has changed of a pod.
+const fn change(what: PodChange) -> &'static str {
+    match what {
+        PodChange::Created => "was created",
+        PodChange::ContainerStarted => "had a container that started",
+        PodChange::ContainerFinished => "had a container that ended",
+        PodChange::Deleted => "was deleted",
+        PodChange::GraceOver => "was to be killed",
     }
 }
 
@@ -832,12 +843,36 @@ facts! {
     // outside: what the documents and the dumps of a kubelet show
     RelistWaitsFor { call: Call } => "{call} does not answer: the kubelet's relist waits for it";
     SameCallInBothDumps { apart: Took } => "two goroutine dumps of the kubelet, {apart} apart, show the same call";
-    CallHasWaited { about: Took } => "by Go's count, it has waited for about {}", humantime::format_duration(about.duration());
+    CallHasWaited { about: Took } => "by Go's count, it has waited for about {about:#}";
     GoroutinesWaitForCall { rpc: Word, goroutines: usize } => "{goroutines} goroutines of the kubelet wait for {rpc}";
+    AllCallsWait { rpcs: Vec<Word> } => "Version waits too, so the runtime answers no call: {}", list(rpcs);
     MetricsWaitToo => "the kubelet's /configz answers and its /metrics is silent";
     CallIsRepeated { gives_up: Took } =>
         "the kubelet gives up the call after {} and repeats it: waiting ends the hang only if the runtime answers again",
         humantime::format_duration(gives_up.duration());
+
+    WorkersWaitFor { rpcs: Vec<Word>, workers: usize } =>
+        "{} {} for {}; PLEG does not", plural(*workers, "pod worker"),
+        if *workers == 1 { "waits" } else { "wait" }, list(rpcs);
+    WorkersWaitToo { rpcs: Vec<Word>, workers: usize } =>
+        "{} {} for {} at the same time", plural(*workers, "pod worker"),
+        if *workers == 1 { "waits" } else { "wait" }, list(rpcs);
+    WorkerWaitsFor { task: Word, rpc: Word, fitting: usize } =>
+        "a pod worker that {task} a pod waits for {rpc}; by the lengths of its names, {} {}",
+        plural(*fitting, "pod"), if *fitting == 1 { "fits" } else { "fit" };
+    RelistCallFits { rpc: Word, fitting: usize } =>
+        "the relist's {rpc} is about a pod; by the lengths of its names, {} {}",
+        plural(*fitting, "pod"), if *fitting == 1 { "fits" } else { "fit" };
+    PodNotStarted { waited: Took } => "it was created {waited:#} ago and has no sandbox yet";
+    PodNotEnded { waited: Took } => "its end has been due for {waited:#}";
+    PodChangedBefore { what: PodChange, before: Took } =>
+        "it {} {}", change(*what), match before.duration() {
+            Duration::ZERO => "as the last relist began".to_owned(),
+            _ => format!("{before:#} before the last relist began"),
+        };
+    PodChangedAgo { what: PodChange, ago: Took } => "it {} {ago:#} ago", change(*what);
+    KubeletLogged { line: Quoted } => "the kubelet logged: {line}";
+    OnlyKubeletHasPod => "the kubelet still has it, and the API server does not";
 
     // capture/incident.rs: why an incident began, and its first line
     CallIsOpen { call: Call, waited: Took } => "{call} has not been answered for {}", rounded(*waited);

@@ -84,6 +84,7 @@ fn judge_now(evidence: &Evidence) -> HealthReport {
         summary: summary::sentence(&case, verdict, primary.as_ref(), not_ready),
         primary,
         culprits: culprits::culprits(&case),
+        suspects: Vec::new(),
         findings,
         probes,
         abandoned_calls,

@@ -301,6 +301,7 @@ rows! {
     ReadyAndDead, ready_and_dead, 41, Kubelet, One(ready_and_dead::find), true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [kubelet_stacks_help];
     ExitedButAlive, exited_but_alive, 42, None, Many(exited_but_alive::find), false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
     UnaryFallback, unary_fallback, 43, List, One(unary_fallback::find), false, false, OfRelist, No, "unary fallback", Cause, Runtime, No, No, false, [is_about_relists];
+    StuckWorkers, stuck_workers, 44, Kubelet, AfterOthers, false, false, StaysReady, Yes, "pod workers wait", Symptom, Runtime, Yes, No, false, [];
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod matrix;
 mod node;
 mod not_ready;
 mod one_judge;
+mod outside;
 mod pod_holders;
 mod pod_starts;
 mod pods;

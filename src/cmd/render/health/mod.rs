@@ -24,7 +24,7 @@ use crate::diagnosis::facts::{Fact, FactKind};
 use crate::diagnosis::not_ready::NotReady;
 use crate::diagnosis::report::{
     Confidence, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ReportSource, RuleId,
-    SourceKind, Verdict,
+    SourceKind, SuspectReport, Verdict,
 };
 use crate::diagnosis::rules::{ConfidenceIsOf, Impact, row};
 use crate::report::{Command, Step, plural};
@@ -44,6 +44,8 @@ const TOLERATED: Duration = Duration::from_secs(300);
 
 /// The heading of what a healthy report is based on.
 const LOOKED_AT: &str = "looked at";
+/// The heading of the pods for which a call may hang.
+const SUSPECTS: &str = "which pod (suspects: the kubelet's goroutines have no names)";
 /// The heading of further findings.
 const ALSO: &str = "also";
 
@@ -211,7 +213,10 @@ pub fn source_line(source: &ReportSource, report: &HealthReport) -> String {
     let pod = source.pod.as_ref().map(|pod| format!(" {pod}")).unwrap_or_default();
     let mut parts = vec![match source.kind {
         SourceKind::Recorder => format!("source: the recorder{pod}{way}"),
-        SourceKind::Kubelet => format!("source: the kubelet's /metrics and /configz{way}"),
+        SourceKind::Kubelet if report.probes.is_empty() => {
+            format!("source: the kubelet's /metrics and /configz{way}")
+        }
+        SourceKind::Kubelet => format!("source: the kubelet's /metrics, /configz and goroutines{way}"),
     }];
     let age = |seconds: f64| elapsed(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     let since = source.since.map(|since| {
@@ -348,6 +353,7 @@ fn short(report: &HealthReport, out: &mut Page<'_>, style: ScreenStyle) -> io::R
             8,
             style,
         ),
+        Part::new(SUSPECTS, suspect_lines(report), 6, style),
         Part::of_steps(what_to_keep(report), &report.keep, 6, style),
         to_do,
         also,
@@ -459,6 +465,17 @@ fn of_what(finding: &HealthFinding) -> &'static str {
 /// Whether a possible finding is always on the short screen: a process that may hang shows in no call.
 fn may_hang(finding: &HealthFinding) -> bool {
     row(finding.id).screen.may_hang
+}
+
+/// Formats the suspects: the pod, how likely it is, and why.
+fn suspect_lines(report: &HealthReport) -> Vec<String> {
+    let line = |suspect: &SuspectReport| {
+        let container = suspect.container.as_ref().map(|container| format!("/{}", container.name));
+        let reasons: Vec<String> = suspect.reasons.iter().map(ToString::to_string).collect();
+        let (pod, confidence) = (&suspect.pod, suspect.confidence);
+        format!("{pod}{} ({confidence}): {}", container.unwrap_or_default(), reasons.join("; "))
+    };
+    report.suspects.iter().map(line).collect()
 }
 
 /// Formats possible findings, one line for each rule.

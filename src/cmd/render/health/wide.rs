@@ -17,6 +17,7 @@ pub(super) fn sections(report: &HealthReport, out: &mut Page<'_>) -> io::Result<
         section(out, &super::why(report), &primary.evidence)?;
     }
     culprits(report, out)?;
+    section(out, super::SUSPECTS, &super::suspect_lines(report))?;
     steps(out, super::what_to_keep(report), &report.keep)?;
     if let Some(primary) = &report.primary {
         steps(out, super::what_to_do(report), &primary.steps)?;

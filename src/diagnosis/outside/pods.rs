@@ -1,0 +1,146 @@
+//! The pods of a node, as the API server and the kubelet describe them.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::clock::Wall;
+use crate::diagnosis::facts::PodChange;
+use crate::kubelet::pod_status::{container_statuses, has_ended, moment};
+use crate::report::{ContainerRef, PodRef};
+use crate::stacks::kubelet::{PodShape, WorkerTask};
+
+/// The annotations by which the API server's copy of a static pod names the UID that the kubelet uses.
+const STATIC_UIDS: [&str; 2] = ["kubernetes.io/config.mirror", "kubernetes.io/config.hash"];
+
+/// For how long the state of a pod must be overdue, so that it is a reason to suspect the pod.
+const LONG_STATE: Duration = Duration::from_secs(30);
+
+/// A pod of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OutsidePod {
+    /// The pod, with the UID that the kubelet uses.
+    pub pod: PodRef,
+    /// The times of its changes.
+    pub changes: Vec<(PodChange, Wall)>,
+    /// Whether the pod is to end.
+    pub is_ending: bool,
+    /// Whether the runtime has created something of it.
+    pub has_started: bool,
+    /// Its containers; those that were never created have no id.
+    pub containers: Vec<ContainerRef>,
+    /// Whether the kubelet still has the pod and the API server does not.
+    pub is_only_in_kubelet: bool,
+}
+
+impl OutsidePod {
+    /// Returns the pods of a `PodList`.
+    pub fn all_of(list: &Value) -> Vec<Self> {
+        let items = list.get("items").and_then(Value::as_array);
+        items.into_iter().flatten().filter_map(Self::of).collect()
+    }
+
+    /// Adds the pods of the kubelet's list that the API server does not have.
+    pub fn add_kubelets(known: &mut Vec<Self>, kubelets: Vec<Self>) {
+        let is_known = |pod: &Self| known.iter().any(|known| known.pod.uid == pod.pod.uid);
+        let only: Vec<Self> = kubelets.into_iter().filter(|pod| !is_known(pod)).collect();
+        known.extend(only.into_iter().map(|pod| Self { is_only_in_kubelet: true, ..pod }));
+    }
+
+    /// Returns the pod of an object of the API.
+    pub fn of(object: &Value) -> Option<Self> {
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str);
+        let annotations = object.pointer("/metadata/annotations");
+        let static_uid = STATIC_UIDS.iter().find_map(|name| annotations?.get(name)?.as_str());
+        let none = Value::Null;
+        let status = object.get("status").unwrap_or(&none);
+        let deletion = moment(object.pointer("/metadata/deletionTimestamp"));
+        let uses_hosts = object.pointer("/spec/hostNetwork") == Some(&Value::Bool(true));
+        let containers: Vec<ContainerRef> = container_statuses(status).filter_map(container).collect();
+        Some(Self {
+            pod: PodRef {
+                uid: static_uid.or_else(|| text("/metadata/uid"))?.to_owned(),
+                namespace: text("/metadata/namespace")?.to_owned(),
+                name: text("/metadata/name")?.to_owned(),
+            },
+            changes: changes(object, status),
+            is_ending: deletion.is_some() || has_ended(status),
+            has_started: text("/status/podIP").is_some() && !uses_hosts
+                || containers.iter().any(|container| !container.id.is_empty()),
+            containers,
+            is_only_in_kubelet: false,
+        })
+    }
+}
+
+/// Returns the name of a container and, if it was created, its id.
+fn container(status: &Value) -> Option<ContainerRef> {
+    let name = status.get("name")?.as_str()?.to_owned();
+    let id = status.get("containerID").and_then(Value::as_str).unwrap_or_default();
+    let id = id.split_once("://").map_or("", |(_, id)| id).to_owned();
+    Some(ContainerRef { id, name })
+}
+
+/// Returns the times of a pod's changes.
+fn changes(object: &Value, status: &Value) -> Vec<(PodChange, Wall)> {
+    let mut changes = Vec::new();
+    let mut add = |what, at: Option<Wall>| changes.extend(at.map(|at| (what, at)));
+    let start = status.get("startTime").or_else(|| object.pointer("/metadata/creationTimestamp"));
+    add(PodChange::Created, moment(start));
+    if let Some(end) = moment(object.pointer("/metadata/deletionTimestamp")) {
+        // The API server sets the time at which the grace period ends.
+        let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64);
+        add(PodChange::Deleted, Some(end.minus(Duration::from_secs(grace.unwrap_or_default()))));
+        add(PodChange::GraceOver, Some(end));
+    }
+    for container in container_statuses(status) {
+        for state in ["/state", "/lastState"] {
+            let time = |place: &str| moment(container.pointer(&format!("{state}{place}")));
+            add(PodChange::ContainerStarted, time("/running/startedAt"));
+            add(PodChange::ContainerFinished, time("/terminated/finishedAt"));
+        }
+    }
+    changes
+}
+
+impl OutsidePod {
+    /// Whether the arguments of a call may be those of a call for this pod, as far as they show the lengths of names.
+    pub fn fits(&self, shape: &PodShape) -> bool {
+        let has_container = shape.container.is_none_or(|length| {
+            self.containers.is_empty()
+                || self.containers.iter().any(|container| has_length(&container.name, length))
+        });
+        has_container && shape.fits(&self.pod.uid, &self.pod.namespace, &self.pod.name)
+    }
+
+    /// Returns for how long the end of a worker's task with the pod has been overdue, if it is.
+    pub fn overdue(&self, task: WorkerTask, now: Option<Wall>) -> Option<Duration> {
+        let waited = now?.duration_since(self.due_since(task)?);
+        (waited >= LONG_STATE).then_some(waited)
+    }
+
+    /// Returns since when the API server waits for the end of a worker's task with the pod.
+    fn due_since(&self, task: WorkerTask) -> Option<Wall> {
+        let what = match task {
+            WorkerTask::Sync if self.has_started => return None,
+            WorkerTask::Sync => PodChange::Created,
+            WorkerTask::Terminate | WorkerTask::CleanUp => PodChange::GraceOver,
+        };
+        self.changes.iter().find(|(change, _)| *change == what).map(|(_, at)| *at)
+    }
+
+    /// Whether a pod in this state has a worker with this task.
+    pub const fn suits(&self, task: WorkerTask) -> bool {
+        match task {
+            WorkerTask::Sync => !self.is_ending && !self.has_started,
+            WorkerTask::Terminate | WorkerTask::CleanUp => self.is_ending || self.is_only_in_kubelet,
+        }
+    }
+}
+
+/// Whether a text has this length.
+pub fn has_length(text: &str, length: u64) -> bool {
+    u64::try_from(text.len()).is_ok_and(|own| own == length)
+}
