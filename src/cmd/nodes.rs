@@ -32,6 +32,8 @@
 //!
 //! The command uses the credential in the user's kubeconfig, and reports which rights are missing.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -45,8 +47,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::complete;
 use super::context::{Context, block_on};
+use super::health::explain_node;
 use super::output::Output;
 use super::remote_node::{CREDENTIAL_TIMEOUT, REQUEST_TIMEOUT, remark_if_insecure};
+use super::render::health::below_nodes;
 use super::render::page::Line;
 use super::render::words::cut;
 use super::render::{incidents as render_incidents, nodes as render};
@@ -54,6 +58,7 @@ use super::stop_signals::StopSignals;
 use super::streams;
 use super::streams::ProgressLine;
 use super::{Error, Exit, at_least_one, fleet_fetch, positive_duration};
+use crate::diagnosis::HealthReport;
 use crate::fleet::{
     self, FleetReading, FleetRequest, NodeReport, NodeVerdict, NodesReport, RecorderPods, StartVerdict,
 };
@@ -106,6 +111,10 @@ pub struct NodesArgs {
     /// The order of the nodes: the worst verdict, the oldest PLEG, the slowest relists, or names from A to Z
     #[arg(long, value_name = "KEY", default_value = "verdict", conflicts_with_all = ["preflight", "incidents"])]
     sort_by: SortKey,
+
+    /// Also explain the N worst nodes that are not healthy, as `health --node` does: which call hangs, and for which pod
+    #[arg(long, value_name = "N", conflicts_with_all = ["watch", "preflight", "incidents", "fetch"])]
+    why: Option<usize>,
 
     /// Show only nodes that are not healthy
     #[arg(long, conflicts_with_all = ["preflight", "incidents"])]
@@ -296,6 +305,7 @@ async fn query_and_print(
     let (mut before, mut report) = query_once(arguments, &request, context, &cluster, None).await?;
     if !arguments.watch {
         let exit = exit(&report);
+        report.explained = explain(arguments, context, &cluster, &report).await;
         screen.print(&report, "")?;
         return Ok(exit);
     }
@@ -370,7 +380,8 @@ impl Screen<'_> {
                     return not_healthy.try_for_each(|node| writeln!(out, "{}", node.name));
                 }
                 let lines = render::table(&selected, &view, context.style())?;
-                lines.iter().try_for_each(|line| out.line(line))
+                lines.iter().try_for_each(|line| out.line(line))?;
+                selected.explained.iter().try_for_each(|report| below_nodes(report, out))
             });
         };
         // The last line says how old the table is.
@@ -432,6 +443,29 @@ async fn query_once(
 
 pub(super) fn progress_bar(nodes: usize, quiet: bool) -> ProgressLine {
     ProgressLine::begin(!quiet, "{wide_bar} {pos}/{len} nodes  {msg}", u64::try_from(nodes).ok())
+}
+
+/// Explains the worst nodes that are not healthy, four at once.
+async fn explain(
+    arguments: &NodesArgs,
+    context: &Context,
+    cluster: &Arc<Cluster>,
+    report: &NodesReport,
+) -> Vec<HealthReport> {
+    let not_healthy = report.nodes.iter().filter(|node| node.verdict != NodeVerdict::Healthy);
+    let names = not_healthy.take(arguments.why.unwrap_or(0)).map(|node| node.name.as_str());
+    let (next, found) = (RefCell::new(names.enumerate()), RefCell::new(BTreeMap::new()));
+    let worker = async || {
+        let take = || next.borrow_mut().next();
+        while let Some((at, name)) = take() {
+            match explain_node(cluster, name, !arguments.recorders.no_recorders, context).await {
+                Ok(report) => drop(found.borrow_mut().insert(at, report)),
+                Err(why) => context.remark(&why.to_string()),
+            }
+        }
+    };
+    tokio::join!(worker(), worker(), worker(), worker());
+    found.into_inner().into_values().collect()
 }
 
 /// Returns the exit status: bad news for an unhealthy, silent or unreachable node; no answer if nothing is known

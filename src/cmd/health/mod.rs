@@ -20,6 +20,7 @@ mod calls;
 mod files;
 mod recorded;
 mod remote;
+pub(super) use remote::explain_node;
 #[cfg(test)]
 mod replay_tests;
 mod saved;

@@ -144,6 +144,17 @@ impl<'a> OutsideLook<'a> {
     }
 }
 
+/// Judges a node of `nodes --why` as `health --node` does.
+pub async fn explain_node(
+    cluster: &Arc<Cluster>,
+    node: &str,
+    recorder: bool,
+    context: &Context,
+) -> Result<HealthReport, Error> {
+    let look = OutsideLook { recorder, ..OutsideLook::within(BUDGET, None, context) };
+    Box::pin(look_at(cluster, node, &look)).await.map(|(report, _)| report)
+}
+
 /// Judges a node by its recorder, else by its kubelet.
 async fn look_at(
     cluster: &Arc<Cluster>,
