@@ -76,6 +76,7 @@ const NPD_BUDGET: Duration = Duration::from_secs(4);
 pub const SIMULATED_KUBELET: u32 = 813;
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate flag on the command line")]
 pub struct HealthArgs {
     /// Time limit of the whole run [default: 30s; 2m with --deep; 4s with --npd]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]

@@ -142,14 +142,14 @@ fn hung_call(facts: &OutsideFacts, calls: &KubeletCalls) -> Option<HealthFinding
 }
 
 /// Returns how certain it is that the call hangs. Each piece of evidence is from another source: two dumps, the age of the
-/// last relist, and other goroutines that wait for the same call.
+/// last relist, and other goroutines that wait for the same call. A slow call can be in both dumps, and make the relist late.
 fn confidence(facts: &OutsideFacts, call: &WaitingCall, waiting: usize) -> Confidence {
     let late = facts.is_late();
     let shared = waiting >= MIN_WAITING;
     match (call.is_in_both, late, shared) {
-        (true, true, _) => Confidence::Certain,
+        (true, true, true) => Confidence::Certain,
         _ if call.waited.at_least >= CERTAIN => Confidence::Certain,
-        (true, false, _) | (false, true, true) => Confidence::Likely,
+        (true, _, _) | (false, true, true) => Confidence::Likely,
         (false, _, _) => Confidence::Possible,
     }
 }

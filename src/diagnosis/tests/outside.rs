@@ -14,7 +14,8 @@ use crate::stacks::kubelet::{KubeletCalls, kubelet_calls};
 use crate::stacks::read::{Bounds, read};
 
 fn dump(name: &str) -> Dump {
-    let path = format!("{}/tests/recordings/stacks/k2-{name}.kubelet.debug2.gz", env!("CARGO_MANIFEST_DIR"));
+    let path =
+        format!("{}/../../tests/recordings/stacks/k2-{name}.kubelet.debug2.gz", env!("CARGO_MANIFEST_DIR"));
     read(File::open(path).unwrap(), Bounds::default()).unwrap().dumps.remove(0)
 }
 

@@ -71,14 +71,14 @@ async fn the_first_line_has_the_verdict_and_the_culprit() {
         .collect();
     assert!(places.is_sorted(), "{text}");
     // One step for both pods, and the mildest change before the last resort.
-    let steps = ["for i in c000", "STAT T", "delete pod web-1 web-2 --wait=false\n", "last resort: "];
+    let steps = ["for i in c000", "STAT T", "delete pod web-1 web-2 --wait=false\n", "last resort, "];
     let places: Vec<usize> =
         steps.iter().map(|step| text.find(step).unwrap_or_else(|| panic!("{step} in\n{text}"))).collect();
     assert!(places.is_sorted(), "{text}");
     let first = text.split("\nthen do\n").nth(1).unwrap();
     assert!(first.starts_with("  the processes of these containers and their shims:\n"), "{text}");
     assert!(
-        first.contains("'c00000000000|") && first.contains("|a00000000000"),
+        first.contains("for i in c00000000000 ") && first.contains(" a00000000000"),
         "the shim has the sandbox's id: {text}"
     );
 }
