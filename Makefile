@@ -33,7 +33,7 @@ LONG = capture::anonymise:: capture::compare:: capture::disk:: capture::exports:
 	cli::hostile::ten_thousands cli::lint::verdicts::every_verdict_and_uid cli::oversized:: cli::pods::scripts:: cli::screens:: \
 	cli::sim::kubelet_and_node cli::stacks::default_screen cli::syscalls:: cli::watch::log_that_cannot \
 	docs::the_walkthrough fleet::nodes::one_look_at_two_thousand fleet::nodes::worst_node \
-	fleet::recorders::incident_on_five_hundred fleet::skill::every_command manifests::fuzz:: manifests::mutated::deep_nesting \
+	fleet::recorders::incident_on_five_hundred fleet::simulated:: fleet::skill::every_command manifests::fuzz:: manifests::mutated::deep_nesting \
 	manifests::source::a_mapping manifests::source::the_number_of_values manifests::uids:: releases:: \
 	recorded_history_of stacks::damaged
 LONG_UNIT = diagnosis::tests::list_calls::a_list_is_too_large \

@@ -13,7 +13,7 @@ use super::evidence::{Evidence, RuntimeEvidence, Settings};
 use super::names::OutsideId;
 use super::node_facts::NodeFacts;
 use super::report::{JudgedMoment, NotChecked};
-use crate::report::{fits_in_memory, json};
+use crate::report::{MAX_MEMORY, fits_in_memory, json};
 use crate::stacks::report::StackReport;
 
 /// Everything that one run measured.
@@ -45,11 +45,12 @@ impl RunFacts {
     /// Returns the facts as JSON of at most `largest` bytes. If they are too large, the processes of other programs are left out;
     /// `None` if that is not enough.
     pub fn text(&mut self, largest: usize) -> Option<String> {
-        let fits = |text: &String| text.len() <= largest && fits_in_memory(text.as_bytes());
-        json::text(self).filter(fits).or_else(|| {
+        let largest = largest.min(MAX_MEMORY);
+        let fits = |text: &String| fits_in_memory(text.as_bytes());
+        json::text_of_at_most(self, largest).filter(fits).or_else(|| {
             let all = self.node.clone();
             self.node.leave_out_others();
-            let text = json::text(self).filter(fits);
+            let text = json::text_of_at_most(self, largest).filter(fits);
             self.node = all;
             text
         })

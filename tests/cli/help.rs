@@ -128,6 +128,7 @@ fn run(example: &str, folder: &TempDir, times: &[String; 2]) -> Output {
     let endpoint = if line.contains("--until-slow") { "sim:slow-status" } else { "sim:crash-loop" };
     // The shell becomes plegctl, so that the signal below reaches it.
     let never_ends = line.contains("sim serve")
+        || line.contains("sim fleet")
         || line.ends_with("record other-recording")
         || line.starts_with("plegctl top");
     let line = if never_ends { format!("exec {line}") } else { line };

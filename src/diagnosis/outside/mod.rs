@@ -95,7 +95,7 @@ pub fn find(facts: &OutsideFacts) -> OutsideFindings {
     let hung = facts.calls.as_ref().and_then(|calls| hung_call(facts, calls));
     let relists_fail = hung
         .as_ref()
-        .is_some_and(|found| found.id != RuleId::HungStatus && found.confidence != Confidence::Possible);
+        .is_some_and(|found| found.id != RuleId::HungStatus && found.severity == Severity::Critical);
     let workers = if hung.is_none() { stuck_workers(facts) } else { None };
     let all = hung.into_iter().chain(stale_kubelet(facts)).chain(workers);
     let mut findings: Vec<HealthFinding> = all.collect();
@@ -119,7 +119,12 @@ fn hung_call(facts: &OutsideFacts, calls: &KubeletCalls) -> Option<HealthFinding
     };
     let waiting = calls.waiting.get(&call.rpc).copied().unwrap_or_default();
     let confidence = confidence(facts, call, waiting);
-    let severity = if confidence == Confidence::Possible { Severity::Info } else { Severity::Critical };
+    let severity = match confidence {
+        Confidence::Possible => Severity::Info,
+        // A call that is only slow makes a relist late.
+        Confidence::Likely if !(facts.metrics_are_silent || facts.is_reported) => Severity::Warning,
+        Confidence::Likely | Confidence::Certain => Severity::Critical,
+    };
     let title = FactKind::RelistWaitsFor { call: Call { rpc, of: None } };
     let mut found = finding(id, severity, confidence, title);
     found.rpc = Some(call.rpc.clone());

@@ -21,7 +21,7 @@ pub const fn document<T: Serialize>(body: &T) -> Document<'_, T> {
 }
 
 /// The maximum memory for reading a JSON document, in bytes. A report about the largest node needs some MiB.
-const MAX_MEMORY: usize = 32 << 20;
+pub const MAX_MEMORY: usize = 32 << 20;
 
 /// The minimum memory of a JSON value: the value itself and the allocator's overhead.
 const MIN_VALUE_MEMORY: usize = 64;

@@ -27,10 +27,36 @@ pub fn pretty(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> 
 
 /// Returns a document as one line of text without a line break; `None` if it cannot be JSON.
 pub fn text(document: &impl Serialize) -> Option<String> {
-    let mut out = Vec::new();
+    text_of_at_most(document, usize::MAX)
+}
+
+/// Returns a document as [`text`] does; `None` if it has more than `largest` bytes. Writes no more than these.
+pub fn text_of_at_most(document: &impl Serialize, largest: usize) -> Option<String> {
+    // The line break counts while the line is written.
+    let mut out = LimitedText { text: Vec::new(), largest: largest.saturating_add(1) };
     line(document, &mut out).ok()?;
-    out.pop();
-    String::from_utf8(out).ok()
+    out.text.pop();
+    String::from_utf8(out.text).ok()
+}
+
+/// A text that refuses what makes it longer than a limit.
+struct LimitedText {
+    text: Vec<u8>,
+    largest: usize,
+}
+
+impl Write for LimitedText {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        if part.len() > self.largest.saturating_sub(self.text.len()) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.text.extend_from_slice(part);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Escapes the characters that JSON allows in strings but that can mislead a reader of a terminal: control characters
@@ -128,6 +154,15 @@ pub mod testing {
 mod tests {
 
     use super::*;
+
+    #[test]
+    fn text_over_its_limit_is_none_and_is_not_written_further() {
+        assert_eq!(text_of_at_most(&"abc", 5), Some("\"abc\"".to_owned()));
+        assert_eq!(text_of_at_most(&"abc", 4), None);
+        let mut out = LimitedText { text: Vec::new(), largest: 3 };
+        assert!(out.write_all(b"ab").is_ok() && out.write_all(b"cd").is_err());
+        assert_eq!(out.text, b"ab");
+    }
 
     #[test]
     fn every_control_character_in_json_is_escaped() {

@@ -47,7 +47,7 @@ pub use directory::{
 };
 pub use document::memory_bound;
 pub use document::{API_VERSION, Document, document};
-pub use document::{fits_in_memory, is_zero};
+pub use document::{MAX_MEMORY, fits_in_memory, is_zero};
 pub use reference::{ContainerRef, PodRef, RuntimeRef, optional_pod};
 pub use rule::Rule;
 pub use seconds::Seconds;
