@@ -1,6 +1,6 @@
 //! Replays a capture as a runtime: answers each call with the recorded answer, while the clock shows recorded time.
 //!
-//! There are two modes ([`ReplayMode`]):
+//! There are two modes (`ReplayMode`):
 //!
 //! * *At a moment*: each call gets what was known at that moment. A call that had ended gets its recorded answer; a call that
 //!   was pending is silent, even if it was answered later.
@@ -9,7 +9,7 @@
 //! In both modes, a call that the recorder did not make, or whose end was lost, fails as *not recorded*.
 //!
 //! [`Playback`] finds the answers. [`ReplayServer`] serves a playback on an in-process server and creates clients for it.
-//! [`OwnClientService`] is the service for plegctl's own clients, [`AnyClientService`] the service for other CRI clients.
+//! `OwnClientService` is the service for plegctl's own clients, [`AnyClientService`] the service for other CRI clients.
 
 use std::collections::HashMap;
 use std::io;

@@ -317,6 +317,7 @@ impl CallReader<'_> {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+    use std::path::Path;
 
     use super::super::read::{Bounds, read};
     use super::*;
@@ -328,7 +329,8 @@ mod tests {
     }
 
     fn recorded(name: &str) -> Dump {
-        let path = format!("../../tests/recordings/stacks/k2-{name}.kubelet.debug2.gz");
+        let file = format!("../../tests/recordings/stacks/k2-{name}.kubelet.debug2.gz");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         let dump = read(File::open(path).unwrap(), Bounds::default()).unwrap().dumps.remove(0);
         without_others(dump)
     }
@@ -419,7 +421,11 @@ mod tests {
         let other =
             parsed("goroutine 1 [select]:\nx/v1.(*runtimeServiceClient).ListContainers(0x1)\n\t/a.go:1\n");
         assert_eq!(kubelet_calls(&[&other], APART), None);
-        let file = File::open("../../tests/recordings/stacks/k2-lock.t100.kubelet.debug1.gz").unwrap();
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/recordings/stacks/k2-lock.t100.kubelet.debug1.gz"
+        );
+        let file = File::open(path).unwrap();
         let profile = read(file, Bounds::default()).unwrap().dumps.remove(0);
         assert_eq!(kubelet_calls(&[&profile], APART), None);
     }

@@ -6,7 +6,7 @@
 //! The recording prints nothing, catches no signal and applies no rule of the diagnosis. The command `record` does this for
 //! it, through the traits [`RecordingHost`] and [`RecordingSignals`].
 //!
-//! [`Recording::run`] waits for the next relist or makes it. Meanwhile [`ParallelWork`] handles signals, samples of the node,
+//! [`Recording::run`] waits for the next relist or makes it. Meanwhile `ParallelWork` handles signals, samples of the node,
 //! checks for incidents and the event stream (`event_stream`). `incident_handler` acts on what a check finds, `background`
 //! has the tasks that run next to the relists, and `state` has what the relists and the checks share.
 

@@ -1,5 +1,5 @@
 //! A minimal HTTP/1.1 client for a kubelet or an API server. It sends GET requests; each answer has a time limit and
-//! a size limit. Only [`HttpClient::write`] sends something else: two options of `record` use it, and nothing else.
+//! a size limit.
 //!
 //! The client sends its token over TLS only. It follows no redirect, because the other server may not be trusted.
 
