@@ -71,7 +71,7 @@ pub struct MeasuredText {
 }
 
 impl MeasuredText {
-    /// The largest text, in bytes. With 60 pods beside 100 other processes, it has 0.5 MB.
+    /// The largest text, in bytes.
     pub const MAX_SIZE: usize = 4 << 20;
 
     /// How many bytes of memory the recorder uses for it at most.
