@@ -69,7 +69,7 @@ impl SimulatedFleet {
 
     /// Returns the name of the first node whose recorder has found this rule.
     pub fn node_with(&self, rule: &str) -> String {
-        let (output, report) = self.document(&["nodes", "--sort-by", "name", "--timeout", "10s"]);
+        let (output, report) = self.document(&["nodes", "--sort-by", "name", "--timeout", "30s"]);
         let nodes = report["nodes"].as_array().unwrap();
         let found = nodes.iter().find(|node| node["recorder"]["primary"]["id"] == rule);
         found.unwrap_or_else(|| panic!("{output}"))["name"].as_str().unwrap().to_owned()
