@@ -8,13 +8,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::goroutines;
-use super::objects::{self, RECORDER_LABEL, RECORDER_NAMESPACE, RECORDER_PORT};
+use super::objects::{self, RECORDER_LABEL, RECORDER_PORT};
 use super::scenario_run::ScenarioRun;
 use crate::capture::Renames;
 use crate::clock::{Clock, Wall};
 use crate::cmd::metrics_server::{HttpReply, HttpRequest, PageReply, ServedPages};
 use crate::cmd::recorder_exports::Exports;
 use crate::cmd::recorder_pages;
+use crate::fleet::NAMESPACE;
 use crate::manifests::podconfig::Selector;
 use crate::pleg::metrics::MetricNames;
 use crate::sim::fleet::{FleetNode, KubeletAccess, ListedPod, running_pods};
@@ -72,7 +73,7 @@ impl SimulatedCluster {
             ["pods"] => self.pods_page(request, None).into(),
             ["namespaces", namespace, "pods"] => self.pods_page(request, Some(namespace)).into(),
             ["namespaces", namespace, "pods", name] => self.pod(namespace, name).into(),
-            ["namespaces", RECORDER_NAMESPACE, "pods", pod, "proxy", ref rest @ ..] => {
+            ["namespaces", NAMESPACE, "pods", pod, "proxy", ref rest @ ..] => {
                 let name = pod.strip_suffix(&format!(":{RECORDER_PORT}")).unwrap_or(pod);
                 let page = format!("/{}", rest.join("/"));
                 answer_of(self.recorder(name), name, |node| node.recorder(&request.at(&page), &self.token))
@@ -156,7 +157,7 @@ enum FleetPod<'a> {
 impl FleetPod<'_> {
     fn namespace(&self) -> &str {
         match self {
-            Self::Recorder(..) => RECORDER_NAMESPACE,
+            Self::Recorder(..) => NAMESPACE,
             Self::Listed(_, listed) => &listed.pod.namespace,
         }
     }

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::scenario_run::ScenarioRun;
 use crate::clock::Wall;
+use crate::fleet::NAMESPACE;
 use crate::pleg::metrics::MetricNames;
 use crate::sim::fleet::{FleetNode, KubeletAccess, ListedPod};
 use crate::sim::{KUBELET_VERSION, RuntimeFamily, Scenario};
 
-/// The label of a recorder's pod, and its namespace, as in deploy/base.
+/// The label of a recorder's pod, as in deploy/base.
 pub const RECORDER_LABEL: (&str, &str) = ("app.kubernetes.io/name", "plegctl");
-pub const RECORDER_NAMESPACE: &str = "plegctl";
 /// The port of a recorder.
 pub const RECORDER_PORT: u16 = 9469;
 
@@ -94,7 +94,7 @@ pub fn recorder_object(node: &FleetNode, name: &str) -> Value {
     let (label, value) = RECORDER_LABEL;
     json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"namespace": RECORDER_NAMESPACE, "name": name, "labels": {label: value}},
+        "metadata": {"namespace": NAMESPACE, "name": name, "labels": {label: value}},
         "spec": {"nodeName": node.name, "containers": [{
             "name": "plegctl", "image": concat!("plegctl:", env!("CARGO_PKG_VERSION")),
             "ports": [{"name": "metrics", "containerPort": RECORDER_PORT}],
