@@ -56,7 +56,7 @@ pub enum Error {
         detail: String,
     },
     /// No answer arrived within the deadline. The call may still be pending in the runtime.
-    #[error("{rpc} did not answer within {}", humantime::format_duration(*.waited))]
+    #[error("{rpc} did not answer within {}", wait_in_words(*.waited))]
     Silent {
         /// The RPC.
         rpc: Rpc,
@@ -67,7 +67,7 @@ pub enum Error {
     /// silent.
     #[error(
         "the answer to {rpc} did not arrive completely within {}: {} had arrived",
-        humantime::format_duration(*.waited),
+        wait_in_words(*.waited),
         bytes(*.received)
     )]
     Unfinished {
@@ -288,6 +288,12 @@ impl Error {
     }
 }
 
+/// Returns a deadline, or the measured wait of a recorded call, to the millisecond: `9s 989ms`.
+fn wait_in_words(waited: Duration) -> humantime::FormattedDuration {
+    let rest = Duration::from_nanos(u64::from(waited.subsec_nanos() % 1_000_000));
+    humantime::format_duration(waited.saturating_sub(rest))
+}
+
 /// Returns the systemd unit that usually owns a socket.
 fn unit_of(endpoint: &str) -> &'static str {
     const OWNERS: [(&str, &str); 6] = [
@@ -335,4 +341,17 @@ word_enum! {
         DataLoss = "DataLoss",
         Unauthenticated = "Unauthenticated",
     } ALL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_wait_is_named_to_the_millisecond() {
+        let words = |waited| Error::Silent { rpc: Rpc::Version, waited }.to_string();
+        let recorded = Duration::new(9, 989_123_456);
+        assert_eq!(words(recorded), "Version did not answer within 9s 989ms");
+        assert_eq!(words(Duration::from_secs(10)), "Version did not answer within 10s");
+    }
 }

@@ -541,6 +541,16 @@ async fn a_frozen_cgroup_is_reported_with_its_pod() {
     let old = FakeNode::new("frozen-v1").with_pods(5);
     let cgroup = format!("cgroup/freezer{}/freezer.state", cgroup_of(1));
     old.file(&cgroup, "FROZEN\n");
+    let cgroup = cgroup_of(1);
+    let frozen = FakeProcess { pid: 2001, parent: 1001, cgroup: &cgroup, ..FakeProcess::default() };
+    // As the kernel shows a process in such a cgroup: frozen, or frozen after a signal has stopped it.
+    for (state, wchan) in [('D', "__refrigerator"), ('T', "do_signal_stop")] {
+        old.process(&FakeProcess { state, wchan, ..frozen });
+        let report = old.diagnose(Scripted::with_pods(5)).await;
+        let found = find(&report, RuleId::FrozenCgroup).unwrap();
+        assert_eq!(found.pod.as_ref().unwrap().to_string(), "default/web-1");
+    }
+    old.process(&FakeProcess { state: 'D', wchan: "__refrigerator", ..frozen });
     let report = old.diagnose(Scripted::with_pods(5)).await;
     assert_primary(&report, RuleId::FrozenCgroup, Confidence::Likely, Phase::None, Some("default/web-1"));
     let file = format!("echo THAWED > /sys/fs/cgroup/freezer{}/freezer.state", cgroup_of(1));

@@ -347,20 +347,31 @@ pub(super) fn read_cgroups(
 ) -> CgroupSection {
     let mut section = CgroupSection::default();
     let mut tasks_of_pods: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut perhaps_frozen = BTreeSet::new();
+    let shows_freeze = hierarchy(root, "freezer") != root;
     for process in
         processes.values().filter(|process| process.container_id.is_some() || process.pod_uid.is_some())
     {
         *tasks_of_pods.entry(&process.cgroup).or_default() += process.threads;
+        if !shows_freeze || may_be_frozen_in_v1(process) {
+            perhaps_frozen.insert(process.cgroup.as_str());
+        }
     }
     let daemons = processes.values().filter(|process| matches!(process.role, Role::Kubelet | Role::Daemon));
     let services: BTreeSet<&str> = daemons.map(|process| process.cgroup.as_str()).collect();
-    section.frozen = frozen(root, tasks_of_pods.keys().copied());
+    section.frozen = frozen(root, perhaps_frozen);
     let limits = hierarchy(root, "pids");
     let large = tasks_of_pods.iter().filter(|(_, tasks)| **tasks >= FEW_TASKS).map(|(path, _)| path);
     section.pids = large.chain(&services).filter_map(|path| pids(&limits, path)).collect();
     let daemon = daemon.and_then(|pid| processes.get(&pid));
     section.daemon = daemon.map(|process| daemon_cgroup(root, process)).unwrap_or_default();
     section
+}
+
+/// Whether the process may be in a frozen cgroup of version 1, in which the kernel shows a frozen process as one in
+/// uninterruptible sleep, unless a signal has stopped it before. In version 2, a frozen process looks like any other.
+fn may_be_frozen_in_v1(process: &Process) -> bool {
+    process.state == 'D' || process.is_stopped()
 }
 
 /// Returns the directory of a controller's cgroups. In cgroup v1, each controller has its own tree.
