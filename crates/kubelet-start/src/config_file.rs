@@ -178,7 +178,7 @@ impl ConfigDecoder<'_> {
             };
             let (field_path, shown) = (joined(path), joined(shown));
             match Tables::get().field(&field_path) {
-                Some(field) if self.kubelet.release.at_least(field.since) => {
+                Some(field) if self.kubelet.release.known().at_least(field.since) => {
                     self.value(&entry.value, &field_path, &shown, structure, field.go_type);
                 }
                 Some(field) => self.unknown_field(entry, &shown, path, Some(field.since)),

@@ -282,3 +282,19 @@ fn the_settings_of_known_distributions_have_no_error_and_no_warning() {
         }
     }
 }
+
+#[test]
+fn a_release_older_than_the_tables_is_judged_by_the_oldest_one_in_them() {
+    let content = Ok(EKS.as_bytes().to_vec());
+    let settings = StartSettings {
+        arguments: shell_words(
+            "--node-ip=10.0.0.4 --cloud-provider=external --feature-gates=GracefulNodeShutdown=true",
+        ),
+        files: vec![ConfigFile { path: Arc::from("config"), content, is_drop_in: false }],
+        cgroups: Some(CgroupVersion::V2),
+        node: Some(ordinary_node(true)),
+    };
+    let found = |release| settings_findings(&settings, TargetKubelet::upstream(release)).findings;
+    let bad = found("1.27").into_iter().filter(|finding| finding.severity > Severity::Info);
+    assert_eq!(bad.map(|finding| finding.message).collect::<Vec<_>>(), Vec::<String>::new());
+}

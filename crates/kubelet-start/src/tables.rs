@@ -11,6 +11,8 @@
 //!   known, `d` deprecated, `-` unknown.
 //! * `[needs]`: a gate, the releases (`35` from 1.35 on, `35-35` only 1.35), and the gates that must be on if it is on.
 //! * `[fields]`: a path, its Go type and the first minor release that knows the field.
+//!
+//! A release outside the tables is judged by the nearest one in them.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -203,7 +205,7 @@ impl Tables {
 
     /// Returns the gates that a release accepts only together with other gates.
     pub fn needs_of(&self, release: KubeletVersion) -> impl Iterator<Item = &GateNeed> {
-        self.needs.iter().filter(move |need| need.releases.contains(&release.minor()))
+        self.needs.iter().filter(move |need| need.releases.contains(&release.known().minor()))
     }
 
     /// Returns the flag with this name (without dashes), if any release in the tables knows the flag.
@@ -240,12 +242,12 @@ impl<T: Copy> History<T> {
     /// Returns the state in a release; `None` if the release does not know the gate or flag.
     pub fn state(&self, release: KubeletVersion) -> Option<T> {
         let judged = self.0.iter().filter(|change| change.known != Known::NotOfKubelet);
-        judged.rev().find(|change| release.at_least(change.minor)).and_then(|change| change.state)
+        judged.rev().find(|change| release.known().at_least(change.minor)).and_then(|change| change.state)
     }
 
     /// Returns the change that decides about a release.
     pub fn change(&self, release: KubeletVersion) -> Option<&Change<T>> {
-        self.0.iter().rev().find(|change| release.at_least(change.minor))
+        self.0.iter().rev().find(|change| release.known().at_least(change.minor))
     }
 
     /// Returns the first minor release in the tables that knows the gate or flag.
@@ -262,7 +264,8 @@ impl<T: Copy> History<T> {
 impl Gate {
     /// Returns the change since which the gate is locked up to `release` without interruption.
     pub fn locked_since(&self, release: KubeletVersion) -> Option<&Change<GateState>> {
-        let newest_first = self.history.0.iter().rev().skip_while(|change| !release.at_least(change.minor));
+        let newest_first =
+            self.history.0.iter().rev().skip_while(|change| !release.known().at_least(change.minor));
         let locked = newest_first.take_while(|change| change.state.is_some_and(|state| state.locked));
         locked.last()
     }
