@@ -135,7 +135,7 @@ pub enum Error {
         why: String,
     },
     /// The recorder gives its capture only to a client with its token.
-    #[error("the recorder of `{node}` gives captures and bundles only with its token")]
+    #[error("the recorder of `{node}` gives captures only with its token")]
     NoToken {
         /// The node.
         node: String,

@@ -528,7 +528,7 @@ impl ServedPages {
             _ => {
                 return (self.more)(request).unwrap_or_else(|| {
                     let why = "the metrics are at /metrics, probes at /healthz and /readyz; `record` also serves \
-                               /verdict and /incidents, and with --serve-token-file /capture, /bundle and \
+                               /verdict and /incidents, and with --serve-token-file /capture and \
                                /verdict?facts=true";
                     HttpReply::error("404 Not Found", why).into()
                 });

@@ -149,9 +149,9 @@ pub struct RecordArgs {
     #[arg(long, value_name = "NAMES", default_value = "plegctl", requires = "metrics_listen")]
     metric_names: metrics_server::NamesOption,
 
-    /// Also serve parts of the capture at `/capture`, an archive of what the recorder knows at `/bundle`, and what the last
-    /// diagnosis measured at `/verdict?facts=true`, to clients that send the token in this file in the header
-    /// `X-Plegctl-Token`. The file is read for each request; only its owner may read it
+    /// Also serve parts of the capture at `/capture`, and what the last diagnosis measured at `/verdict?facts=true`, to
+    /// clients that send the token in this file in the header `X-Plegctl-Token`. The file is read for each request; only
+    /// its owner may read it
     #[arg(long, value_name = "FILE", requires = "metrics_listen")]
     serve_token_file: Option<PathBuf>,
 }
@@ -262,13 +262,7 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
         let names = (node, host.endpoint().to_string());
         let token_file = arguments.serve_token_file.clone();
         warnings.extend(token_file.as_ref().and_then(|path| closed_exports(path)));
-        let exports = Exports::new(
-            recording.view(),
-            names.clone(),
-            arguments.directory.clone(),
-            token_file,
-            recording.metrics_page(),
-        );
+        let exports = Exports::new(recording.view(), names.clone(), arguments.directory.clone(), token_file);
         let pages = ServedPages {
             shared_state: recording.shared_state(),
             names: arguments.metric_names.into(),
@@ -347,7 +341,7 @@ impl RecordingSignals for ThreadSignals {
     async fn suspend(&mut self) {}
 }
 
-/// Returns a warning if the token file cannot be used, so that `/capture` and `/bundle` are closed for now.
+/// Returns a warning if the token file cannot be used, so that `/capture` and the facts are closed for now.
 fn closed_exports(path: &Path) -> Option<String> {
     let file = path.to_path_buf();
     // The disk of the file may hang.

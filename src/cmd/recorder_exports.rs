@@ -1,5 +1,5 @@
 //! What the recorder gives only to a client that sends the token of `--serve-token-file`: `/capture`, a part of its capture,
-//! `/bundle`, an archive of what it knows, and `/verdict?facts=true`, its verdict with what its last diagnosis measured.
+//! and `/verdict?facts=true`, its verdict with what its last diagnosis measured.
 //!
 //! A thread makes each answer, so that no request delays a relist: it makes no call to the runtime and writes nothing to the
 //! disk. Only one answer is made at a time. The token file is read for each request, so that a new token counts at once.
@@ -8,20 +8,16 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::health::SavedReport;
-use super::health::bundle::{self, MissingFile, pretty};
-use super::metrics_server::{HttpReply, HttpRequest, JobOutput, MetricsPage, PageReply};
-use super::recorder_pages::{IncidentList, RecorderVerdict, verdict_facts};
+use super::metrics_server::{HttpReply, HttpRequest, JobOutput, PageReply};
+use super::recorder_pages::{RecorderVerdict, verdict_facts};
 use super::token_file::RecorderToken;
 use crate::capture::entry::Incident;
-use crate::capture::recording::{IncidentSnapshot, MeasuredText, RecordingView};
+use crate::capture::recording::{IncidentSnapshot, RecordingView};
 use crate::capture::{self, Error, Pseudonyms, Range, Renames, open_part};
 use crate::clock::Wall;
-use crate::diagnosis::HealthReport;
-use crate::diagnosis::input_file::InputFile;
 use crate::report::{document, json};
 
 /// The largest answer, in bytes.
@@ -29,9 +25,6 @@ pub const LARGEST: usize = 64 << 20;
 
 /// The number of requests whose token is checked at the same time.
 const MAX_CHECKS: usize = 2;
-
-/// The name of the last judged goroutine dump in a bundle.
-pub const STACKS: &str = "stacks.json";
 
 const UNAVAILABLE: &str = "503 Service Unavailable";
 
@@ -42,7 +35,6 @@ pub struct Exports {
     endpoint: String,
     directory: PathBuf,
     token_file: Option<PathBuf>,
-    metrics: MetricsPage,
     /// Other names for the node and its pods, if they are simulated.
     renames: Renames,
     /// The places for requests whose token is being checked.
@@ -55,8 +47,6 @@ pub struct Exports {
 enum ExportRequest {
     /// A part of the capture.
     Capture(CaptureRequest),
-    /// Everything that the recorder has in memory.
-    Bundle,
     /// The verdict with the facts of its diagnosis.
     VerdictWithFacts,
 }
@@ -76,11 +66,10 @@ impl Exports {
         (node, endpoint): (String, String),
         directory: PathBuf,
         token_file: Option<PathBuf>,
-        metrics: MetricsPage,
     ) -> Self {
         let (checks, answers) = (Arc::new(Semaphore::new(MAX_CHECKS)), Semaphore::new(1));
         let renames = Renames::default();
-        Self { view, node, endpoint, directory, token_file, metrics, renames, checks, answers }
+        Self { view, node, endpoint, directory, token_file, renames, checks, answers }
     }
 
     /// Gives the node and its pods other names than the capture does.
@@ -92,12 +81,11 @@ impl Exports {
     pub fn page(self: &Arc<Self>, request: &HttpRequest<'_>) -> Option<PageReply> {
         let wanted = match request.path {
             "/capture" => CaptureRequest::parse(request),
-            "/bundle" => bundle_request(request),
             "/verdict" => verdict_request(request)?,
             _ => return None,
         };
         let Some(token_file) = self.token_file.clone() else {
-            let why = "this recorder gives no captures, bundles and facts, because it runs without --serve-token-file";
+            let why = "this recorder gives no captures and facts, because it runs without --serve-token-file";
             return Some(HttpReply::error("404 Not Found", why).into());
         };
         let Some(sent) = request.token.cloned() else {
@@ -114,9 +102,7 @@ impl Exports {
             drop(place);
             match (allowed, wanted) {
                 (Err(why), _) => {
-                    let why = format!(
-                        "/capture, /bundle and the facts are closed: the recorder's token file: {why}"
-                    );
+                    let why = format!("/capture and the facts are closed: the recorder's token file: {why}");
                     output.reply(HttpReply::error(UNAVAILABLE, &why));
                 }
                 (Ok(false), _) => {
@@ -151,10 +137,6 @@ impl Exports {
                     exported.map(drop)
                 }),
             },
-            ExportRequest::Bundle => output.stream("application/gzip", LARGEST, |out| {
-                let _place = place;
-                self.write_bundle(out)
-            }),
             ExportRequest::VerdictWithFacts => output.stream("application/json", LARGEST, |out| {
                 let _place = place;
                 self.write_verdict(out)
@@ -176,63 +158,6 @@ impl Exports {
         };
         json::line(&SavedReport::new(&document(&verdict), measured, Some(facts)), out)
     }
-
-    /// Writes the archive.
-    fn write_bundle(&self, out: &mut dyn Write) -> io::Result<()> {
-        let snapshot = self.view.snapshot();
-        let documents = self.view.documents();
-        let verdict = RecorderVerdict::of(&snapshot, &self.node, &self.endpoint);
-        let incidents = IncidentList::of(&self.view.incidents(), std::time::Duration::MAX, &self.node);
-        let diagnosis = documents.report.filter(|_| snapshot.incident.is_some());
-        let report = match diagnosis {
-            Some((_, report)) => with_facts(&report, documents.measured)?,
-            None => pretty(&verdict.clone().into_report())?,
-        };
-        let renamed = |document: Vec<u8>| self.renames.bytes(document);
-        let about_report = "the diagnosis of the open incident, else the recorder's verdict; read it with \
-                            `plegctl health --from`";
-        let mut files = vec![
-            InputFile::whole(bundle::REPORT, about_report, renamed(report)),
-            InputFile::whole(
-                "verdict.json",
-                "the recorder's present verdict",
-                renamed(pretty(&document(&verdict))?),
-            ),
-            InputFile::whole(
-                "incidents.json",
-                "the incidents of the capture",
-                renamed(pretty(&document(&incidents))?),
-            ),
-            InputFile::new("metrics.txt", "the recorder's own metrics", (self.metrics)()),
-        ];
-        let mut missing: Vec<MissingFile> = [
-            ("relist.json", "the lists are in the capture: /capture"),
-            ("journal.txt", "the recorder does not read it"),
-            ("kernel.txt", "the recorder does not read it"),
-            ("kubelet/config.txt", "the recorder does not keep it"),
-        ]
-        .map(|(what, why)| MissingFile::new(what, why))
-        .into();
-        match documents.stacks.and_then(|(time, text)| timed(time, &text)) {
-            Some(stacks) => files.push(InputFile::whole(STACKS, "the last judged goroutine dump", stacks)),
-            None => missing.push(MissingFile::new(STACKS, "no diagnosis has read a goroutine dump")),
-        }
-        bundle::archive(&files, missing, &self.node, snapshot.taken_at, out)
-    }
-}
-
-/// Returns a JSON document with the time at which it was made.
-fn timed(time: Wall, text: &str) -> Option<Vec<u8>> {
-    let mut document: Value = serde_json::from_str(text).ok()?;
-    document.as_object_mut()?.insert("time".to_owned(), time.to_string().into());
-    pretty(&document).ok()
-}
-
-/// Returns a report of a diagnosis with what it measured.
-fn with_facts(report: &str, measured: Option<MeasuredText>) -> io::Result<Vec<u8>> {
-    let report: HealthReport = serde_json::from_str(report)?;
-    let measured = measured.and_then(|measured| measured.text());
-    pretty(&SavedReport::new(&report, measured, None))
 }
 
 /// Reads the parameters of a request for the verdict with facts; `None` for a request without them.
@@ -244,13 +169,6 @@ fn verdict_request(request: &HttpRequest<'_>) -> Option<Result<ExportRequest, &'
         _ => Err("/verdict with facts takes only facts=true and o=json"),
     };
     Some(wanted)
-}
-
-fn bundle_request(request: &HttpRequest<'_>) -> Result<ExportRequest, &'static str> {
-    match request.parameters().next() {
-        None => Ok(ExportRequest::Bundle),
-        Some(_) => Err("/bundle takes no parameters"),
-    }
 }
 
 impl CaptureRequest {
@@ -320,7 +238,7 @@ mod tests {
     fn parse(query: &str) -> Result<CaptureRequest, &'static str> {
         match CaptureRequest::parse(&HttpRequest::of("/capture", query))? {
             ExportRequest::Capture(wanted) => Ok(wanted),
-            ExportRequest::Bundle | ExportRequest::VerdictWithFacts => Err("another page"),
+            ExportRequest::VerdictWithFacts => Err("another page"),
         }
     }
 
@@ -364,13 +282,5 @@ mod tests {
         assert_eq!(pinned(1), Some(Range { from, to }));
         assert_eq!(pinned(2), Some(Range { from, to: None }));
         assert_eq!(pinned(3), None);
-    }
-
-    #[test]
-    fn document_gets_its_time() {
-        let text = timed(Wall::from_nanos(1), r#"{"kind":"StackReport"}"#).unwrap();
-        let document: Value = serde_json::from_slice(&text).unwrap();
-        assert_eq!(document["time"], "1970-01-01T00:00:00.000000001Z");
-        assert_eq!(timed(Wall::from_nanos(1), "[]"), None);
     }
 }

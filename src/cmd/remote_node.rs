@@ -30,7 +30,7 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The default time limit for a credential program, which may call a cloud service.
 pub const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The default time limit for a part of a capture, or a bundle. The recorder itself gives up after two minutes.
+/// The default time limit for a part of a capture, or the facts of a verdict. The recorder itself gives up after two minutes.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// The period of the listed incidents: the recorder keeps fewer.
@@ -56,7 +56,7 @@ pub struct RemoteNodeArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub struct TokenArgs {
     /// The file with the recorder's token, for --node
-    // `stacks` also has the token file of a kubelet, so this id differs from the field's name.
+    // `health` also has the token file of a kubelet, so this id differs from the field's name.
     #[arg(id = "recorder_token", long = "token-file", value_name = "FILE", requires = "node", value_hint = ValueHint::FilePath)]
     pub token_file: Option<PathBuf>,
 
@@ -156,7 +156,7 @@ pub struct RemoteNode {
     pub cluster: Arc<Cluster>,
     /// The time limit of one request.
     pub timeout: Duration,
-    /// The time limit of a request for a part of a capture, or a bundle.
+    /// The time limit of a request for a part of a capture, or the facts of a verdict.
     export_timeout: Duration,
 }
 

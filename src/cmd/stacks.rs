@@ -17,14 +17,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use serde::Deserialize;
 
 use super::context::{Context, block_on};
-use super::health::bundle;
 use super::kubelet_access::KubeletAccess;
 use super::output::Output;
-use super::recorder_exports::STACKS;
-use super::remote_node::{RemoteNode, RemoteNodeArgs, TokenArgs};
+use super::remote_node::RemoteNodeArgs;
 use super::render::page::Page;
 use super::render::stacks as text;
 use super::{Error, Exit};
@@ -32,8 +29,8 @@ use crate::clock::Wall;
 use crate::cri::Endpoint;
 use crate::host;
 use crate::kubelet::{KubeletApi, http};
+use crate::report::document;
 use crate::report::load::{self, LARGEST_SETTING};
-use crate::report::{document, fits_in_memory};
 use crate::stacks::Daemon;
 use crate::stacks::judge::{BETWEEN_DUMPS, DumpSource, KnownHangs, judge, rebuild_summary};
 use crate::stacks::live::{self, NodeView};
@@ -58,10 +55,6 @@ pub struct StacksArgs {
 
     #[command(flatten)]
     remote: RemoteNodeArgs,
-
-    // With a token, the last dump of the runtime that the recorder of --node judged is shown, if it has one.
-    #[command(flatten)]
-    recorder_token: TokenArgs,
 
     /// Read names, children and files from the process itself, even if the dump does not say that it is from this
     /// node
@@ -119,12 +112,6 @@ async fn report(
     let mut taken = TakenDumps { node: arguments.node(proc), ..TakenDumps::default() };
     let remote = arguments.remote.connect(context)?;
     if let Some(node) = &remote {
-        if arguments.recorder_token.token_file.is_some() {
-            match recorded_dump(node, &arguments.recorder_token, context).await? {
-                Some(report) => return Ok(report),
-                None => context.remark("the recorder has judged no goroutine dump; this is the kubelet's"),
-            }
-        }
         taken.take_repeatable(RepeatableDump::Kubelet(node.kubelet()), context).await?;
     }
     for source in &arguments.sources {
@@ -403,32 +390,6 @@ fn dumps(
             past: origin.past,
         })
         .collect())
-}
-
-/// Returns the last judged dump of a node's runtime from the bundle of its recorder.
-async fn recorded_dump(
-    node: &RemoteNode,
-    token: &TokenArgs,
-    context: &Context,
-) -> Result<Option<StackReport>, Error> {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Recorded {
-        time: Wall,
-    }
-    let (bundle, pod) = node.export("bundle", token).await?;
-    let Ok(document) = bundle::extract(&bundle, STACKS) else { return Ok(None) };
-    if !fits_in_memory(&document) {
-        return Err(node.no_answer(&format!("the dump in the bundle of {pod} is too large")));
-    }
-    let unreadable = |why: serde_json::Error| {
-        node.no_answer(&format!("the dump in the bundle of {pod} cannot be read: {why}"))
-    };
-    let Recorded { time } = serde_json::from_slice(&document).map_err(unreadable)?;
-    let stacks: StackReport = serde_json::from_slice(&document).map_err(unreadable)?;
-    let source = format!("the recorder {pod} of {} judged this dump at {time}", node.name);
-    let past = PastDump::by_age(context.clock.wall().duration_since(time));
-    Ok(Some(stacks.from_source(source, past)))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reads the token that opens `/capture`, `/bundle` and `/verdict?facts=true` of a recorder: for the recorder from the file of
+//! Reads the token that opens `/capture` and `/verdict?facts=true` of a recorder: for the recorder from the file of
 //! `--serve-token-file`, and for a client from the file of `--token-file`.
 //!
 //! The token is never shown, and never part of a message.

@@ -1,4 +1,4 @@
-//! `/capture` and `/bundle` of a running recorder: who gets them, and what they contain.
+//! `/capture` and `/verdict?facts=true` of a running recorder: who gets them, and what they contain.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -109,7 +109,7 @@ fn write_token(file: &Path, token: &str, mode: u32) {
 }
 
 #[test]
-fn capture_of_an_incident_and_a_bundle_are_complete() {
+fn capture_of_an_incident_is_complete() {
     let mut served = Served::start("sim:hung-container", Some(TOKEN), &["--slow", "1s"]);
     served.until("D01");
     let file = served.place.path("one.plegcap");
@@ -139,27 +139,6 @@ fn capture_of_an_incident_and_a_bundle_are_complete() {
     let report = plegctl(&["capture", "report", argument(&other), "-o", "json"]);
     assert!(report.stdout.contains("D01") && !report.stdout.contains("postgres"), "{report}");
     assert!(!report.stdout.contains("db-0"), "{report}");
-
-    let (status, bundle) = served.get("/bundle", Some(TOKEN));
-    assert_eq!(status, 200);
-    let file = served.place.path("node.tar.gz");
-    fs::write(&file, bundle.unwrap()).unwrap();
-    let listed = Invocation::program("tar", &["-tzf", argument(&file)]).run();
-    let names: Vec<&str> = listed.stdout.lines().collect();
-    assert_eq!(names, ["index.json", "health.json", "verdict.json", "incidents.json", "metrics.txt"]);
-    let screen = plegctl(&["health", "--from", argument(&file)]);
-    assert!(screen.stdout.contains("shop/db-0/postgres"), "{screen}");
-    // What the diagnosis measured is judged again, with the same result.
-    assert_eq!(screen.stderr, "", "{screen}");
-    let report = Invocation::program("tar", &["-xzOf", argument(&file), "health.json"]).run();
-    let report: Value = serde_json::from_str(&report.stdout).unwrap();
-    assert!(report["measured"]["plegctl"].is_string(), "{report}");
-    let index = Invocation::program("tar", &["-xzOf", argument(&file), "index.json"]).run();
-    let index: Value = serde_json::from_str(&index.stdout).unwrap();
-    assert_eq!(
-        (&index["kind"], &index["missing"][0]["what"]),
-        (&"HealthBundle".into(), &"relist.json".into())
-    );
     served.end();
 }
 
@@ -172,7 +151,6 @@ fn wrong_requests_and_unknown_incidents_are_refused_with_the_reason() {
         ("/capture?incident=one", 400, "the number of an incident"),
         ("/capture?from=yesterday", 400, "a time in UTC"),
         ("/capture?since=1h", 400, "/capture takes only"),
-        ("/bundle?anonymise=1", 400, "no parameters"),
         ("/verdict?facts=yes", 400, "facts=true"),
         ("/verdict?facts=true&o=text", 400, "facts=true"),
     ] {
@@ -211,7 +189,7 @@ fn facts_of_a_diagnosis_need_the_token_and_a_recorder_says_why_it_has_none() {
 #[test]
 fn pages_stay_closed_until_the_token_is_right_and_a_new_token_counts_at_once() {
     let mut served = Served::start("sim:quiet", None, &["--slow", "1h"]);
-    served.until("/capture and /bundle are closed until the token file");
+    served.until("/capture and /verdict?facts=true are closed until the token file");
     let file = served.token_file();
     let fifo = served.place.path("fifo");
     assert_eq!(Invocation::program("mkfifo", &["-m", "400", argument(&fifo)]).run().code, Some(0));
@@ -232,23 +210,26 @@ fn pages_stay_closed_until_the_token_is_right_and_a_new_token_counts_at_once() {
     ];
     for (step, why) in steps {
         step();
-        for target in ["/bundle", "/capture", "/verdict?facts=true"] {
+        for target in ["/capture", "/verdict?facts=true"] {
             let (status, text) = served.text(target, Some(TOKEN));
             assert_eq!(status, 503, "{why}: {text}");
             assert!(text.contains("are closed") && text.contains(why), "{why}: {text}");
         }
-        assert_eq!(served.get("/bundle", None).0, 401, "{why}");
+        assert_eq!(served.get("/verdict?facts=true", None).0, 401, "{why}");
     }
     fs::remove_dir(&file).unwrap();
     write_token(&file, TOKEN, 0o400);
-    assert_eq!(served.get("/bundle", Some(TOKEN)).0, 200);
-    assert_eq!(served.text("/bundle", None).0, 401);
+    assert_eq!(served.get("/verdict?facts=true", Some(TOKEN)).0, 200);
+    assert_eq!(served.text("/verdict?facts=true", None).0, 401);
     for wrong in ["", "0123456789abcdef", NEXT_TOKEN] {
-        assert_eq!(served.text("/bundle", Some(wrong)), (403, "the recorder has another token\n".to_owned()));
+        assert_eq!(
+            served.text("/verdict?facts=true", Some(wrong)),
+            (403, "the recorder has another token\n".to_owned())
+        );
     }
     write_token(&file, NEXT_TOKEN, 0o400);
-    assert_eq!(served.get("/bundle", Some(TOKEN)).0, 403);
-    assert_eq!(served.get("/bundle", Some(NEXT_TOKEN)).0, 200);
+    assert_eq!(served.get("/verdict?facts=true", Some(TOKEN)).0, 403);
+    assert_eq!(served.get("/verdict?facts=true", Some(NEXT_TOKEN)).0, 200);
     // The pages without a token need none.
     assert_eq!(served.get("/verdict", None).0, 200);
     for segment in fs::read_dir(served.place.path("capture")).unwrap() {
@@ -276,7 +257,7 @@ fn export_makes_no_call_while_a_list_hangs() {
     let listed = plegctl(&["capture", "ls", argument(&file), "-o", "json"]);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
     assert_eq!((status, &listed["incidents"][0]["number"]), (200, &1.into()), "{listed}");
-    assert!(served.get("/bundle", Some(TOKEN)).1.is_some());
+    assert!(served.get("/verdict?facts=true", Some(TOKEN)).1.is_some());
     assert_eq!(lists(), before);
     served.end();
 }

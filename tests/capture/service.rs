@@ -284,7 +284,7 @@ fn wrong_request_to_a_recorder_is_refused_with_the_reason() {
         ("/incidents?until=1h", "400 ", "since"),
         ("/capture?incident=1", "404 ", "--serve-token-file"),
         ("/verdict?facts=true", "404 ", "--serve-token-file"),
-        ("/bundle", "404 ", "--serve-token-file"),
+        ("/bundle", "404 ", "/verdict"),
         ("/captures", "404 ", "/verdict"),
     ] {
         let (head, body) = get(&address, target, "");

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::report::{Finding, PastDump, StackGroup, StackReport};
-use crate::words::as_of;
+use crate::report::{Finding, StackGroup, StackReport};
 
 /// The part of a [`StackReport`] that is read again.
 #[derive(Debug, Default, Deserialize)]
@@ -34,19 +33,6 @@ impl<'de> Deserialize<'de> for StackReport {
 }
 
 impl StackReport {
-    /// Returns a report that was read again as it is now: it came from `source`, and `past` is set if the dump does not show the
-    /// present state.
-    #[must_use]
-    pub fn from_source(mut self, source: String, past: Option<PastDump>) -> Self {
-        self.groups.clear();
-        self.limits.insert(0, source);
-        self.summary = as_of(past, self.summary);
-        for finding in self.findings.iter_mut().chain(&mut self.primary) {
-            finding.chain.past = past;
-        }
-        self
-    }
-
     /// Returns what a report that was read again says of the calls with the names `open`; `None` if no finding is about one of
     /// these calls.
     pub fn about_calls(mut self, open: &BTreeSet<&str>) -> Option<Self> {

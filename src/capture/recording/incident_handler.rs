@@ -286,10 +286,8 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let IncidentDiagnosis { documents, verdict, culprit, report, measured } = diagnosis;
         let clock = &**self.host.clock();
         for (kind, text) in documents {
-            locked(&self.state).documents.remember(kind, clock.wall(), &text);
             self.recorder.document_text(kind, text);
         }
-        locked(&self.state).documents.measured = measured.clone().ok();
         let summary = verdict.summary.to_string();
         let is_healthy = verdict.verdict == Verdict::Healthy;
         let mut state = locked(&self.state);

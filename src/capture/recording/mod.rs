@@ -29,9 +29,7 @@ use tokio::time::MissedTickBehavior;
 
 pub use kubelet_metrics::KubeletMetricsReader;
 pub use node_sampler::NodeSampler;
-pub use state::{
-    DiagnosisDocuments, FinishedRelist, IncidentCulprit, IncidentSnapshot, MeasuredText, RecordingSnapshot,
-};
+pub use state::{FinishedRelist, IncidentCulprit, IncidentSnapshot, MeasuredText, RecordingSnapshot};
 
 use super::entry::{ENDED_BY_COUNT, Incident, Session, kind};
 use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict, Prediction};
@@ -220,11 +218,6 @@ impl RecordingView {
     /// Returns the clock.
     pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock)
-    }
-
-    /// Returns the documents of the last diagnoses.
-    pub fn documents(&self) -> DiagnosisDocuments {
-        locked(&self.state).documents.clone()
     }
 
     /// Returns the pinned incidents of the capture and the incidents of this recording.

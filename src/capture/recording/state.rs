@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use prost::bytes::Bytes;
 
-use crate::capture::entry::{Incident, kind};
+use crate::capture::entry::Incident;
 use crate::capture::incident::IncidentDetector;
 use crate::capture::pack;
 use crate::capture::recorder::RecorderStatus;
@@ -39,9 +39,6 @@ pub struct RecordingState {
     pub culprit: Option<IncidentCulprit>,
     /// The last diagnosis of the open incident: when it ended, its report in JSON, and what it measured.
     pub diagnosis: Option<(Mono, Arc<str>, Result<MeasuredText, &'static str>)>,
-    /// The documents of the last diagnosis, and the last judged goroutine dump of the runtime. A bundle, the archive with the
-    /// evidence, contains them.
-    pub documents: DiagnosisDocuments,
     /// The last finished relist whose list calls succeeded.
     pub last_relist: Option<FinishedRelist>,
     /// When the time without an incident began: the end of the last incident, or the start of the recording.
@@ -50,17 +47,6 @@ pub struct RecordingState {
     pub runtime: Option<Version>,
     /// The last state of each incident of this recording, at most [`MAX_LISTED`], oldest first.
     pub listed: Vec<Incident>,
-}
-
-/// What the last diagnoses wrote, each with its time. They stay after the incident.
-#[derive(Clone, Debug, Default)]
-pub struct DiagnosisDocuments {
-    /// The last report in JSON.
-    pub report: Option<(Wall, Arc<str>)>,
-    /// The last judgement of a goroutine dump of the runtime in JSON.
-    pub stacks: Option<(Wall, Arc<str>)>,
-    /// What the last diagnosis measured.
-    pub measured: Option<MeasuredText>,
 }
 
 /// What a diagnosis measured, as JSON, packed.
@@ -86,21 +72,6 @@ impl MeasuredText {
     /// Returns the text.
     pub fn text(&self) -> Option<String> {
         String::from_utf8(pack::unpacked(&self.packed, self.size)?.into()).ok()
-    }
-}
-
-/// The size of the largest document that stays in memory, in bytes. The report of a large node has several hundred KiB.
-const MAX_DOCUMENT: usize = 2 << 20;
-
-impl DiagnosisDocuments {
-    /// Remembers a document of this kind, unless it is too large.
-    pub fn remember(&mut self, kind: u32, time: Wall, text: &str) {
-        let document = (text.len() <= MAX_DOCUMENT).then(|| (time, Arc::from(text)));
-        match kind {
-            kind::DIAGNOSIS => self.report = document,
-            kind::STACKS => self.stacks = document,
-            _ => {}
-        }
     }
 }
 
@@ -226,7 +197,6 @@ impl RecordingState {
             incidents: 0,
             culprit: None,
             diagnosis: None,
-            documents: DiagnosisDocuments::default(),
             last_relist: None,
             quiet_since: wall,
             runtime: None,
@@ -323,19 +293,6 @@ impl RecordingState {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_last_document_of_each_kind_is_remembered_unless_it_is_too_large() {
-        let mut documents = DiagnosisDocuments::default();
-        documents.remember(kind::DIAGNOSIS, Wall::from_nanos(1), "first");
-        documents.remember(kind::STACKS, Wall::from_nanos(1), "dump");
-        documents.remember(kind::EVENT, Wall::from_nanos(2), "event");
-        documents.remember(kind::DIAGNOSIS, Wall::from_nanos(2), "second");
-        assert_eq!(documents.report, Some((Wall::from_nanos(2), "second".into())));
-        assert_eq!(documents.stacks, Some((Wall::from_nanos(1), "dump".into())));
-        documents.remember(kind::DIAGNOSIS, Wall::from_nanos(3), &"x".repeat(MAX_DOCUMENT + 1));
-        assert_eq!(documents.report, None);
-    }
 
     #[test]
     fn facts_that_need_too_much_memory_are_not_kept() {

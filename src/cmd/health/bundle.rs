@@ -1,6 +1,5 @@
 //! `health --bundle FILE.tar.gz`: writes everything that a colleague needs to judge this node into one archive, and
-//! reads the report from such an archive for `health --from`. Writing a bundle makes no call to the runtime. A recorder's
-//! `/bundle` has the same form.
+//! reads the report from such an archive for `health --from`. Writing a bundle makes no call to the runtime.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -31,7 +30,7 @@ use crate::report::{API_VERSION, json, save};
 /// The block size of a tar archive.
 const BLOCK: usize = 512;
 /// The name of the report in the archive.
-pub const REPORT: &str = "health.json";
+const REPORT: &str = "health.json";
 
 /// The list of the files in a bundle of `health`, `index.json`.
 #[derive(Serialize)]
@@ -71,7 +70,7 @@ struct BundledFile<'a> {
 /// A file that could not be collected.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct MissingFile {
+struct MissingFile {
     /// The file.
     what: String,
     /// Why it could not be collected.
@@ -80,7 +79,7 @@ pub struct MissingFile {
 
 impl MissingFile {
     /// Names a file, and why it could not be collected.
-    pub fn new(what: &str, why: impl Into<String>) -> Self {
+    fn new(what: &str, why: impl Into<String>) -> Self {
         Self { what: what.to_owned(), why: why.into() }
     }
 }
@@ -143,7 +142,7 @@ pub(super) fn write_outside(path: &Path, report: &HealthReport, read: &[InputFil
 }
 
 /// Writes an archive with its list.
-pub fn archive(
+fn archive(
     input_files: &[InputFile],
     missing: Vec<MissingFile>,
     node: &str,
@@ -183,7 +182,7 @@ pub fn archive(
 }
 
 /// Returns a document as indented JSON.
-pub fn pretty(document: &impl Serialize) -> io::Result<Vec<u8>> {
+fn pretty(document: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     json::pretty(document, &mut bytes)?;
     Ok(bytes)
@@ -243,7 +242,7 @@ pub(super) fn extract_report(bytes: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Returns the content of a file in an archive.
-pub fn extract(bytes: &[u8], wanted: &str) -> Result<Vec<u8>, String> {
+fn extract(bytes: &[u8], wanted: &str) -> Result<Vec<u8>, String> {
     let size_limit = u64::try_from(LARGEST_REPORT).unwrap_or(u64::MAX);
     let mut archive = GzDecoder::new(bytes).take(size_limit);
     loop {

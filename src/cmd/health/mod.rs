@@ -12,7 +12,7 @@
 //! `gather` collects the evidence from the `Inputs`, `judge` turns it into a `HealthReport`, and this module prints
 //! the report.
 
-pub(super) mod bundle;
+mod bundle;
 #[cfg(test)]
 pub(super) use bundle::BundleIndex;
 pub(super) use bundle::bundle_path;

@@ -54,7 +54,7 @@ pub fn no_disk(directory: &Path, why: Option<capture::Error>) -> String {
 /// Formats the message that the token file cannot be used at the moment.
 pub fn closed_exports(token_file: &Path, why: &str) -> String {
     let file = token_file.display().to_string();
-    format!("/capture and /bundle are closed until the token file `{file}` can be used: {why}")
+    format!("/capture and /verdict?facts=true are closed until the token file `{file}` can be used: {why}")
 }
 
 /// Formats the message that the event stream cannot be opened at the moment.

@@ -243,14 +243,9 @@ impl<'a> RunningNode<'a> {
         let (recorder, renames) = (&run.recorder, self.renames());
         let names = (node.name.clone(), recorder.endpoint.clone());
         let (view, metrics) = (recorder.view.clone(), Arc::clone(&recorder.metrics));
-        let exports = Exports::new(
-            view.clone(),
-            names.clone(),
-            run.capture.clone(),
-            Some(token.to_path_buf()),
-            Arc::clone(&metrics),
-        )
-        .with_renames(renames.clone());
+        let exports =
+            Exports::new(view.clone(), names.clone(), run.capture.clone(), Some(token.to_path_buf()))
+                .with_renames(renames.clone());
         let pages = ServedPages {
             shared_state: Arc::clone(&recorder.shared_state),
             names: MetricNames::Plegctl,
