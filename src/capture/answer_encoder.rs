@@ -9,7 +9,7 @@ use prost::bytes::Bytes;
 
 use super::entry::{Body, CaptureEntry, StoredMessage};
 use super::pack::packed;
-use super::{delta, order};
+use super::{delta, list_order};
 
 /// The maximum number of differences in a chain. A chain begins with a whole list, and each difference is from the list
 /// before it. To decode a list, a reader needs all earlier differences of the chain, and damage to one of them makes
@@ -104,7 +104,7 @@ impl AnswerEncoder {
 
     /// Encodes a list as a reference to the last list, as its difference from the last list, or as a whole.
     fn encode_list(&mut self, key: ListKey, bytes: Bytes) -> StoredMessage {
-        let (bytes, order) = match order::sorted(&bytes) {
+        let (bytes, order) = match list_order::sorted(&bytes) {
             Some((sorted, order)) => (sorted.into(), order.into()),
             None => (bytes, Bytes::new()),
         };

@@ -187,7 +187,7 @@ pub struct StoredMessage {
     /// `bytes` do not show this, because a stored message may be empty.
     #[prost(bool, tag = "5")]
     pub is_stored_here: bool,
-    /// For a list in canonical order: the permutation that restores its original order; see `capture::order`. If
+    /// For a list in canonical order: the permutation that restores its original order; see `capture::list_order`. If
     /// this message is the base of a later one, the difference is from its canonical order.
     #[prost(bytes = "bytes", tag = "6")]
     pub order: Bytes,

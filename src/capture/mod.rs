@@ -33,16 +33,15 @@ mod frame;
 mod incident;
 mod known_words;
 pub mod list;
+mod list_order;
 mod message_cache;
 mod moment;
 mod name_filter;
 pub mod node;
-mod order;
-mod pace;
+mod open_part;
 mod pack;
-mod part;
-mod play;
-mod private;
+mod private_directory;
+mod processor_limit;
 mod read;
 pub mod recorder;
 pub mod recording;
@@ -51,6 +50,7 @@ pub mod replay;
 pub mod report;
 mod segment;
 mod store;
+mod stream_replay;
 mod timeline;
 
 #[cfg(test)]
@@ -71,8 +71,7 @@ pub use incident::{
     FindingSubject, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Observation, Prediction,
 };
 pub use moment::split_path_and_time;
-pub use part::open_part;
-pub use play::StreamReplay;
+pub use open_part::open_part;
 pub use read::{
     CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd, RecordedEvent,
     RecordedRelist, RecorderSession, SegmentState,
@@ -82,6 +81,7 @@ pub use renames::Renames;
 pub use replay::{AnyClientService, Playback, PlaybackStep, ReplayServer, Speed, Unanswered};
 pub use segment::check as check_header;
 pub use store::{Extent, Limits, MIN_CAPTURE_SIZE, Store};
+pub use stream_replay::StreamReplay;
 
 /// Creates the error for a call that the capture does not contain, or whose answer it does not contain.
 pub fn not_recorded(rpc: crate::cri::Rpc, why: String) -> crate::cri::Error {

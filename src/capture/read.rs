@@ -18,10 +18,10 @@ use super::entry::{
     StoredMessage, rpc,
 };
 use super::frame::{self, FrameRead};
-use super::pace::Pace;
 use super::pack::{MAX_UNPACKED, unpacked};
+use super::processor_limit::ProcessorLimit;
 use super::segment::{self, Entries, HeaderError};
-use super::{Error, delta, entry, order, store};
+use super::{Error, delta, entry, list_order, store};
 use crate::clock::Wall;
 use crate::cri::Rpc;
 use crate::report::fits_in_memory;
@@ -214,7 +214,7 @@ pub(super) struct Opening {
     /// events, which is all that an export needs.
     pub is_indexed: bool,
     /// How much of a processor the thread uses.
-    pub pace: Pace,
+    pub processor_limit: ProcessorLimit,
 }
 
 /// A capture that was opened for reading.
@@ -248,7 +248,7 @@ pub struct Capture {
     is_being_recorded: bool,
     cache: Mutex<ReadCache>,
     budget: ReadBudget,
-    pace: Pace,
+    processor_limit: ProcessorLimit,
     is_indexed: bool,
     /// The file of a capture that is in memory.
     _kept: Option<fs::File>,
@@ -421,7 +421,11 @@ impl Capture {
         } else {
             vec![path.to_path_buf()]
         };
-        Self::open_files(path, files, Opening { is_directory, is_indexed, pace: Pace::default() })
+        Self::open_files(
+            path,
+            files,
+            Opening { is_directory, is_indexed, processor_limit: ProcessorLimit::default() },
+        )
     }
 
     /// Opens these files of the capture at `path`.
@@ -429,8 +433,8 @@ impl Capture {
         if files.is_empty() {
             return Err(Error::NotACapture { path: path.to_path_buf(), why: "it has no segments".into() });
         }
-        let Opening { is_directory: directory, is_indexed, pace } = how;
-        let mut capture = Self { path: path.to_path_buf(), pace, is_indexed, ..Self::default() };
+        let Opening { is_directory: directory, is_indexed, processor_limit } = how;
+        let mut capture = Self { path: path.to_path_buf(), processor_limit, is_indexed, ..Self::default() };
         let mut builder = IndexBuilder::default();
         let last = files.len() - 1;
         for (index, file) in files.into_iter().enumerate() {
@@ -592,7 +596,7 @@ impl Capture {
         let mut entries = Entries::of(bytes);
         let mut damaged = 0;
         while let Some((offset, entry)) = entries.next() {
-            self.pace.rest();
+            self.processor_limit.pause_if_due();
             state.entries += 1;
             if let (true, Some(session)) = (entries.damaged > damaged, builder.current) {
                 let from = builder.last.get(&session).map_or(0, |(_, mono)| *mono);
@@ -811,7 +815,7 @@ impl Capture {
             };
             let count = usize::try_from(state.entries).unwrap_or(usize::MAX);
             for (_, entry) in Entries::of(&bytes).take(count) {
-                self.pace.rest();
+                self.processor_limit.pause_if_due();
                 handle(segment, entry)?;
             }
         }
@@ -835,7 +839,7 @@ impl Capture {
         let bytes = self.bytes_of(segment)?;
         let mut places = MessagePlaces::new();
         for (offset, entry) in Entries::of(&bytes) {
-            self.pace.rest();
+            self.processor_limit.pause_if_due();
             match entry.body {
                 Some(Body::CallFinished(ended)) => add_places(&mut places, offset, &ended.answers),
                 Some(Body::StreamMessage(streamed)) => {
@@ -893,13 +897,13 @@ impl Capture {
     /// Returns a message of an answer. Returns `None` if the message is damaged or exceeds the budget. If the message is stored as a
     /// difference, also returns `None` if an earlier message on which it depends is damaged.
     pub fn message(&self, id: MessageId) -> Option<Bytes> {
-        self.pace.rest();
+        self.processor_limit.pause_if_due();
         let CachedMessage { bytes, order } = self.canonical(id)?;
         if order.is_empty() {
             return Some(bytes);
         }
         self.budget.charge(bytes.len())?;
-        Some(order::restored(&bytes, &order)?.into())
+        Some(list_order::restored(&bytes, &order)?.into())
     }
 
     /// Returns a message in canonical order, from the cache or from the segment.

@@ -21,8 +21,8 @@ use super::clock::ReplayClock;
 use super::entry::{Incident, RecordedOutcome, kind};
 use super::node::{KubeletMetricsSample, NodeSample, ProcessSample};
 use super::not_recorded;
-use super::play::StreamReplay;
 use super::read::{CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd};
+use super::stream_replay::StreamReplay;
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::rename::{ListedOwner, owners};
 use crate::cri::server::{

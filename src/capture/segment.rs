@@ -10,7 +10,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use super::budget;
 use super::entry::CaptureEntry;
 use super::frame::{self, FrameRead};
-use super::private::PrivateDirectory;
+use super::private_directory::PrivateDirectory;
 
 /// The first bytes of each segment.
 const MAGIC: [u8; 8] = *b"plegcap\n";

@@ -19,7 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::answer_encoder::{AnswerEncoder, ListKey};
 use super::entry::{Body, CaptureEntry, Incident, Lost, Session, nanos, rpc};
-use super::private::PrivateDirectory;
+use super::private_directory::PrivateDirectory;
 use super::segment::{self, Entries, HeaderError, Segment, framed};
 use super::timeline::{RunTime, RunTimeline};
 use super::{Error, frame};

@@ -19,27 +19,27 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Pauses a thread again and again, so that it uses about a tenth of a processor. The default never pauses.
 #[derive(Default)]
-pub struct Pace {
+pub struct ProcessorLimit {
     clock: Option<Arc<dyn Clock>>,
     /// The end of the last pause.
     rested: Mutex<Mono>,
 }
 
-impl fmt::Debug for Pace {
+impl fmt::Debug for ProcessorLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pace").field("pauses", &self.clock.is_some()).finish_non_exhaustive()
+        f.debug_struct("ProcessorLimit").field("pauses", &self.clock.is_some()).finish_non_exhaustive()
     }
 }
 
-impl Pace {
-    /// Creates a pace that pauses.
-    pub fn slow(clock: Arc<dyn Clock>) -> Self {
+impl ProcessorLimit {
+    /// Limits the thread to about a tenth of a processor.
+    pub fn a_tenth(clock: Arc<dyn Clock>) -> Self {
         let rested = Mutex::new(clock.mono());
         Self { clock: Some(clock), rested }
     }
 
     /// Pauses if the thread has worked long enough.
-    pub fn rest(&self) {
+    pub fn pause_if_due(&self) {
         let Some(clock) = &self.clock else { return };
         let mut rested = locked(&self.rested);
         let worked = clock.mono().since(*rested);
@@ -56,15 +56,15 @@ mod tests {
     use crate::clock::ManualClock;
 
     #[test]
-    fn a_pace_pauses_after_work_only() {
+    fn a_limit_pauses_after_work_only() {
         let clock = Arc::new(ManualClock::default());
-        let pace = Pace::slow(Arc::<ManualClock>::clone(&clock));
+        let limit = ProcessorLimit::a_tenth(Arc::<ManualClock>::clone(&clock));
         clock.advance(Duration::from_millis(4));
-        pace.rest();
-        assert_eq!(*locked(&pace.rested), Mono::default(), "4 ms of work need no pause");
+        limit.pause_if_due();
+        assert_eq!(*locked(&limit.rested), Mono::default(), "4 ms of work need no pause");
         clock.advance(Duration::from_millis(2));
-        pace.rest();
-        assert_eq!(*locked(&pace.rested), clock.mono());
-        Pace::default().rest();
+        limit.pause_if_due();
+        assert_eq!(*locked(&limit.rested), clock.mono());
+        ProcessorLimit::default().pause_if_due();
     }
 }

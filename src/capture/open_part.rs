@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::export::Range;
-use super::pace::Pace;
+use super::processor_limit::ProcessorLimit;
 use super::read::{Capture, Opening};
 use super::segment::{self, Entries};
 use super::{Error, store};
@@ -29,7 +29,8 @@ pub fn open_part(path: &Path, period: Range, clock: Arc<dyn Clock>) -> Result<Ca
         store::segments_in(path)?.into_iter().map(|(_, path)| SegmentFile::of(path)).collect();
     let chosen = chosen(&files, period)?;
     let files = files.into_iter().skip(chosen.start).take(chosen.len()).map(|file| file.path).collect();
-    let how = Opening { is_directory: true, is_indexed: false, pace: Pace::slow(clock) };
+    let how =
+        Opening { is_directory: true, is_indexed: false, processor_limit: ProcessorLimit::a_tenth(clock) };
     Capture::open_files(path, files, how)
 }
 
