@@ -55,9 +55,9 @@ format:
 clippy:
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 
-# Checks the engine as a program without our command line builds it.
+# Checks the libraries as a program without our command line builds them.
 library:
-	$(CARGO) clippy --locked --lib --package plegctl-engine -- -D warnings
+	$(CARGO) clippy --locked --lib --package plegctl-pleg --package plegctl-engine -- -D warnings
 
 # A test that needs a missing tool (tmux, strace, promtool) is skipped and prints the reason. Many tests mostly wait for a
 # process, so more tests run at a time than there are processors.

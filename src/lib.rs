@@ -34,10 +34,8 @@
 )]
 
 pub mod capture;
-pub mod cri;
 pub mod diagnosis;
 pub mod manifests;
-pub mod pleg;
 pub mod sim;
 
 use plegctl_base::{children, optional_future, panics, test_settings, threads};
@@ -46,6 +44,7 @@ use plegctl_go_yaml as yaml;
 pub use plegctl_goroutines as stacks;
 use plegctl_node::host;
 pub use plegctl_node::kubelet;
+pub use plegctl_pleg::{cri, pleg};
 
 /// The example in the README.
 #[cfg(doctest)]

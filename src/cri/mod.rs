@@ -8,22 +8,21 @@
 //!
 //! ```
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::path::Path;
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use plegctl_engine::clock::SystemClock;
-//! use plegctl_engine::cri::{Filter, Runtime};
-//! use plegctl_engine::sim::{self, Simulator};
+//! use plegctl_pleg::clock::SystemClock;
+//! use plegctl_pleg::cri::{Client, Filter, Runtime};
 //!
+//! let socket = "/run/containerd/containerd.sock";
 //! let clock = Arc::new(SystemClock::start());
-//! let simulator = Simulator::start(&sim::load("quiet")?, clock.clone())?;
-//! let client = simulator.client(Duration::from_secs(10), clock);
+//! let client = Client::new(Path::new(socket), socket, Duration::from_secs(10), clock);
 //! let call = client.list_sandboxes(&Filter::default()).await;
 //! println!("{} took {:?} and {} bytes", call.rpc, call.duration, call.response_bytes);
-//! assert!(!call.result?.is_empty());
+//! println!("{} sandboxes", call.result?.len());
 //! # Ok(())
 //! # }
-//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 //! ```
 
 mod call;

@@ -7,9 +7,11 @@ use prost::bytes::Bytes;
 use super::codec::encoded;
 use super::decode_budget::decode_within_budget;
 use super::generated as wire;
-use super::{Rpc, label};
+use super::{Code, Outcome, Rpc, StreamedAnswer, label};
 use crate::report::PodRef;
-use crate::report::rename::{NameKind, ReplaceName};
+use crate::report::rename::{NameKind, ReplaceName, without_names};
+
+without_names! { Code Outcome Rpc StreamedAnswer }
 
 /// The label and annotation keys that are the same on every node and whose values PLEG or a diagnosis needs.
 pub(super) const PUBLIC_KEYS: [&str; 9] = [

@@ -555,4 +555,4 @@ rename! {
     } => Self::write_words;
 }
 
-without_names! { StreamedAnswer CulpritOutcome Outcome Phase RuleId SourceKind Verdict }
+without_names! { CulpritOutcome Phase RuleId SourceKind Verdict }

@@ -493,7 +493,7 @@ impl GuardAlarm {
 mod tests {
     use super::*;
     use crate::clock::ManualClock;
-    use crate::sim::{self, Simulator};
+    use crate::cri::server::{Answer, CallRequest, InProcess, Service, ServiceError};
 
     #[test]
     fn first_attempts_need_no_pause_and_the_pauses_of_further_ones_grow() {
@@ -521,10 +521,19 @@ mod tests {
         }
     }
 
-    fn guarded_stream(clock: &Arc<ManualClock>) -> (Simulator, GuardedStream) {
+    /// A runtime whose event stream stays open and has no events.
+    struct QuietRuntime;
+
+    impl Service for QuietRuntime {
+        async fn answer(self: Arc<Self>, _: CallRequest) -> Result<Answer, ServiceError> {
+            Ok(Answer::stream(tokio_stream::pending()))
+        }
+    }
+
+    fn guarded_stream(clock: &Arc<ManualClock>) -> (InProcess, GuardedStream) {
         let shared: Arc<dyn Clock> = Arc::clone(clock) as _;
-        let simulator = Simulator::start(&sim::load("quiet").unwrap(), Arc::clone(&shared)).unwrap();
-        let client = simulator.client(Duration::from_secs(10), Arc::clone(&shared));
+        let runtime = InProcess::start("test:quiet", Arc::new(QuietRuntime)).unwrap();
+        let client = runtime.client(Duration::from_secs(10), Arc::clone(&shared));
         let settings = StreamSettings {
             retries: u32::MAX,
             max_age: Duration::from_secs(600),
@@ -538,13 +547,13 @@ mod tests {
             Arc::new(SharedState::new(true)),
             settings,
         );
-        (simulator, guarded_stream)
+        (runtime, guarded_stream)
     }
 
     #[tokio::test]
     async fn pauses_do_not_grow_if_restarts_of_the_runtime_are_far_apart() {
         let clock = Arc::new(ManualClock::default());
-        let (_simulator, mut guarded_stream) = guarded_stream(&clock);
+        let (_runtime, mut guarded_stream) = guarded_stream(&clock);
         for restart in 0..20 {
             guarded_stream.open_if_due(&NoObserver).await.unwrap();
             assert!(guarded_stream.is_open(), "restart {restart}");
@@ -565,7 +574,7 @@ mod tests {
     #[tokio::test]
     async fn stream_that_cannot_be_opened_for_lack_of_threads_is_opened_later() {
         let clock = Arc::new(ManualClock::default());
-        let (_simulator, mut guarded_stream) = guarded_stream(&clock);
+        let (_runtime, mut guarded_stream) = guarded_stream(&clock);
         guarded_stream.failed_guards = MAX_FAILED_GUARDS;
         assert!(guarded_stream.open_if_due(&NoObserver).await.is_err());
         guarded_stream.postpone("no threads", &NoObserver);

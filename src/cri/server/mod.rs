@@ -8,9 +8,9 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use plegctl_engine::clock::SystemClock;
-//! use plegctl_engine::cri::server::{Answer, InProcess, CallRequest, ServiceError, Service, message};
-//! use plegctl_engine::cri::{Code, Rpc, Runtime, Version};
+//! use plegctl_pleg::clock::SystemClock;
+//! use plegctl_pleg::cri::server::{Answer, InProcess, CallRequest, ServiceError, Service, message};
+//! use plegctl_pleg::cri::{Code, Rpc, Runtime, Version};
 //!
 //! struct Nameless;
 //!

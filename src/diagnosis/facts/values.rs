@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{FactKind, WaitOwner};
-use crate::cri::{Code, Rpc};
+use crate::cri::Rpc;
 use crate::diagnosis::evidence::oddities::OddKind;
 use crate::diagnosis::kernel_waits::KernelWaitReason;
 use crate::diagnosis::proc::{NodeMount, Process, Psi, ResourcePressure};
@@ -409,7 +409,7 @@ rename! {
 }
 
 without_names! {
-    Bytes Code Counted Decimal ExpectedLoad Items OddKind PodChange Resource Rpc Took
+    Bytes Counted Decimal ExpectedLoad Items OddKind PodChange Resource Took
 }
 
 impl FactKind {
