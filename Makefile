@@ -38,8 +38,8 @@ LONG = capture::anonymise:: capture::compare:: capture::disk:: capture::exports:
 	recorded_history_of stacks::damaged
 LONG_UNIT = diagnosis::tests::list_calls::a_list_is_too_large \
 	capture::hostile_tests::chain_of_differences capture::tests::file_truncated capture::tests::flipped_bit \
-	capture::tests::segment_deleted cmd::health::replay_tests::kubelet_that_does_not_relist \
-	cmd::health::replay_tests::stopped_or_dead pleg::compare::tests::a_flood sim::tests::big_node
+	capture::tests::segment_deleted cmd::diagnose::replay_tests::kubelet_that_does_not_relist \
+	cmd::diagnose::replay_tests::stopped_or_dead pleg::compare::tests::a_flood sim::tests::big_node
 
 # Run this before a merge: every test that needs only Rust, the examples in the documentation, and the lints.
 test: tests lint

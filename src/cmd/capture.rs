@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
 
-use super::context::{Context, block_on};
+use super::args::GlobalArgs;
+use super::event_loop::block_on;
 use super::output::Output;
 use super::remote_node::{RemoteNode, RemoteNodeArgs, TokenArgs};
 use super::render::{capture as text, capture_html as html};
@@ -104,25 +105,25 @@ enum CaptureAction {
 }
 
 /// Runs the command.
-pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &CaptureArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     match &arguments.action {
         CaptureAction::Ls { capture, remote, output } => {
-            if let Some(node) = remote.connect(context)? {
+            if let Some(node) = remote.connect(global)? {
                 let (list, pod) = block_on(node.incidents())??;
-                output.print(&document(&list), context.style(), |out| text::known(&list, &pod, out))?;
+                output.print(&document(&list), global.style(), |out| text::known(&list, &pod, out))?;
                 return Ok(Exit::Good);
             }
             let list = CaptureList::of(&open(capture.as_deref())?);
-            output.print(&document(&list), context.style(), |out| text::list(&list, out))?;
+            output.print(&document(&list), global.style(), |out| text::list(&list, out))?;
             Ok(Exit::Good)
         }
         CaptureAction::Export { paths, remote, token, incident, from, to, anonymise } => {
-            match (remote.connect(context)?, paths.as_slice()) {
+            match (remote.connect(global)?, paths.as_slice()) {
                 (Some(node), [file]) => {
                     let query = query(*incident, (from.as_deref(), to.as_deref()), *anonymise)?;
                     let (_, bytes, pod) = block_on(node.capture(&query, token))??;
                     write_export(file, |out| out.write_all(&bytes))?;
-                    context.remark(&text::fetched(&bytes, &pod, &node.name));
+                    global.remark(&text::fetched(&bytes, &pod, &node.name));
                 }
                 (None, [capture, file]) => {
                     let capture = Capture::open_for_export(capture)?;
@@ -139,7 +140,7 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
                         exported = export(&capture, range, pseudonyms, out)?;
                         Ok(())
                     })?;
-                    context.remark(&text::exported(exported));
+                    global.remark(&text::exported(exported));
                 }
                 (Some(_), _) => return Err(Error::ExportPaths { needed: "only the FILE with --node" }),
                 (None, _) => return Err(Error::ExportPaths { needed: "a CAPTURE and a FILE" }),
@@ -147,7 +148,7 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             Ok(Exit::Good)
         }
         CaptureAction::Report { capture, remote, token, incident, output } => {
-            let (capture, pinned) = match remote.connect(context)? {
+            let (capture, pinned) = match remote.connect(global)? {
                 Some(node) => (block_on(capture_of_incident(&node, *incident, token))??, None),
                 None => (open(capture.as_deref())?, *incident),
             };
@@ -155,13 +156,13 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             let report = CaptureReport::of(&capture, range)?;
             match output {
                 Output::Html => streams::document(|out| html::page(&report, out))?,
-                _ => output.print(&document(&report), context.style(), |out| text::report(&report, out))?,
+                _ => output.print(&document(&report), global.style(), |out| text::report(&report, out))?,
             }
             Ok(Exit::Good)
         }
         CaptureAction::Check { capture, output } => {
             let report = CheckReport::of(&open(Some(capture))?);
-            output.print(&document(&report), context.style(), |out| text::check(&report, out))?;
+            output.print(&document(&report), global.style(), |out| text::check(&report, out))?;
             Ok(match report.is_damaged() {
                 true => Exit::Bad,
                 false if report.not_judged_answers > 0 => Exit::NoAnswer,

@@ -7,14 +7,18 @@
 //! ```
 
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use clap::Args;
 
-use super::context::{CAPTURE, Context, SIMULATED, block_on};
+use super::args::GlobalArgs;
+use super::event_loop::block_on;
+use super::node::Node;
 use super::output::Output;
 use super::relist::lists_only;
 use super::render::diff as text;
-use super::{Error, Exit};
+use super::session::Session;
+use super::{CAPTURE, Error, Exit, SIMULATED};
 use crate::pleg::diff::same_node;
 use crate::pleg::{RelistReport, diff, document};
 use crate::report::load::{self, LARGEST_REPORT, load};
@@ -61,24 +65,25 @@ impl From<&str> for Side {
 }
 
 /// Runs the command.
-pub fn run(arguments: &DiffArgs, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let node = &Node::named_by(global);
     if (&arguments.before, &arguments.after) == (&Side::Stdin, &Side::Stdin) {
         return Err(Error::StdinTwice);
     }
-    let before = read(&arguments.before, context)?;
-    let after = read(&arguments.after, context)?;
+    let before = read(&arguments.before, node)?;
+    let after = read(&arguments.after, node)?;
     if !arguments.force {
         same_node(&before, &after)?;
     }
     let difference = diff(&before, &after);
-    arguments.output.print(&document(&difference), context.style(), |out| text::table(&difference, out))?;
+    arguments.output.print(&document(&difference), global.style(), |out| text::table(&difference, out))?;
     Ok(if difference.is_empty() { Exit::Good } else { Exit::Bad })
 }
 
-fn read(side: &Side, context: &Context) -> Result<RelistReport, Error> {
+fn read(side: &Side, node: &Rc<Node>) -> Result<RelistReport, Error> {
     let (name, text) = match side {
-        Side::Live => return relist_report(context),
-        Side::Endpoint(endpoint) => return relist_report(&context.at_endpoint(endpoint)),
+        Side::Live => return relist_report(node),
+        Side::Endpoint(endpoint) => return relist_report(&node.at_endpoint(endpoint)),
         Side::Stdin => ("stdin".to_owned(), load::stdin(LARGEST_REPORT)),
         Side::File(path) => (path.display().to_string(), load(path, LARGEST_REPORT)),
     };
@@ -90,10 +95,10 @@ fn read(side: &Side, context: &Context) -> Result<RelistReport, Error> {
     RelistReport::read(&text).map_err(|source| Error::NoReport { name, source })
 }
 
-/// Makes the two list calls, to the runtime of the context, and converts the answers to a report.
-fn relist_report(context: &Context) -> Result<RelistReport, Error> {
-    let endpoint = context.endpoint()?;
-    block_on(lists_only(context, &endpoint))?
+/// Makes the two list calls, to the runtime of the node, and converts the answers to a report.
+fn relist_report(node: &Rc<Node>) -> Result<RelistReport, Error> {
+    let session = Session::of_node(node)?;
+    block_on(lists_only(&session))?
 }
 
 #[cfg(test)]

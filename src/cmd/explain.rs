@@ -17,8 +17,8 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 use serde::Serialize;
 
+use super::args::GlobalArgs;
 use super::catalogue::{CatalogueEntry, entries};
-use super::context::Context;
 use super::output::Output;
 use super::render::PLAIN;
 use super::render::page::{Line, Page};
@@ -93,7 +93,7 @@ impl From<&CatalogueEntry> for ExplainedRule {
 }
 
 /// Runs the command.
-pub fn run(arguments: &ExplainArgs, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &ExplainArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let mut entries = entries();
     if let Some(wanted) = arguments.id.as_deref() {
         let nearest = nearest(wanted, &entries);
@@ -103,8 +103,8 @@ pub fn run(arguments: &ExplainArgs, context: &Context) -> Result<Exit, Error> {
         }
     }
     let list = RuleList { rules: entries.iter().map(ExplainedRule::from).collect() };
-    let columns = Context::terminal_size().filter(|_| streams::stdout_is_seen()).map(|(_, columns)| columns);
-    arguments.output.print(&document(&list), context.style(), |out| {
+    let columns = streams::terminal_size().filter(|_| streams::stdout_is_seen()).map(|(_, columns)| columns);
+    arguments.output.print(&document(&list), global.style(), |out| {
         match (arguments.output, entries.as_slice()) {
             (Output::Name, entries) => {
                 entries.iter().try_for_each(|entry| writeln!(out, "{}", entry.rule.id))

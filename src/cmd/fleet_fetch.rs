@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, FileType, statat};
 
-use super::context::Context;
+use super::node::Node;
 use super::nodes::{NodesArgs, progress_bar};
 use super::render::page::Page;
 use super::render::table;
@@ -43,7 +43,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// Downloads the captures into `directory`.
 pub async fn run(
     arguments: &NodesArgs,
-    context: &Context,
+    here: &Node,
     cluster: &Arc<Cluster>,
     directory: &Path,
     token_file: &Path,
@@ -51,11 +51,11 @@ pub async fn run(
     let token = RecorderToken::of_client(token_file)
         .map_err(|why| Error::Token { name: token_file.display().to_string(), why })?;
     prepare(directory).map_err(|source| save::Error { path: directory.to_path_buf(), source })?;
-    let request = arguments.request(context);
+    let request = arguments.request(here);
     let namespace = arguments.namespace.as_deref().unwrap_or(fleet::NAMESPACE);
     let nodes = fleet::list(cluster, &request).await?;
     let recorders = fleet::find_recorders_in(cluster, namespace, request.timeout).await?;
-    let progress = progress_bar(nodes.len(), context.quiet);
+    let progress = progress_bar(nodes.len(), here.global.quiet);
     let readings =
         fleet::read_incidents(cluster, nodes, recorders, arguments.recorders.since, &request, || {
             progress.step();
@@ -70,15 +70,15 @@ pub async fn run(
     };
     let beyond_limit = worst.len().saturating_sub(limit);
     worst.truncate(limit);
-    let progress = progress_bar(worst.len(), context.quiet);
+    let progress = progress_bar(worst.len(), here.global.quiet);
     let mut files = Vec::new();
     for incident in worst {
-        files.extend(fetch(&incident, arguments, cluster, &token, directory, context).await);
+        files.extend(fetch(&incident, arguments, cluster, &token, directory, here).await);
         progress.step();
     }
     progress.end();
     let report = FleetCaptures {
-        taken_at: context.clock.wall(),
+        taken_at: here.clock.wall(),
         server: cluster.server.clone(),
         context: cluster.context.clone(),
         directory: directory.display().to_string(),
@@ -86,7 +86,7 @@ pub async fn run(
         beyond_limit,
         not_known,
     };
-    arguments.output.print(&document(&report), context.style(), |out| print(&report, out))?;
+    arguments.output.print(&document(&report), here.global.style(), |out| print(&report, out))?;
     let is_known = !report.files.is_empty() || report.not_known == 0;
     let is_complete = report.files.iter().filter(|file| file.is_capture()).all(|file| file.file.is_some());
     Ok(if is_known && is_complete { Exit::Good } else { Exit::NoAnswer })
@@ -115,9 +115,9 @@ async fn fetch(
     cluster: &Cluster,
     token: &RecorderToken,
     directory: &Path,
-    context: &Context,
+    here: &Node,
 ) -> Vec<FetchedFile> {
-    let timeout = context.timeout.unwrap_or(TIMEOUT);
+    let timeout = here.global.timeout.unwrap_or(TIMEOUT);
     let wanted = &arguments.recorders.download;
     let save = |ending: &str, bytes: &[u8]| {
         let base = incident.file_name().ok_or("the node's name cannot be the name of a file")?;

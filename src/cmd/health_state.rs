@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::context::Context;
-use super::{Error, Exit};
-use crate::cri::{Call, Client, Endpoint, Filter, Outcome, Rpc, Runtime};
+use super::Exit;
+use super::session::Session;
+use crate::cri::{Call, Client, Filter, Outcome, Rpc, Runtime};
 use crate::diagnosis::health_state::{HealthState, NextRun, RememberedHang};
 use crate::diagnosis::report::{Confidence, HealthReport, Verdict};
 use crate::kubelet::ListCalls;
@@ -17,14 +17,15 @@ use crate::report::load::{LARGEST_REPORT, load};
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// Reads the state of the last run. Returns an empty state if the file does not exist or cannot be used.
-pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> HealthState {
+pub fn read(path: &Path, session: &Session) -> HealthState {
+    let Session { node, endpoint, .. } = session;
     let name = path.display();
     let replacement = |why: &str| {
-        context.remark(&format!("`{name}` is replaced with a new state: {why}"));
+        node.remark(&format!("`{name}` is replaced with a new state: {why}"));
         HealthState::new(&endpoint.to_string())
     };
     let file = path.to_path_buf();
-    let Some(read) = context.in_time(&format!("`{name}`"), move || load(&file, LARGEST_REPORT)) else {
+    let Some(read) = node.in_time(&format!("`{name}`"), move || load(&file, LARGEST_REPORT)) else {
         return HealthState::new(&endpoint.to_string());
     };
     match read {
@@ -40,18 +41,11 @@ pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> HealthState 
 
 /// Repeats the hung call if its pause is over. Returns the stored report if the call still hangs, and `None`
 /// if a full run is needed.
-pub async fn repeat_hung_call(
-    state: &mut HealthState,
-    context: &Context,
-    endpoint: &Endpoint,
-) -> Result<Option<HealthReport>, Error> {
-    let clock = &context.clock;
+pub async fn repeat_hung_call(state: &mut HealthState, session: &Session) -> Option<HealthReport> {
+    let clock = &session.node.clock;
     let step = state.step(clock.wall());
-    let Some((rpc, id)) = state.hang().and_then(RememberedHang::call).filter(|_| step != NextRun::FullRun)
-    else {
-        return Ok(None);
-    };
-    let client = context.client(endpoint, TIME_LIMIT)?;
+    let (rpc, id) = state.hang().and_then(RememberedHang::call).filter(|_| step != NextRun::FullRun)?;
+    let client = session.client(TIME_LIMIT);
     let repeats = step == NextRun::RepeatCall;
     let version = async {
         // Version itself hung, and it is too early to repeat it.
@@ -76,9 +70,9 @@ pub async fn repeat_hung_call(
         (Outcome::Silent, _) if rpc != Rpc::Version => state.version_is_silent(now),
         (Outcome::Silent, _) | (Outcome::Ok, Outcome::Silent) => {}
         // The call gets an answer again, or Version fails: a full run is needed.
-        (Outcome::Error, _) | (Outcome::Ok, Outcome::Ok | Outcome::Error) => return Ok(None),
+        (Outcome::Error, _) | (Outcome::Ok, Outcome::Ok | Outcome::Error) => return None,
     }
-    Ok(state.hang().map(|hang| hang.report(now)))
+    state.hang().map(|hang| hang.report(now))
 }
 
 /// Waits for the call for [`TIME_LIMIT`] and returns its outcome.

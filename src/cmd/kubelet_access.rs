@@ -8,7 +8,9 @@ use std::time::Duration;
 use clap::Args;
 
 use super::Error;
-use super::context::Context;
+use super::node::Node;
+use crate::cri::PODS_API_SOCKET;
+use crate::host::open_to_others;
 use crate::kubelet::http::PemError;
 use crate::kubelet::kubeconfig::ACCOUNT;
 use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, http};
@@ -19,6 +21,9 @@ const DEFAULT_PORT: u16 = 10250;
 
 /// The time limit for reading files with credentials.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
+
+/// The kubelet's root directory, unless it has another one (`--root-dir`).
+const ROOT_DIRECTORY: &str = "/var/lib/kubelet";
 
 /// The kubelet's own API.
 #[derive(Clone, Debug, Default, Args)]
@@ -56,15 +61,15 @@ impl KubeletAccess {
     }
 
     /// Returns the API of the kubelet that the user named, if any.
-    pub fn api(&self, context: &Context) -> Result<Option<KubeletApi>, Error> {
+    pub fn api(&self, node: &Node) -> Result<Option<KubeletApi>, Error> {
         if !self.is_given() {
             return Ok(None);
         }
-        let running = context.kubelet();
+        let running = node.kubelet();
         let url = self.url.clone().unwrap_or_else(|| own_url(running));
         http::check(&url).map_err(Error::Kubelet)?;
         if self.insecure_tls {
-            context.remark(&format!(
+            node.remark(&format!(
                 "the certificate of {url} is not verified: any server can pretend to be it"
             ));
         }
@@ -84,15 +89,15 @@ impl KubeletAccess {
 
     /// Returns the API of the kubelet that the user named. If the user named none and plegctl runs in a pod, returns
     /// the API of this node's kubelet with the pod's service account.
-    pub fn api_or_own(&self, context: &Context) -> Result<Option<KubeletApi>, Error> {
+    pub fn api_or_own(&self, node: &Node) -> Result<Option<KubeletApi>, Error> {
         if self.is_given() || std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
-            return self.api(context);
+            return self.api(node);
         }
-        let Some(credentials) = account_credentials(Path::new(ACCOUNT), context.kubelet()) else {
+        let Some(credentials) = account_credentials(Path::new(ACCOUNT), node.kubelet()) else {
             return Ok(None);
         };
-        let url = own_url(context.kubelet());
-        context.note(1, &format!("kubelet {url} by the account of this pod"));
+        let url = own_url(node.kubelet());
+        node.note(1, &format!("kubelet {url} by the account of this pod"));
         // The user did not request this access, so a failure is no error.
         Ok(open_api(&url, credentials).ok())
     }
@@ -117,9 +122,28 @@ fn open_api(url: &str, credentials: Credentials) -> Result<KubeletApi, Error> {
 }
 
 /// Returns the API of this node's kubelet through its read-only port, if that port is open.
-pub fn read_only_api(context: &Context) -> Result<Option<KubeletApi>, Error> {
-    let Some(port) = context.read_only_port() else { return Ok(None) };
+pub fn read_only_api(node: &Node) -> Result<Option<KubeletApi>, Error> {
+    let Some(port) = node.read_only_port() else { return Ok(None) };
     Ok(Some(KubeletApi::new(&format!("http://127.0.0.1:{port}"), &Credentials::default())?))
+}
+
+/// Returns the socket of the Pods API of this node's kubelet, if it exists and only root can have created it.
+pub fn own_socket(node: &Node) -> Option<PathBuf> {
+    let root = node.kubelet().and_then(|running| running.flag("root-dir")).unwrap_or(ROOT_DIRECTORY);
+    let host = node.host.clone();
+    let socket = host.path(Path::new(root).join(PODS_API_SOCKET));
+    let examined = socket.clone();
+    // A disk that does not answer must not hold up the command.
+    let (exists, open) = node
+        .in_time("the kubelet's Pods API", move || (examined.exists(), open_to_others(&host, &examined)))?;
+    if let Some(directory) = open.filter(|_| exists) {
+        node.remark(&format!(
+            "the kubelet's Pods API is not used: other users can write to `{}`, so anybody could serve this socket",
+            directory.display()
+        ));
+        return None;
+    }
+    exists.then_some(socket)
 }
 
 /// Returns the URL of this node's kubelet.

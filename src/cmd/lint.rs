@@ -17,18 +17,22 @@
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
+use super::args::GlobalArgs;
 use super::catalogue::no_such_check;
-use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
+use super::event_loop::block_on;
 use super::manifest_url::{fetch, header};
+use super::node::Node;
 use super::output::{Output, write_files};
 use super::render::PLAIN;
 use super::render::page::Page;
 use super::render::{github, lint as text, sarif};
+use super::session::{ONE_SHOT_TIMEOUT, Session};
 use super::streams;
 use super::waiting::WaitingLine;
 use super::{Error, Exit, complete};
@@ -140,14 +144,15 @@ fn output_file(text: &str) -> Result<(Output, PathBuf), String> {
 }
 
 /// Runs the command.
-pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
-    let kubelet = arguments.kubelet(context);
-    let simulated = context.simulated_manifests()?;
+pub fn run(arguments: &LintArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let node = &Node::named_by(global);
+    let kubelet = arguments.kubelet(node);
+    let simulated = node.simulated_manifests()?;
     let configured = match &simulated {
         Some((directory, _)) => Some(directory.to_path_buf()),
-        None => configured_path(context),
+        None => configured_path(node),
     };
-    let mut targets = arguments.targets(context, configured.as_deref());
+    let mut targets = arguments.targets(node, configured.as_deref());
     if let Some((directory, manifests)) = simulated {
         // A simulated node has its own files at this path, and this machine may have others.
         for target in targets.iter_mut().filter(|target| target.on_node || target.path == directory) {
@@ -159,20 +164,20 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     }
     if let Some(url) = &arguments.manifest_url {
         http::check(url).map_err(Error::Kubelet)?;
-        targets.push(url_target(url, &arguments.manifest_url_header, context)?);
+        targets.push(url_target(url, &arguments.manifest_url_header, node)?);
     }
     if let Some(missing) = targets.iter().find(|target| target.is_probably_mistyped(configured.as_deref())) {
         return Err(Error::NoManifests(missing.path.display().to_string()));
     }
     let stdin = if targets.iter().any(Target::is_stdin) { read_stdin()? } else { Vec::new() };
     let mut sources: Vec<SourceReport> =
-        targets.iter().map(|target| target.check(&kubelet, &stdin, configured.as_ref(), context)).collect();
+        targets.iter().map(|target| target.check(&kubelet, &stdin, configured.as_ref(), node)).collect();
     let upgrade = arguments.upgrade_to.map(|to| {
-        let later = kubelet.with_release(note_release(to, context));
+        let later = kubelet.with_release(note_release(to, node));
         let after: Vec<SourceReport> = targets.iter().map(|target| target.inspect(&later, &stdin)).collect();
         upgrade::compare(&mut sources, &after, &kubelet, &later)
     });
-    let (mut compared, mut not_checked) = arguments.compare(context, &targets, &sources, &kubelet);
+    let (mut compared, mut not_checked) = arguments.compare(node, &targets, &sources, &kubelet);
     let releases = [Some(kubelet.release), arguments.upgrade_to].into_iter().flatten();
     not_checked.extend(releases.filter(|release| !release.has_known_uids()).map(|release| NotChecked {
         what: format!("the UIDs that kubelet {release} gives these pods, and which pods it restarts"),
@@ -181,10 +186,10 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     let mut is_incomplete = sources.iter().any(is_unreadable);
     match arguments.api_pods.as_deref().map(|path| api_pods(path, &kubelet.node_name)) {
         Some(Ok(pods)) => {
-            compared.findings.extend(mirror_findings(&sources, &pods, context.clock.wall()));
+            compared.findings.extend(mirror_findings(&sources, &pods, node.clock.wall()));
         }
         Some(Err(why)) => {
-            context.remark(&format!("not compared with the API server's pods: {why}"));
+            node.remark(&format!("not compared with the API server's pods: {why}"));
             not_checked.push(NotChecked { what: "mirror pods".to_owned(), why });
             is_incomplete = true;
         }
@@ -197,7 +202,7 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
         render(format, &report, |out| Page::new(out, PLAIN), file)
     });
     streams::document(|out| {
-        render(arguments.output, &report, |out| streams::page(out, context.style()), out)
+        render(arguments.output, &report, |out| streams::page(out, global.style()), out)
     })?;
     written?;
     Ok(if is_incomplete { Exit::NoAnswer } else { arguments.exit(report.worst()) })
@@ -226,24 +231,24 @@ fn is_unreadable(source: &SourceReport) -> bool {
 }
 
 /// Returns the directory of manifests from the running kubelet's configuration.
-fn configured_path(context: &Context) -> Option<PathBuf> {
-    let found = context.kubelet()?.setting("pod-manifest-path", "staticPodPath");
+fn configured_path(node: &Node) -> Option<PathBuf> {
+    let found = node.kubelet()?.setting("pod-manifest-path", "staticPodPath");
     match found {
         Ok(setting) => {
             let setting = setting?;
-            context.note(1, &format!("the kubelet reads {} ({})", setting.value, setting.source));
+            node.note(1, &format!("the kubelet reads {} ({})", setting.value, setting.source));
             Some(PathBuf::from(setting.value))
         }
         Err(why) => {
-            context.note(1, &format!("the kubelet's staticPodPath is not known: {why}"));
+            node.note(1, &format!("the kubelet's staticPodPath is not known: {why}"));
             None
         }
     }
 }
 
 /// Fetches the manifests from a URL. A URL that does not answer is a target with an error.
-fn url_target(url: &str, headers: &[(String, String)], context: &Context) -> Result<Target, Error> {
-    let line = WaitingLine::begin(context);
+fn url_target(url: &str, headers: &[(String, String)], node: &Node) -> Result<Target, Error> {
+    let line = WaitingLine::begin(node);
     let answer = block_on(line.during(line.part("the manifest URL", fetch(url, headers))))?;
     let body = answer.and_then(|answer| match answer.status {
         200 if answer.body.is_empty() => Err(format!("`{url}` answers with nothing")),
@@ -328,21 +333,20 @@ impl Target {
         kubelet: &Kubelet,
         stdin: &[u8],
         configured: Option<&PathBuf>,
-        context: &Context,
+        node: &Node,
     ) -> SourceReport {
         let mut source = self.inspect(kubelet, stdin);
         // The files and the kubelet of this machine say nothing about a simulated node.
         let is_here = self.simulated.is_none();
-        let configured =
-            configured.filter(|_| is_here && !self.is_stdin()).map(|path| context.host.path(path));
+        let configured = configured.filter(|_| is_here && !self.is_stdin()).map(|path| node.host.path(path));
         let check_context = CheckContext {
             kubelet,
             configured: configured.as_deref(),
             on_node: self.on_node && is_here,
-            host: Some(&context.host).filter(|_| is_here),
-            kubelet_settings: context
+            host: Some(&node.host).filter(|_| is_here),
+            kubelet_settings: node
                 .kubelet()
-                .filter(|_| self.on_node && is_here && context.is_live())
+                .filter(|_| self.on_node && is_here && node.is_live())
                 .map(KubeletProcess::settings),
         };
         checks::run(&mut source, &check_context);
@@ -377,19 +381,19 @@ fn unknown_uids_note(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<
 
 /// Prints which rules are applied if the release is not known, and which of its rules are inferred: with `-v` if UIDs of
 /// the release are known. Returns the release.
-pub(super) fn note_release(release: KubeletVersion, context: &Context) -> KubeletVersion {
+pub(super) fn note_release(release: KubeletVersion, node: &Node) -> KubeletVersion {
     let version = release.known();
     if !release.is_known() {
-        context.remark(&format!(
+        node.remark(&format!(
             "kubelet {release} is not known; using the rules of {version}, the nearest known release; the UIDs of \
              static pods are not known"
         ));
     }
     if let Some(inferred) = release.inferred() {
         if release.is_known() && !release.has_known_uids() {
-            context.remark(inferred);
+            node.remark(inferred);
         } else {
-            context.note(1, inferred);
+            node.note(1, inferred);
         }
     }
     release
@@ -404,39 +408,38 @@ fn is_same_file(left: &Path, right: &Path) -> bool {
 
 impl LintArgs {
     /// Returns the kubelet whose rules apply.
-    fn kubelet(&self, context: &Context) -> Kubelet {
-        let release = note_release(context.assumed_release(self.kubelet_version), context);
-        let node_name = self.node_name.clone().or_else(|| context.node_name());
+    fn kubelet(&self, node: &Node) -> Kubelet {
+        let release = note_release(node.assumed_release(self.kubelet_version), node);
+        let node_name = self.node_name.clone().or_else(|| node.name());
         // The kubelet writes its node name in lower case.
         let node_name = node_name.unwrap_or_else(|| "localhost".to_owned()).to_lowercase();
         Kubelet::new(release, node_name)
     }
 
     /// Returns the files and directories to check.
-    fn targets(&self, context: &Context, configured: Option<&Path>) -> Vec<Target> {
+    fn targets(&self, node: &Node, configured: Option<&Path>) -> Vec<Target> {
         let kubelets_path = configured.unwrap_or(Path::new(KUBEADM_MANIFESTS));
-        let node_path = context.host.path(kubelets_path);
+        let node_path = node.host.path(kubelets_path);
         if self.paths.is_empty() && self.manifest_url.is_some() {
             return Vec::new();
         }
         if self.paths.is_empty() {
-            return vec![self.target(&node_path, kubelets_path, true, context)];
+            return vec![self.target(&node_path, kubelets_path, true, node)];
         }
         let mut seen = HashSet::new();
         let paths = self.paths.iter().filter(|path| seen.insert(*path));
-        let target =
-            |path: &PathBuf| self.target(path, kubelets_path, is_same_file(path, &node_path), context);
+        let target = |path: &PathBuf| self.target(path, kubelets_path, is_same_file(path, &node_path), node);
         paths.map(target).collect()
     }
 
     /// Creates a target. `kubelets_path` is the path in the kubelet's configuration; `on_node` says that `path` is
     /// this path below the host root.
-    fn target(&self, path: &Path, kubelets_path: &Path, on_node: bool, context: &Context) -> Target {
+    fn target(&self, path: &Path, kubelets_path: &Path, on_node: bool, node: &Node) -> Target {
         let stdin = path.as_os_str() == "-";
         let seen = match &self.kubelet_path {
             Some(directory) => Some(directory.clone()),
             None if on_node => Some(kubelets_path.to_path_buf()),
-            None => context.host.on_node(path),
+            None => node.host.on_node(path),
         };
         // The kubelet knows a single file by the path of the file's directory.
         let whole = self.kubelet_path.is_some() || path.is_dir();
@@ -454,7 +457,7 @@ impl LintArgs {
     /// Compares the manifests with the pods that the runtime runs. Returns a note if there is no comparison.
     fn compare(
         &self,
-        context: &Context,
+        node: &Rc<Node>,
         targets: &[Target],
         sources: &[SourceReport],
         kubelet: &Kubelet,
@@ -466,18 +469,18 @@ impl LintArgs {
             return skipped("--no-cri".to_owned());
         }
         // On a laptop, every manifest of a repository would be missing in the runtime.
-        if !targets.iter().any(|target| target.on_node) && !context.names_a_runtime() {
+        if !targets.iter().any(|target| target.on_node) && !node.names_a_runtime() {
             return skipped("the path is not this node's own, and no runtime was named".to_owned());
         }
         // Pods without a file are reported only if the whole directory is checked.
         let whole = self.kubelet_path.is_some() || targets.iter().any(|target| target.on_node);
-        match self.list_and_compare(context, sources, kubelet, whole) {
+        match self.list_and_compare(node, sources, kubelet, whole) {
             Ok(compared) => {
                 let not_checked = unknown_uids_note(&compared, kubelet);
                 (compared, not_checked.into_iter().collect())
             }
             Err(why) => {
-                context.remark(&format!("not compared with the runtime: {why}"));
+                node.remark(&format!("not compared with the runtime: {why}"));
                 skipped(why.to_string())
             }
         }
@@ -485,15 +488,15 @@ impl LintArgs {
 
     fn list_and_compare(
         &self,
-        context: &Context,
+        node: &Rc<Node>,
         sources: &[SourceReport],
         kubelet: &Kubelet,
         whole: bool,
     ) -> Result<RuntimeComparison, Error> {
-        let endpoint = context.endpoint()?;
-        let line = WaitingLine::begin(context);
+        let session = Session::of_node(node)?;
+        let line = WaitingLine::begin(node);
         let running = block_on(line.during(line.part("the runtime's lists", async {
-            let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
+            let client = session.client(ONE_SHOT_TIMEOUT);
             list_static_pods(&client).await.map_err(Error::from)
         })))??;
         let input = runtime::CompareInput {
@@ -503,7 +506,7 @@ impl LintArgs {
                 && sources
                     .iter()
                     .any(|source| matches!(source.kind, PathKind::Directory | PathKind::Missing)),
-            now: context.clock.wall(),
+            now: node.clock.wall(),
         };
         Ok(runtime::compare(sources, &running, &input))
     }

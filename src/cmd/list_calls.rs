@@ -2,7 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use super::context::Context;
+use super::node::Node;
+use super::session::Session;
 use crate::cri::{Client, Runtime};
 use crate::kubelet::{KubeletLists, KubeletVersion, ListCalls, ListCallsSource};
 use crate::pleg::report::ListCallsReport;
@@ -45,25 +46,14 @@ impl ListCallsArgs {
     }
 }
 
-/// Keeps which list calls the user wants, and returns the client with them; see [`choose`].
-pub async fn by_args(
-    arguments: ListCallsArgs,
-    client: Client,
-    context: &Context,
-    release: Option<KubeletVersion>,
-) -> (Client, KubeletLists) {
-    context.want_lists(arguments.wanted());
-    choose(client, context, release).await
-}
-
 /// Returns the client with the list calls that the user wants, or those of the kubelet, and why. `release` is the kubelet's
 /// release, if the caller knows it.
 pub async fn choose(
     client: Client,
-    context: &Context,
+    session: &Session,
     release: Option<KubeletVersion>,
 ) -> (Client, KubeletLists) {
-    let (client, lists) = match context.wanted_lists() {
+    let (client, lists) = match session.wanted_lists {
         Some(ListCalls::Unary) => {
             client.list_with(ListCalls::Unary);
             (client, KubeletLists { calls: ListCalls::Unary, source: ListCallsSource::Option })
@@ -72,7 +62,7 @@ pub async fn choose(
             let lists = KubeletLists { calls: ListCalls::Stream, source: ListCallsSource::Option };
             (client.with_streamed_lists(), lists)
         }
-        None if context.playback().is_some() => {
+        None if session.playback().is_some() => {
             let lists = KubeletLists { calls: client.list_calls(), source: ListCallsSource::Capture };
             let client = match lists.calls {
                 ListCalls::Unary => client,
@@ -81,7 +71,7 @@ pub async fn choose(
             (client, lists)
         }
         None => {
-            let lists = context.kubelet_lists(release).await.clone();
+            let lists = session.kubelet_lists(release).await.clone();
             let client = match lists.calls {
                 ListCalls::Unary => client,
                 ListCalls::Stream => client.with_lists_of_gate(),
@@ -89,16 +79,16 @@ pub async fn choose(
             (client, lists)
         }
     };
-    note(context, &lists);
+    note(&session.node, &lists);
     (client, lists)
 }
 
 /// Says which list calls are made, and why: with `-v`, or if nothing shows those of the kubelet.
-pub fn note(context: &Context, lists: &KubeletLists) {
+pub fn note(node: &Node, lists: &KubeletLists) {
     let ListCallsReport { rpcs, why } = ListCallsReport::of(lists);
     if lists.source == ListCallsSource::NotKnown {
-        context.remark(&format!("the list calls are the unary ones: {why}"));
+        node.remark(&format!("the list calls are the unary ones: {why}"));
     } else {
-        context.note(1, &format!("the list calls are {}: {why}", rpcs.join(" and ")));
+        node.note(1, &format!("the list calls are {}: {why}", rpcs.join(" and ")));
     }
 }

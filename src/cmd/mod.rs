@@ -1,14 +1,16 @@
 //! The command line: flags, terminals and exit status, with one file for each sub-command. The module `render`
 //! formats the reports. The commands decide nothing that is not in a report.
 
+mod args;
 mod capture;
 mod catalogue;
 mod complete;
 mod completions;
-mod context;
+mod diagnose;
 mod diff;
 mod docs;
 mod error;
+mod event_loop;
 mod exit;
 mod explain;
 mod fleet_fetch;
@@ -20,6 +22,7 @@ mod lint;
 mod list_calls;
 mod manifest_url;
 mod metrics_server;
+mod node;
 mod nodes;
 mod output;
 mod plugin;
@@ -36,6 +39,7 @@ mod remote_node;
 pub(crate) mod render;
 mod schema;
 mod select;
+mod session;
 mod sim;
 mod sim_fleet;
 mod stacks;
@@ -54,22 +58,27 @@ pub use exit::Exit;
 use std::env;
 use std::error::Error as _;
 use std::ffi::OsString;
-use std::path::PathBuf;
-use std::str::FromStr;
-use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{ArgAction, ArgMatches, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
-use clap_complete::ArgValueCompleter;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::cri::stream_guard;
 use crate::report::escape::escaped;
 use crate::{children, panics};
-use context::Context;
+use args::GlobalArgs;
 use plugin::StartedAs;
 use render::PLAIN;
+
+/// The prefix of a simulated endpoint.
+const SIMULATED: &str = "sim:";
+
+/// The prefix of an endpoint that is a capture.
+const CAPTURE: &str = "capture:";
+
+/// The scheme of an endpoint that is a capture: [`CAPTURE`] without the colon.
+const CAPTURE_SCHEME: &str = "capture";
 
 /// Find the CRI call, the pod and the container that block the kubelet's PLEG.
 ///
@@ -187,68 +196,6 @@ fn with_own_description(
     }
 }
 
-/// The options of every command, as the user typed them.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Global options")]
-pub struct GlobalArgs {
-    /// The runtime: `unix:///path`, `/path`, `sim:SCENARIO` or `capture:PATH[@TIME]` [default:
-    /// `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet's, the well-known sockets]
-    #[arg(short, long, global = true, value_name = "ENDPOINT", add = ArgValueCompleter::new(complete::endpoints))]
-    runtime_endpoint: Option<String>,
-
-    /// crictl's settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]
-    #[arg(short, long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
-
-    /// The node's root directory, if it is mounted elsewhere, as in a debug pod [default: /host if a node is mounted
-    /// there, else /]
-    #[arg(long, global = true, value_name = "DIR")]
-    host_root: Option<PathBuf>,
-
-    /// Deadline of each call to the runtime, and of each request to a kubelet or an API server [default: 10s; 2m for
-    /// `watch` and `record`; 5s to 30s for requests and programs that give a credential]
-    #[arg(long, global = true, value_name = "DUR", allow_hyphen_values = true, value_parser = positive_duration)]
-    timeout: Option<Duration>,
-
-    /// The time of the simulated node since its start [default: since midnight UTC, so that time goes on from one
-    /// command to the next; 0s for `sim serve`]
-    #[arg(long, global = true, value_name = "DUR", value_parser = humantime::parse_duration)]
-    at: Option<Duration>,
-
-    /// When to use colour on a terminal
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    color: ColorChoice,
-
-    /// Do not print progress and notes
-    #[arg(short, long, global = true)]
-    quiet: bool,
-
-    /// Print more: which runtime was chosen and why; give it twice to see every call
-    #[arg(short, long, global = true, action = ArgAction::Count)]
-    verbose: u8,
-
-    /// Leave out table headers
-    #[arg(long, global = true)]
-    no_headers: bool,
-}
-
-/// Parses a duration with units that is greater than zero.
-fn positive_duration(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err("it must be more than zero".to_owned()),
-        Ok(duration) => Ok(duration),
-        Err(_) if text.strip_prefix('-').is_some_and(|rest| humantime::parse_duration(rest).is_ok()) => {
-            Err("it must be more than zero".to_owned())
-        }
-        Err(why) => Err(format!("{why} (write it with a unit: 500ms, 10s, 3m)")),
-    }
-}
-
-/// Parses a number that is greater than zero.
-fn at_least_one<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| "it must be a whole number, at least 1".to_owned())
-}
-
 /// Parses the command line, runs the command and prints its error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     print_panics();
@@ -356,26 +303,24 @@ fn writable_stdout() -> Result<(), Error> {
 }
 
 fn run(cli: &Cli) -> Result<Exit, Error> {
-    let context = || Context::resolve(&cli.global);
+    let global = &cli.global;
     match &cli.command {
-        CliCommand::Health(Deferred(arguments)) => health::run(arguments, &context()),
-        CliCommand::Relist(Deferred(arguments)) => relist::run(arguments, &context()),
-        CliCommand::Watch(Deferred(arguments)) => watch::run(arguments, &context()),
-        CliCommand::Top(Deferred(arguments)) => top::run(arguments, &context()),
-        CliCommand::Diff(Deferred(arguments)) => diff::run(arguments, &context()),
-        CliCommand::Nodes(Deferred(arguments)) => nodes::run(arguments, &context()),
-        CliCommand::Record(Deferred(arguments)) => record::run(arguments, &context()),
-        CliCommand::Capture(Deferred(arguments)) => capture::run(arguments, &context()),
-        CliCommand::Explain(Deferred(arguments)) => explain::run(arguments, &context()),
+        CliCommand::Health(Deferred(arguments)) => health::run(arguments, global),
+        CliCommand::Relist(Deferred(arguments)) => relist::run(arguments, global),
+        CliCommand::Watch(Deferred(arguments)) => watch::run(arguments, global),
+        CliCommand::Top(Deferred(arguments)) => top::run(arguments, global),
+        CliCommand::Diff(Deferred(arguments)) => diff::run(arguments, global),
+        CliCommand::Nodes(Deferred(arguments)) => nodes::run(arguments, global),
+        CliCommand::Record(Deferred(arguments)) => record::run(arguments, global),
+        CliCommand::Capture(Deferred(arguments)) => capture::run(arguments, global),
+        CliCommand::Explain(Deferred(arguments)) => explain::run(arguments, global),
         CliCommand::Schema(Deferred(arguments)) => schema::run(arguments),
         CliCommand::Docs(Deferred(arguments)) => docs::run(arguments),
-        CliCommand::Stacks(Deferred(arguments)) => stacks::run(arguments, &context()),
-        CliCommand::Preflight(Deferred(arguments)) => {
-            preflight::run(arguments, cli.global.config.as_deref(), &context())
-        }
-        CliCommand::Pods(Deferred(arguments)) => pods::run(arguments, &context()),
-        CliCommand::StaticPods(Deferred(arguments)) => static_pods::run(arguments, &context()),
-        CliCommand::Sim(Deferred(arguments)) => sim::run(arguments, &context()),
+        CliCommand::Stacks(Deferred(arguments)) => stacks::run(arguments, global),
+        CliCommand::Preflight(Deferred(arguments)) => preflight::run(arguments, global),
+        CliCommand::Pods(Deferred(arguments)) => pods::run(arguments, global),
+        CliCommand::StaticPods(Deferred(arguments)) => static_pods::run(arguments, global),
+        CliCommand::Sim(Deferred(arguments)) => sim::run(arguments, global),
         CliCommand::Completions(Deferred(arguments)) => completions::completions(arguments),
         CliCommand::Man(Deferred(arguments)) => completions::man(arguments),
         CliCommand::Version(Deferred(arguments)) => version::run(arguments),
@@ -421,21 +366,5 @@ mod tests {
             let text = usage.to_string();
             assert!(text.contains(&format!("a similar subcommand exists: '{meant}'")), "{text}");
         }
-    }
-
-    #[test]
-    fn a_count_is_at_least_one() {
-        assert_eq!(at_least_one::<std::num::NonZeroUsize>("8").unwrap().get(), 8);
-        for text in ["0", "-1", "x", "99999999999999999999999"] {
-            let why = at_least_one::<std::num::NonZeroUsize>(text).unwrap_err();
-            assert_eq!(why, "it must be a whole number, at least 1");
-        }
-    }
-
-    #[test]
-    fn a_duration_needs_a_unit_and_a_size() {
-        assert_eq!(positive_duration("500ms"), Ok(Duration::from_millis(500)));
-        assert!(positive_duration("10").is_err());
-        assert!(positive_duration("0s").is_err());
     }
 }

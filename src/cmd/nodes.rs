@@ -45,9 +45,11 @@ use clap::{Args, ValueEnum, ValueHint};
 use clap_complete::ArgValueCompleter;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::args::{GlobalArgs, at_least_one, positive_duration};
 use super::complete;
-use super::context::{Context, block_on};
+use super::event_loop::block_on;
 use super::health::explain_node;
+use super::node::Node;
 use super::output::Output;
 use super::remote_node::{CREDENTIAL_TIMEOUT, REQUEST_TIMEOUT, remark_if_insecure};
 use super::render::health::below_nodes;
@@ -57,7 +59,7 @@ use super::render::{incidents as render_incidents, nodes as render};
 use super::stop_signals::StopSignals;
 use super::streams;
 use super::streams::ProgressLine;
-use super::{Error, Exit, at_least_one, fleet_fetch, positive_duration};
+use super::{Error, Exit, fleet_fetch};
 use crate::diagnosis::HealthReport;
 use crate::fleet::{
     self, FleetReading, FleetRequest, NodeReport, NodeVerdict, NodesReport, RecorderPods, StartVerdict,
@@ -72,7 +74,7 @@ pub struct NodesArgs {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// A context of the kubeconfig [default: its current one]
+    /// A here of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::contexts))]
     context: Option<String>,
 
@@ -176,26 +178,27 @@ enum SortKey {
 }
 
 /// Runs the command.
-pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &NodesArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let here = &Node::named_by(global);
     let kubeconfig_sources = KubeconfigSources::of_environment(arguments.kubeconfig.clone());
-    let timeout = context.timeout.unwrap_or(CREDENTIAL_TIMEOUT);
+    let timeout = here.global.timeout.unwrap_or(CREDENTIAL_TIMEOUT);
     let cluster = kubeconfig::cluster(&kubeconfig_sources, arguments.context.as_deref(), timeout)?;
-    context.note(1, &format!("API server {} by context {}", cluster.server, cluster.context));
+    here.note(1, &format!("API server {} by context {}", cluster.server, cluster.context));
     if let Some(namespace) =
         arguments.namespace.as_ref().filter(|_| arguments.recorders.download.fetch.is_none())
     {
-        context.note(1, &format!("nodes have no namespace, so --namespace {namespace} changes nothing"));
+        here.note(1, &format!("nodes have no namespace, so --namespace {namespace} changes nothing"));
     }
-    remark_if_insecure(&cluster, context);
+    remark_if_insecure(&cluster, global);
     let cluster = Arc::new(cluster);
     let wanted = &arguments.recorders.download;
     if let (Some(directory), Some(token_file)) = (&wanted.fetch, &wanted.token_file) {
-        return block_on(fleet_fetch::run(arguments, context, &cluster, directory, token_file))?;
+        return block_on(fleet_fetch::run(arguments, here, &cluster, directory, token_file))?;
     }
     match arguments.preflight {
-        Some(release) => block_on(preflight(arguments, context, &cluster, release))?,
-        None if arguments.recorders.incidents => block_on(incidents(arguments, context, &cluster))?,
-        None => block_on(query_and_print(arguments, context, cluster))?,
+        Some(release) => block_on(preflight(arguments, here, &cluster, release))?,
+        None if arguments.recorders.incidents => block_on(incidents(arguments, here, &cluster))?,
+        None => block_on(query_and_print(arguments, here, cluster))?,
     }
 }
 
@@ -216,11 +219,11 @@ impl NodesArgs {
         beyond
     }
 
-    pub(super) fn request(&self, context: &Context) -> FleetRequest {
+    pub(super) fn request(&self, here: &Node) -> FleetRequest {
         FleetRequest {
             selector: self.selector.clone(),
             concurrency: self.concurrency.get(),
-            timeout: context.timeout.unwrap_or(REQUEST_TIMEOUT),
+            timeout: here.global.timeout.unwrap_or(REQUEST_TIMEOUT),
         }
     }
 }
@@ -234,18 +237,18 @@ fn sort_by_figure(nodes: &mut [NodeReport], figure: fn(&NodeReport) -> Option<f6
 /// Judges the settings of all kubelets for another release.
 async fn preflight(
     arguments: &NodesArgs,
-    context: &Context,
+    here: &Node,
     cluster: &Arc<Cluster>,
     release: KubeletVersion,
 ) -> Result<Exit, Error> {
-    let request = arguments.request(context);
+    let request = arguments.request(here);
     let nodes = fleet::list(cluster, &request).await?;
-    let progress = progress_bar(nodes.len(), context.quiet);
+    let progress = progress_bar(nodes.len(), here.global.quiet);
     let readings = fleet::read_settings(cluster, nodes, &request, |_| progress.step()).await;
     progress.end();
-    let taken_at = context.clock.wall();
+    let taken_at = here.clock.wall();
     let report = fleet::judge_settings(readings, release, taken_at, &cluster.server, &cluster.context);
-    arguments.output.print(&document(&report), context.style(), |out| match arguments.output {
+    arguments.output.print(&document(&report), here.global.style(), |out| match arguments.output {
         Output::Name => {
             let mut not_starting = report.nodes.iter().filter(|node| node.verdict != StartVerdict::Starts);
             not_starting.try_for_each(|node| writeln!(out, "{}", node.name))
@@ -262,19 +265,19 @@ async fn preflight(
 }
 
 /// Asks the recorders of all nodes for their incidents.
-async fn incidents(arguments: &NodesArgs, context: &Context, cluster: &Arc<Cluster>) -> Result<Exit, Error> {
-    let request = arguments.request(context);
+async fn incidents(arguments: &NodesArgs, here: &Node, cluster: &Arc<Cluster>) -> Result<Exit, Error> {
+    let request = arguments.request(here);
     let nodes = fleet::list(cluster, &request).await?;
     let recorders = fleet::find_recorders(cluster, request.timeout).await?;
-    let progress = progress_bar(nodes.len(), context.quiet);
+    let progress = progress_bar(nodes.len(), here.global.quiet);
     let since = arguments.recorders.since;
     let mut readings =
         fleet::read_incidents(cluster, nodes, recorders, since, &request, || progress.step()).await;
     progress.end();
     fleet::read_images(cluster, &mut readings, &request).await;
-    let now = context.clock.wall();
+    let now = here.clock.wall();
     let report = fleet::join_incidents(&readings, now, since, &cluster.server, &cluster.context);
-    arguments.output.print(&document(&report), context.style(), |out| match arguments.output {
+    arguments.output.print(&document(&report), here.global.style(), |out| match arguments.output {
         Output::Name => report.node_names().iter().try_for_each(|name| writeln!(out, "{name}")),
         output => render_incidents::incidents(&report, output == Output::Wide, out),
     })?;
@@ -289,23 +292,19 @@ async fn incidents(arguments: &NodesArgs, context: &Context, cluster: &Arc<Clust
 }
 
 /// Queries all nodes and prints the report; with `--watch`, repeats this until Ctrl-C.
-async fn query_and_print(
-    arguments: &NodesArgs,
-    context: &Context,
-    cluster: Arc<Cluster>,
-) -> Result<Exit, Error> {
-    let request = arguments.request(context);
+async fn query_and_print(arguments: &NodesArgs, here: &Node, cluster: Arc<Cluster>) -> Result<Exit, Error> {
+    let request = arguments.request(here);
     let in_place = arguments.watch
         && matches!(arguments.output, Output::Table | Output::Wide)
         && streams::stdout_is_seen()
-        && Context::can_rewrite();
-    let mut screen = Screen { arguments, context, shown: in_place.then(Vec::new) };
+        && streams::can_rewrite();
+    let mut screen = Screen { arguments, here, shown: in_place.then(Vec::new) };
     // During the first query, Ctrl-C kills the process, because there is no answer yet. After it, Ctrl-C is the normal end
     // of the watch.
-    let (mut before, mut report) = query_once(arguments, &request, context, &cluster, None).await?;
+    let (mut before, mut report) = query_once(arguments, &request, here, &cluster, None).await?;
     if !arguments.watch {
         let exit = exit(&report);
-        report.explained = explain(arguments, context, &cluster, &report).await;
+        report.explained = explain(arguments, here, &cluster, &report).await;
         screen.print(&report, "")?;
         return Ok(exit);
     }
@@ -316,7 +315,7 @@ async fn query_and_print(
     loop {
         let next = async {
             tokio::time::sleep(arguments.period).await;
-            query_once(arguments, &request, context, &cluster, Some((&before, in_place))).await
+            query_once(arguments, &request, here, &cluster, Some((&before, in_place))).await
         };
         let result = {
             let mut next = pin!(next);
@@ -340,7 +339,7 @@ async fn query_and_print(
                 if in_place {
                     screen.print(&report, &failure)?;
                 } else {
-                    context.remark(&failure);
+                    here.remark(&failure);
                 }
             }
         }
@@ -350,7 +349,7 @@ async fn query_and_print(
 /// The table on stdout.
 struct Screen<'a> {
     arguments: &'a NodesArgs,
-    context: &'a Context,
+    here: &'a Node,
     /// The widths of the lines that the next table replaces; `None` if each table is printed below the last one.
     shown: Option<Vec<usize>>,
 }
@@ -358,11 +357,11 @@ struct Screen<'a> {
 impl Screen<'_> {
     /// Prints a report. `failure` is why it is not newer.
     fn print(&mut self, report: &NodesReport, failure: &str) -> io::Result<()> {
-        let Self { arguments, context, .. } = *self;
+        let Self { arguments, here, .. } = *self;
         if arguments.watch && arguments.output == Output::Yaml {
             streams::document(|out| out.write_all(b"---\n"))?;
         }
-        let terminal = Context::terminal_size().filter(|_| streams::stdout_is_seen());
+        let terminal = streams::terminal_size().filter(|_| streams::stdout_is_seen());
         let mut view = render::NodesView {
             fleet: render::fleet(report),
             beyond_limit: 0,
@@ -373,26 +372,26 @@ impl Screen<'_> {
         let mut selected = report.clone();
         view.beyond_limit = arguments.select(&mut selected.nodes);
         let Some(shown) = &mut self.shown else {
-            return arguments.output.print(&document(&selected), context.style(), |out| {
+            return arguments.output.print(&document(&selected), here.global.style(), |out| {
                 if arguments.output == Output::Name {
                     let nodes = selected.nodes.iter();
                     let mut not_healthy = nodes.filter(|node| node.verdict != NodeVerdict::Healthy);
                     return not_healthy.try_for_each(|node| writeln!(out, "{}", node.name));
                 }
-                let lines = render::table(&selected, &view, context.style())?;
+                let lines = render::table(&selected, &view, here.global.style())?;
                 lines.iter().try_for_each(|line| out.line(line))?;
                 selected.explained.iter().try_for_each(|report| below_nodes(report, out))
             });
         };
         // The last line says how old the table is.
         view.terminal = terminal.map(|(lines, columns)| (lines.saturating_sub(1), columns));
-        let mut lines = render::table(&selected, &view, context.style())?;
+        let mut lines = render::table(&selected, &view, here.global.style())?;
         let age = render::updated(report.taken_at, arguments.period, failure);
         lines.push(cut(&age, terminal.map_or(usize::MAX, |(_, columns)| columns)).into());
         let (rows, columns) = terminal.unwrap_or((usize::MAX, usize::MAX));
         let before = rows_of(shown, columns);
         *shown = lines.iter().map(Line::width).collect();
-        streams::text(context.style(), |page| {
+        streams::text(here.global.style(), |page| {
             page.erase(before, rows)?;
             lines.iter().try_for_each(|line| page.line(line))
         })
@@ -409,7 +408,7 @@ fn rows_of(shown: &[usize], columns: usize) -> usize {
 async fn query_once(
     arguments: &NodesArgs,
     request: &FleetRequest,
-    context: &Context,
+    here: &Node,
     cluster: &Arc<Cluster>,
     before: Option<(&FleetReading, bool)>,
 ) -> Result<(FleetReading, NodesReport), Error> {
@@ -420,20 +419,20 @@ async fn query_once(
     } else {
         fleet::find_recorders(cluster, request.timeout).await.unwrap_or_else(|why| {
             if before.is_none() {
-                context.remark(&format!("the recorders are not asked: {why}"));
+                here.remark(&format!("the recorders are not asked: {why}"));
             }
             not_checked.push(NotChecked { what: "the recorders".to_owned(), why: why.to_string() });
             RecorderPods::default()
         })
     };
-    let bar = progress_bar(nodes.len(), context.quiet || before.is_some_and(|(_, in_place)| in_place));
+    let bar = progress_bar(nodes.len(), here.global.quiet || before.is_some_and(|(_, in_place)| in_place));
     let done = |reading: &fleet::NodeReading| {
         if reading.metrics.is_err() {
             bar.show(&format!("last without an answer: {}", reading.listed.name));
         }
         bar.step();
     };
-    let readings = fleet::read_nodes(cluster, nodes, recorders, request, &context.clock, done).await;
+    let readings = fleet::read_nodes(cluster, nodes, recorders, request, &here.clock, done).await;
     bar.end();
     let before = before.map(|(before, _)| before);
     let mut report = fleet::judge(&readings, before, &cluster.server, &cluster.context);
@@ -448,7 +447,7 @@ pub(super) fn progress_bar(nodes: usize, quiet: bool) -> ProgressLine {
 /// Explains the worst nodes that are not healthy, four at once.
 async fn explain(
     arguments: &NodesArgs,
-    context: &Context,
+    here: &Node,
     cluster: &Arc<Cluster>,
     report: &NodesReport,
 ) -> Vec<HealthReport> {
@@ -458,9 +457,9 @@ async fn explain(
     let worker = async || {
         let take = || next.borrow_mut().next();
         while let Some((at, name)) = take() {
-            match explain_node(cluster, name, !arguments.recorders.no_recorders, context).await {
+            match explain_node(cluster, name, !arguments.recorders.no_recorders, here).await {
                 Ok(report) => drop(found.borrow_mut().insert(at, report)),
-                Err(why) => context.remark(&why.to_string()),
+                Err(why) => here.remark(&why.to_string()),
             }
         }
     };

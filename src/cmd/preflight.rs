@@ -15,18 +15,22 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
+use super::args::GlobalArgs;
 use super::catalogue::no_such_check;
-use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
+use super::event_loop::block_on;
+use super::node::Node;
 use super::output::{Output, write_files};
 use super::render::PLAIN;
 use super::render::page::Page;
 use super::render::{preflight as text, sarif};
+use super::session::{ONE_SHOT_TIMEOUT, Session};
 use super::streams;
 use super::{Error, Exit, complete};
 use crate::cri::{self, CgroupDriver, Endpoint, Runtime};
@@ -106,11 +110,13 @@ fn output_file(text: &str) -> Result<(Output, PathBuf), String> {
 }
 
 /// Runs the command. `config` is the kubelet's configuration file, which takes the place of crictl's settings file.
-pub fn run(arguments: &PreflightArgs, config: Option<&Path>, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &PreflightArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let node = &Node::named_by(global);
+    let config = global.config.as_deref();
     let examined = if config.is_some() || arguments.flags.is_some() {
         arguments.read_files(config)?
     } else {
-        arguments.read_node(context)?
+        arguments.read_node(node)?
     };
     let release = arguments.upgrade_to.or(examined.release).ok_or(Error::NoRelease)?;
     let kubelet = TargetKubelet { release, builder: examined.builder };
@@ -122,7 +128,7 @@ pub fn run(arguments: &PreflightArgs, config: Option<&Path>, context: &Context) 
     if let (Some(from), Some(to), Some(directory)) =
         (examined.release, arguments.upgrade_to, examined.static_pods)
     {
-        match compare_static_pods(context, directory, examined.node.clone(), from, to) {
+        match compare_static_pods(node, directory, examined.node.clone(), from, to) {
             Ok((files, of_pods)) => {
                 pods = files;
                 findings.extend(of_pods);
@@ -154,7 +160,7 @@ pub fn run(arguments: &PreflightArgs, config: Option<&Path>, context: &Context) 
         render(format, &report, |out| Page::new(out, PLAIN), file)
     });
     streams::document(|out| {
-        render(arguments.output, &report, |out| streams::page(out, context.style()), out)
+        render(arguments.output, &report, |out| streams::page(out, global.style()), out)
     })?;
     written?;
     Ok(arguments.exit(report.worst()))
@@ -175,20 +181,19 @@ fn render(
 
 /// Compares what both releases do with the manifests in `directory`.
 fn compare_static_pods(
-    context: &Context,
+    node: &Node,
     directory: PathBuf,
-    node: Option<String>,
+    node_name: Option<String>,
     from: KubeletVersion,
     to: KubeletVersion,
 ) -> Result<(Vec<UpgradedFile>, Vec<StartFinding>), String> {
     if let Some(unknown) = [from, to].into_iter().find(|release| release.known() != *release) {
         return Err(format!("the rules of kubelet {unknown} for static pods are not known"));
     }
-    let host_path = context.host.path(&directory);
-    let node = node.unwrap_or_else(|| "localhost".to_owned());
-    let compare = move || preflight::compare_static_pods(&host_path, &directory, &node, from, to);
-    context
-        .in_time("the directory of manifests", compare)
+    let host_path = node.host.path(&directory);
+    let node_name = node_name.unwrap_or_else(|| "localhost".to_owned());
+    let compare = move || preflight::compare_static_pods(&host_path, &directory, &node_name, from, to);
+    node.in_time("the directory of manifests", compare)
         .ok_or_else(|| "reading them takes too long".to_owned())
 }
 
@@ -246,22 +251,22 @@ impl PreflightArgs {
     }
 
     /// Reads the settings of this node's kubelet, also if it does not run.
-    fn read_node(&self, context: &Context) -> Result<ExaminedSettings, Error> {
-        let running = context.kubelet();
-        let host = context.host.clone();
+    fn read_node(&self, node: &Rc<Node>) -> Result<ExaminedSettings, Error> {
+        let running = node.kubelet();
+        let host = node.host.clone();
         let (own, source) = match running {
             Some(kubelet) => {
                 (kubelet.settings().clone(), format!("settings of the kubelet with pid {}", kubelet.pid))
             }
-            None => stopped_kubelet(context)?,
+            None => stopped_kubelet(node)?,
         };
         let release = match self.kubelet_version {
             Some(release) => Some(release),
-            None if running.is_some() => block_on(context.kubelet_release())?,
+            None if running.is_some() => block_on(node.kubelet_release())?,
             None => None,
         };
         let pid = running.map(|kubelet| kubelet.pid);
-        let now = context.clock.wall().nanos() / 1_000_000_000;
+        let now = node.clock.wall().nanos() / 1_000_000_000;
         let read = {
             let own = own.clone();
             let proc = host::proc();
@@ -272,26 +277,26 @@ impl PreflightArgs {
                 )
             }
         };
-        let (mut settings, builder) = context
+        let (mut settings, builder) = node
             .in_time("the kubelet's configuration", read)
             .ok_or_else(|| Error::Start(io::Error::from(io::ErrorKind::TimedOut)))?;
-        if let Some(node) = &mut settings.node
-            && let Some((socket, true)) = &node.runtime_socket
-            && let Some(path) = preflight::socket_below(socket, &context.host)
+        if let Some(found) = &mut settings.node
+            && let Some((socket, true)) = &found.runtime_socket
+            && let Some(path) = preflight::socket_below(socket, &node.host)
         {
-            node.runtime = Some(first_calls(context, path, socket)?);
+            found.runtime = Some(first_calls(node, path, socket)?);
         }
-        if let Some(node) = &mut settings.node
-            && let Some((socket, true)) = &node.image_socket
-            && let Some(path) = preflight::socket_below(socket, &context.host)
+        if let Some(found) = &mut settings.node
+            && let Some((socket, true)) = &found.image_socket
+            && let Some(path) = preflight::socket_below(socket, &node.host)
         {
-            node.image_refusal = version(context, path, socket)?.err().map(refusal);
+            found.image_refusal = version(node, path, socket)?.err().map(refusal);
         }
         let builder = if preflight::is_of_openshift(&settings) { Builder::OpenShift } else { builder };
         Ok(ExaminedSettings {
             release,
             builder,
-            node: context.node_name(),
+            node: node.name(),
             static_pods: own
                 .setting("pod-manifest-path", "staticPodPath")
                 .ok()
@@ -316,38 +321,36 @@ impl PreflightArgs {
 
 /// Returns the settings of a kubelet that does not run, and where they are: in kubeadm's files, in a systemd unit, or in the
 /// journal, which keeps the kubelet's last command line.
-fn stopped_kubelet(context: &Context) -> Result<(KubeletSettings, String), Error> {
-    let host = context.host.clone();
+fn stopped_kubelet(node: &Node) -> Result<(KubeletSettings, String), Error> {
+    let host = node.host.clone();
     let of_files = {
         let host = host.clone();
-        context.in_time("the kubelet's unit", move || stopped_settings(&host)).flatten()
+        node.in_time("the kubelet's unit", move || stopped_settings(&host)).flatten()
     };
     if let Some((settings, place)) = of_files {
         return Ok((settings, format!("settings in {place}; no kubelet runs")));
     }
-    let command = block_on(last_kubelet_command(context.host.as_path(), JOURNAL_TIME_LIMIT))?;
-    let command = command.map_err(|why| context.remark(&why.to_string())).ok().flatten();
+    let command = block_on(last_kubelet_command(node.host.as_path(), JOURNAL_TIME_LIMIT))?;
+    let command = command.map_err(|why| node.remark(&why.to_string())).ok().flatten();
     let arguments = command.ok_or(Error::NoKubelet)?.into_iter().collect();
     let read = move || KubeletSettings::read(arguments, None, &host);
-    let settings = context.in_time("the kubelet's configuration", read).ok_or(Error::NoKubelet)?;
+    let settings = node.in_time("the kubelet's configuration", read).ok_or(Error::NoKubelet)?;
     Ok((settings, "the last command line in the journal; no kubelet runs".to_owned()))
 }
 
 /// Calls Version on the socket of the image service, to learn whether anybody listens there.
-fn version(
-    context: &Context,
-    path: PathBuf,
-    socket: &str,
-) -> Result<Result<cri::Version, cri::Error>, Error> {
+fn version(node: &Rc<Node>, path: PathBuf, socket: &str) -> Result<Result<cri::Version, cri::Error>, Error> {
     let endpoint = Endpoint::Unix { path, name: format!("unix://{socket}") };
-    block_on(async { Ok(context.client(&endpoint, ONE_SHOT_TIMEOUT)?.version().await.result) })?
+    let session = Session::at(node, endpoint)?;
+    block_on(async { session.client(ONE_SHOT_TIMEOUT).version().await.result })
 }
 
 /// Makes the first calls of a kubelet to its runtime: Version, and `RuntimeConfig` if that is answered.
-fn first_calls(context: &Context, path: PathBuf, socket: &str) -> Result<RuntimeAnswer, Error> {
+fn first_calls(node: &Rc<Node>, path: PathBuf, socket: &str) -> Result<RuntimeAnswer, Error> {
     let endpoint = Endpoint::Unix { path, name: format!("unix://{socket}") };
+    let session = Session::at(node, endpoint)?;
     block_on(async {
-        let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
+        let client = session.client(ONE_SHOT_TIMEOUT);
         let version = client.version().await.result.map(|_| ()).map_err(refusal);
         let cgroup_driver = match &version {
             Ok(()) => Some(client.cgroup_driver().await.result),
@@ -355,8 +358,8 @@ fn first_calls(context: &Context, path: PathBuf, socket: &str) -> Result<Runtime
         };
         let word = |driver: Option<CgroupDriver>| driver.map(CgroupDriver::as_str);
         let cgroup_driver = cgroup_driver.map(|answer| answer.map(word).map_err(refusal));
-        Ok(RuntimeAnswer { version, cgroup_driver })
-    })?
+        RuntimeAnswer { version, cgroup_driver }
+    })
 }
 
 /// Returns what a failed call shows about a kubelet's call.

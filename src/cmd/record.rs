@@ -24,22 +24,22 @@ use clap::{Args, ValueHint};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use super::context::{Context, block_on};
-use super::health::{SIMULATED_KUBELET, diagnose_with_facts};
+use super::args::{GlobalArgs, at_least_one, positive_duration};
+use super::diagnose::{SIMULATED_KUBELET, diagnose_with_facts};
+use super::event_loop::block_on;
 use super::kubelet_access::{KubeletAccess, read_only_api};
 use super::list_calls::ListCallsArgs;
 use super::metrics_server::{MetricsPage, ServedPages};
+use super::node::Node;
 use super::queued_output::QueuedOutput;
 use super::recorder_exports::Exports;
 use super::render::capture as text;
+use super::session::Session;
 use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
 use super::streams;
 use super::token_file::RecorderToken;
-use super::{
-    Error, Exit, GlobalArgs, at_least_one, list_calls, metrics_server, positive_duration, prediction,
-    recorder_pages,
-};
-use crate::capture::entry::{Session, kind, nanos};
+use super::{Error, Exit, list_calls, metrics_server, prediction, recorder_pages};
+use crate::capture::entry::{self, kind, nanos};
 use crate::capture::node::{NodeSample, ProcessSample, SampledKubeletState};
 use crate::capture::recording::{
     BegunRecorder, IncidentCulprit, IncidentDiagnosis, KubeletMetricsReader, MeasuredText, NodeSampler,
@@ -176,7 +176,7 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 /// Runs the command.
-pub fn run(arguments: &RecordArgs, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &RecordArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     if let Some(parent) = arguments.directory.parent().filter(|parent| !parent.as_os_str().is_empty())
         && parent.try_exists().is_ok_and(|exists| !exists)
     {
@@ -184,25 +184,27 @@ pub fn run(arguments: &RecordArgs, context: &Context) -> Result<Exit, Error> {
     }
     block_on(async {
         ignore_hangup().map_err(Error::Start)?;
-        let (endpoint, found_later) = match context.endpoint() {
+        let node = Node::named_by(global);
+        let (session, found_later) = match Session::of_node(&node) {
             // The runtime may start later; until then, its absence is recorded.
             Err(Error::Endpoint(EndpointError::NothingFound { .. })) => {
-                (default_endpoint(context), Some(OnceCell::new()))
+                (Session::at(&node, default_endpoint(&node))?, Some(OnceCell::new()))
             }
-            endpoint => (endpoint?, None),
+            session => (session?, None),
         };
         let output = QueuedOutput::plain(streams::stdout());
-        let host = CommandHost { arguments, context, endpoint, found_later, output: &output };
-        Box::pin(record(&host)).await?;
+        let begun = begin(arguments, &session, found_later.is_some()).await?;
+        let host = CommandHost::new(arguments, session, found_later, &begun, &output);
+        Box::pin(record(&host, begun)).await?;
         output.close().map_err(Error::Output)?;
         Ok(Exit::Good)
     })?
 }
 
 /// Returns the endpoint that a kubelet uses by default.
-fn default_endpoint(context: &Context) -> Endpoint {
+fn default_endpoint(node: &Node) -> Endpoint {
     let [(_, socket), ..] = WELL_KNOWN_SOCKETS;
-    Endpoint::Unix { path: context.host.path(socket), name: format!("unix://{socket}") }
+    Endpoint::Unix { path: node.host.path(socket), name: format!("unix://{socket}") }
 }
 
 /// A recording that can run.
@@ -214,25 +216,22 @@ struct PreparedRecording<'a, S> {
     warnings: Vec<String>,
 }
 
-/// Opens the directory, calls `Version` and prepares the recording. `listen` returns the signals that end it.
+/// Prepares the recording. `listen` returns the signals that end it.
 async fn prepare<'a, S: RecordingSignals>(
     host: &'a CommandHost<'a>,
+    begun: BegunSession,
     listen: impl FnOnce() -> io::Result<S>,
 ) -> Result<PreparedRecording<'a, S>, Error> {
-    let CommandHost { arguments, context, .. } = host;
-    let (begun, kubelet_version, warnings) = begin(host).await?;
-    let recorder = begun.recorder.clone();
+    let CommandHost { arguments, .. } = host;
+    let BegunSession { begun, kubelet_version, warnings } = begun;
+    let session = host.session();
     let node = begun.session.node.clone();
-    // Calls of a diagnosis are recorded too.
-    context.set_observer(recorder.observer(false));
-    let client = context.client(host.endpoint(), TIMEOUT)?.with_observer(recorder.observer(true));
-    // The diagnoses make the same list calls.
-    let (client, lists) =
-        list_calls::by_args(arguments.list_calls, client, context, Some(kubelet_version)).await;
+    let client = session.client(TIMEOUT).with_observer(begun.recorder.observer(true));
+    let (client, lists) = list_calls::choose(client, session, Some(kubelet_version)).await;
     let settings = RecordingSettings {
         timing: PlegTiming { period: arguments.period, threshold: arguments.threshold },
         era: kubelet_version.era(),
-        list_limit: context.kubelet_lists(Some(kubelet_version)).await.limit(),
+        list_limit: session.kubelet_lists(Some(kubelet_version)).await.limit(),
         list_calls: ListCallsReport::of(&lists),
         rules: IncidentRules {
             slow: arguments.slow,
@@ -242,10 +241,10 @@ async fn prepare<'a, S: RecordingSignals>(
         },
         count: arguments.count,
         diagnose: !arguments.no_diagnose,
-        search_kubelet: (!arguments.kubelet.is_given()).then(|| context.host.clone()),
+        search_kubelet: (!arguments.kubelet.is_given()).then(|| session.node.host.clone()),
     };
-    let kubelet = context.kubelet();
-    let metrics = host.metrics_reader(context)?;
+    let kubelet = session.node.kubelet();
+    let metrics = host.metrics_reader(&session.node)?;
     let sampler = host.sampler()?;
     let signals = listen().map_err(Error::Start)?;
     let kubelet = (kubelet.map(|kubelet| kubelet.pid), metrics);
@@ -254,10 +253,10 @@ async fn prepare<'a, S: RecordingSignals>(
 }
 
 /// Prints the start message and records until the user or a limit ends it.
-async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
+async fn record(host: &CommandHost<'_>, begun: BegunSession) -> Result<(), Error> {
     let CommandHost { arguments, output, .. } = host;
     let PreparedRecording { recording, node, mut warnings } =
-        prepare(host, || CommandSignals::listen(arguments, output)).await?;
+        prepare(host, begun, || CommandSignals::listen(arguments, output)).await?;
     if let Some(address) = arguments.metrics_listen {
         let names = (node, host.endpoint().to_string());
         let token_file = arguments.serve_token_file.clone();
@@ -302,18 +301,13 @@ pub(super) fn start_thread(
     begun: oneshot::Sender<RecordingHandles>,
 ) -> io::Result<StartedWork<Result<(), Error>>> {
     threads::start("recorder", move || {
-        let context = Context::resolve(&global);
         block_on(async {
             let output = QueuedOutput::plain(io::sink());
-            let endpoint = context.endpoint()?;
-            let host = CommandHost {
-                arguments: &arguments,
-                context: &context,
-                endpoint,
-                found_later: None,
-                output: &output,
-            };
-            let PreparedRecording { recording, .. } = prepare(&host, || Ok(ThreadSignals(stop))).await?;
+            let session = Session::open(&global)?;
+            let session_begun = begin(&arguments, &session, false).await?;
+            let host = CommandHost::new(&arguments, session, None, &session_begun, &output);
+            let PreparedRecording { recording, .. } =
+                prepare(&host, session_begun, || Ok(ThreadSignals(stop))).await?;
             let handles = RecordingHandles {
                 view: recording.view(),
                 shared_state: recording.shared_state(),
@@ -353,13 +347,21 @@ fn closed_exports(path: &Path) -> Option<String> {
     Some(text::closed_exports(path, &why))
 }
 
-/// Opens the directory, calls `Version` and begins the session. Also returns the kubelet release whose relist is
-/// imitated, and warnings about a missing disk or runtime.
-async fn begin(host: &CommandHost<'_>) -> Result<(BegunRecorder, KubeletVersion, Vec<String>), Error> {
-    let CommandHost { arguments, context, endpoint, found_later, .. } = host;
+/// What is known when the session of a recorder has begun.
+struct BegunSession {
+    begun: BegunRecorder,
+    /// The kubelet release whose relist is imitated.
+    kubelet_version: KubeletVersion,
+    /// Warnings about a missing disk or runtime.
+    warnings: Vec<String>,
+}
+
+/// Opens the directory, calls `Version` and begins the session of the recorder. The endpoint may be only `assumed`.
+async fn begin(arguments: &RecordArgs, session: &Session, assumed: bool) -> Result<BegunSession, Error> {
+    let node = &session.node;
     let limits = Limits { size: arguments.max_size, age: arguments.max_age, incidents: arguments.keep };
-    let clock = Arc::clone(&context.clock);
-    let recorder = Recorder::start(arguments.directory.clone(), limits, clock).map_err(Error::Start)?;
+    let recorder =
+        Recorder::start(arguments.directory.clone(), limits, session.clock()).map_err(Error::Start)?;
     let mut warnings = Vec::new();
     let last_incident = match recorder.opened(OPEN_LIMIT) {
         Some(Ok(last)) => last,
@@ -369,47 +371,70 @@ async fn begin(host: &CommandHost<'_>) -> Result<(BegunRecorder, KubeletVersion,
             0
         }
     };
-    let deadline = context.timeout.unwrap_or(VERSION_LIMIT).min(VERSION_LIMIT);
-    let version = context.client(endpoint, deadline)?.with_deadline(deadline).version().await.result;
+    let deadline = node.global.timeout.unwrap_or(VERSION_LIMIT).min(VERSION_LIMIT);
+    let version = session.client(deadline).with_deadline(deadline).version().await.result;
     let version = match version {
         Ok(version) => Some(version),
         Err(why) if is_temporary(&why) => {
-            warnings.push(text::no_runtime(found_later.is_none().then_some(&why)));
+            warnings.push(text::no_runtime((!assumed).then_some(&why)));
             None
         }
         Err(why) => return Err(why.into()),
     };
-    let (kubelet, _) = context.release_or_default(arguments.kubelet_version).await;
+    let (kubelet, _) = node.release_or_default(arguments.kubelet_version).await;
     let runtime = version.clone().unwrap_or_default();
-    let session = Session {
+    let session = entry::Session {
         release: env!("CARGO_PKG_VERSION").to_owned(),
-        node: context.node_name().unwrap_or_default(),
-        endpoint: endpoint.to_string(),
+        node: session.node_name().unwrap_or_default(),
+        endpoint: session.endpoint.to_string(),
         runtime: runtime.runtime_name,
         runtime_version: runtime.runtime_version,
         period: nanos(arguments.period),
         threshold: nanos(arguments.threshold),
         slow: nanos(arguments.slow),
         kubelet: kubelet.to_string(),
-        timeout: nanos(context.timeout.unwrap_or(TIMEOUT)),
-        ..Session::default()
+        timeout: nanos(node.global.timeout.unwrap_or(TIMEOUT)),
+        ..entry::Session::default()
     };
     // After a warning, the time limit for the disk is used up already.
     recorder.begin(session.clone(), if warnings.is_empty() { OPEN_LIMIT } else { Duration::ZERO });
-    Ok((BegunRecorder { recorder, last_incident, session, version }, kubelet, warnings))
+    let begun = BegunRecorder { recorder, last_incident, session, version };
+    Ok(BegunSession { begun, kubelet_version: kubelet, warnings })
+}
+
+/// Lets the recorder see the calls of the session's clients, those of a diagnosis too, which make the same list calls.
+fn observed(session: Session, arguments: &RecordArgs, recorder: &Recorder) -> Session {
+    session.listing_with(arguments.list_calls.wanted()).observed_by(recorder.observer(false))
 }
 
 /// Gives the recording what comes from the command line, the node and the terminal.
 struct CommandHost<'a> {
     arguments: &'a RecordArgs,
-    context: &'a Context,
-    endpoint: Endpoint,
-    /// The endpoint that is found during the recording; `None` if an endpoint was known at the start.
-    found_later: Option<OnceCell<Endpoint>>,
+    session: Session,
+    /// The runtime that is found during the recording; `None` if a runtime was named or found at the start.
+    found_later: Option<OnceCell<Session>>,
+    recorder: Recorder,
     output: &'a QueuedOutput,
 }
 
-impl CommandHost<'_> {
+impl<'a> CommandHost<'a> {
+    fn new(
+        arguments: &'a RecordArgs,
+        session: Session,
+        found_later: Option<OnceCell<Session>>,
+        begun: &BegunSession,
+        output: &'a QueuedOutput,
+    ) -> Self {
+        let recorder = begun.begun.recorder.clone();
+        let session = observed(session, arguments, &recorder);
+        Self { arguments, session, found_later, recorder, output }
+    }
+
+    /// Returns the session with the runtime that is recorded.
+    fn session(&self) -> &Session {
+        self.found_later.as_ref().and_then(OnceCell::get).unwrap_or(&self.session)
+    }
+
     /// Whether this machine is the node, and the user allows reading its processes.
     fn is_on_node(&self) -> bool {
         matches!(self.endpoint(), Endpoint::Unix { .. }) && !self.arguments.no_host
@@ -417,15 +442,15 @@ impl CommandHost<'_> {
 
     /// Returns the reader for the metrics of the kubelet that the user named. If the user named none, reads this
     /// node's kubelet with the service account of this pod, or through the read-only port.
-    fn metrics_reader(&self, context: &Context) -> Result<Option<KubeletMetricsReader>, Error> {
+    fn metrics_reader(&self, node: &Node) -> Result<Option<KubeletMetricsReader>, Error> {
         let access = self.arguments.kubelet.clone();
-        let api = match (access.api(context)?, self.endpoint()) {
-            (None, Endpoint::Sim { scenario }) => simulated_kubelet(context, scenario)?,
-            (None, _) if self.is_on_node() => access.api_or_own(context)?.or(read_only_api(context)?),
+        let api = match (access.api(node)?, self.endpoint()) {
+            (None, Endpoint::Sim { scenario }) => simulated_kubelet(node, scenario)?,
+            (None, _) if self.is_on_node() => access.api_or_own(node)?.or(read_only_api(node)?),
             (api, _) => api,
         };
-        let context = context.with_kubelet(context.kubelet().cloned());
-        let renew = move || access.api_or_own(&context).ok().flatten();
+        let node = node.with_kubelet(node.kubelet().cloned());
+        let renew = move || access.api_or_own(&node).ok().flatten();
         Ok(api.map(|api| KubeletMetricsReader::new(api, renew)))
     }
 
@@ -473,26 +498,28 @@ fn simulated_sample(kubelet: KubeletProcessState) -> NodeSample {
 
 impl RecordingHost for CommandHost<'_> {
     fn clock(&self) -> &Arc<dyn Clock> {
-        &self.context.clock
+        &self.session.node.clock
     }
 
     fn endpoint(&self) -> &Endpoint {
-        self.found_later.as_ref().and_then(OnceCell::get).unwrap_or(&self.endpoint)
+        &self.session().endpoint
     }
 
     fn find_runtime(&self) -> bool {
         let Some(found) = self.found_later.as_ref().filter(|found| found.get().is_none()) else {
             return false;
         };
-        self.context.endpoint().is_ok_and(|endpoint| found.set(endpoint).is_ok())
+        let session = Session::of_node(&self.session.node);
+        let session = session.map(|session| observed(session, self.arguments, &self.recorder));
+        session.is_ok_and(|session| found.set(session).is_ok())
     }
 
     fn client(&self) -> Option<Client> {
-        self.context.client(self.endpoint(), TIMEOUT).ok()
+        Some(self.session().client(TIMEOUT))
     }
 
     fn kubelet_metrics(&self, kubelet: KubeletProcess) -> Option<KubeletMetricsReader> {
-        self.metrics_reader(&self.context.with_kubelet(Some(kubelet))).ok().flatten()
+        self.metrics_reader(&self.session.node.with_kubelet(Some(kubelet))).ok().flatten()
     }
 
     async fn diagnose(
@@ -507,10 +534,9 @@ impl RecordingHost for CommandHost<'_> {
             ended: Some(call.ended),
         });
         let stacks = if self.arguments.no_host { WantedDump::Never } else { WantedDump::Auto };
-        let keep_waiting = Some(self.context.timeout.unwrap_or(TIMEOUT));
-        let (context, endpoint) = (self.context, self.endpoint());
+        let keep_waiting = Some(self.session.node.global.timeout.unwrap_or(TIMEOUT));
         let diagnosis =
-            diagnose_with_facts(context, endpoint, pending.collect(), Vec::new(), stacks, keep_waiting);
+            diagnose_with_facts(self.session(), pending.collect(), Vec::new(), stacks, keep_waiting);
         let (mut report, evidence) = diagnosis.await.ok()?;
         prediction::keep(&mut report, predicted.as_ref());
         let mut facts = RunFacts::from(evidence);
@@ -589,9 +615,9 @@ fn is_temporary(why: &cri::Error) -> bool {
 }
 
 /// Serves the simulated kubelet of a scenario, if it has one.
-fn simulated_kubelet(context: &Context, scenario: &str) -> Result<Option<KubeletApi>, Error> {
+fn simulated_kubelet(node: &Node, scenario: &str) -> Result<Option<KubeletApi>, Error> {
     let Some(processes) = sim::load(scenario)?.processes else { return Ok(None) };
-    let url = KubeletPages::new(processes, Arc::clone(&context.clock)).serve().map_err(Error::Start)?;
+    let url = KubeletPages::new(processes, Arc::clone(&node.clock)).serve().map_err(Error::Start)?;
     Ok(Some(KubeletApi::new(&url, &Credentials::default())?))
 }
 

@@ -20,15 +20,18 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
-use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
+use super::args::{GlobalArgs, at_least_one};
+use super::event_loop::block_on;
 use super::list_calls::ListCallsArgs;
+use super::node::Node;
 use super::output::Output;
 use super::relist_progress::RelistProgressLine;
 use super::render::relist::{self as text, Durations, Row};
 use super::select::{Candidate, Selection};
+use super::session::{ONE_SHOT_TIMEOUT, Session, runtime_ref};
 use super::streams;
-use super::{Error, Exit, at_least_one, list_calls};
-use crate::cri::{Client, Endpoint, Outcome, Runtime};
+use super::{Error, Exit, list_calls};
+use crate::cri::{Outcome, Runtime};
 use crate::kubelet::{KubeletLists, ListCallsSource};
 use crate::pleg::report::{ListCallsReport, RelistReport, ReportedPod};
 use crate::pleg::single_relist::{Inspect, RelistRequest, relist_with_progress};
@@ -103,56 +106,45 @@ enum Column {
 }
 
 /// Runs the command.
-pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &RelistArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     if arguments.sort_by == Some(Column::Duration) && arguments.inspect == Inspected::None {
         return Err(Error::NothingInspected);
     }
     // Only a document contains the node's name, which depends on the kubelet's settings.
     let needs_node_name =
         arguments.save.is_some() || matches!(arguments.output, Output::Json | Output::Yaml | Output::Jsonl);
+    let node = Node::named_by(global);
     if needs_node_name {
-        context.look_for_kubelet();
+        node.look_for_kubelet();
     }
-    context.want_lists(arguments.list_calls.wanted());
-    let endpoint = context.endpoint()?;
-    let mut report = block_on(relist_once(arguments, context, &endpoint))??;
+    let session = &Session::of_node(&node)?.listing_with(arguments.list_calls.wanted());
+    let mut report = block_on(make_calls(session, arguments.inspection()))??;
     if needs_node_name {
-        report.node = context.node_name();
+        report.node = session.node_name();
     }
     // A file that cannot be written is an error only after everything is printed.
     let saved = arguments.save.as_deref().map_or(Ok(()), |path| save(&document(&report), path));
-    let exit = print_selected(arguments, context, report)?;
+    let exit = print_selected(arguments, session, report)?;
     saved?;
     Ok(exit)
-}
-
-/// Does one relist.
-async fn relist_once(
-    arguments: &RelistArgs,
-    context: &Context,
-    endpoint: &Endpoint,
-) -> Result<RelistReport, Error> {
-    let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
-    let (client, lists) = list_calls::choose(client, context, None).await;
-    make_calls(context, endpoint, (&client, &lists), arguments.inspection()).await
 }
 
 /// Prints what the user selects of a report. A silent call means that a part of the answer is missing.
 fn print_selected(
     arguments: &RelistArgs,
-    context: &Context,
+    session: &Session,
     mut report: RelistReport,
 ) -> Result<Exit, Error> {
     arguments.keep_selected(&mut report.pods);
     if report.pods.is_empty() {
-        context.remark(&format!("No pods found{}", arguments.in_words()));
+        session.node.remark(&format!("No pods found{}", arguments.in_words()));
     }
-    print(arguments, context, &report)?;
+    print(arguments, session, &report)?;
     let silent = report.relist.calls.iter().filter(|call| call.outcome == Outcome::Silent).count();
     if silent == 0 {
         return Ok(Exit::Good);
     }
-    context.remark(&format!(
+    session.node.remark(&format!(
         "note: {} got no answer, so the report is not complete; `plegctl health` finds out what blocks",
         plural(silent, "call")
     ));
@@ -160,25 +152,20 @@ fn print_selected(
 }
 
 /// Makes the two list calls and returns the report, with the node's name.
-pub async fn lists_only(context: &Context, endpoint: &Endpoint) -> Result<RelistReport, Error> {
-    context.look_for_kubelet();
-    let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
-    let (client, lists) = list_calls::choose(client, context, None).await;
-    let report = make_calls(context, endpoint, (&client, &lists), Inspect::Nothing).await?;
-    Ok(RelistReport { node: context.node_name(), ..report })
+pub async fn lists_only(session: &Session) -> Result<RelistReport, Error> {
+    session.node.look_for_kubelet();
+    let report = make_calls(session, Inspect::Nothing).await?;
+    Ok(RelistReport { node: session.node_name(), ..report })
 }
 
 /// Calls `Version` and does the relist in parallel, with a progress line on a terminal.
-async fn make_calls(
-    context: &Context,
-    endpoint: &Endpoint,
-    (client, lists): (&Client, &KubeletLists),
-    inspect: Inspect,
-) -> Result<RelistReport, Error> {
-    let progress = RelistProgressLine::begin(context);
+async fn make_calls(session: &Session, inspect: Inspect) -> Result<RelistReport, Error> {
+    let (client, lists) = list_calls::choose(session.client(ONE_SHOT_TIMEOUT), session, None).await;
+    let client = &client;
+    let progress = RelistProgressLine::begin(&session.node);
     let version = async {
         let call = client.version().await;
-        context.note(2, &format!("Version: {}", text::call_figures(call.duration, call.response_bytes)));
+        session.node.note(2, &format!("Version: {}", text::call_figures(call.duration, call.response_bytes)));
         call.result.map_err(Error::Runtime)
     };
     let request = RelistRequest {
@@ -188,13 +175,13 @@ async fn make_calls(
         inspect,
     };
     let listed = async {
-        relist_with_progress(client, &*context.clock, request, &progress).await.map_err(|failed| {
+        relist_with_progress(client, &*session.node.clock, request, &progress).await.map_err(|failed| {
             for call in &failed.calls {
-                context.note(1, &text::call(call));
+                session.node.note(1, &text::call(call));
             }
             let stream = failed.calls.last().and_then(|call| Some((&call.rpc, call.stream?.entries)));
             if let Some((rpc, entries)) = stream.filter(|(_, entries)| *entries > 0) {
-                context.remark(&format!("{rpc} stopped after {}", plural(entries, "entry")));
+                session.node.remark(&format!("{rpc} stopped after {}", plural(entries, "entry")));
             }
             match failed.failure {
                 CallFailure::Call(error) => Error::Runtime(error),
@@ -208,8 +195,8 @@ async fn make_calls(
     // The runtime may have refused the first streaming call.
     let is_refused = client.list_calls() != lists.calls;
     let refused = KubeletLists { calls: client.list_calls(), source: ListCallsSource::Refused };
-    let made = ListCallsReport::of(if is_refused { &refused } else { lists });
-    Ok(RelistReport { runtime: runtime_ref(endpoint, version), list_calls: Some(made), ..report })
+    let made = ListCallsReport::of(if is_refused { &refused } else { &lists });
+    Ok(RelistReport { runtime: runtime_ref(&session.endpoint, version), list_calls: Some(made), ..report })
 }
 
 impl RelistArgs {
@@ -263,18 +250,18 @@ impl RelistArgs {
     }
 }
 
-fn print(arguments: &RelistArgs, context: &Context, report: &RelistReport) -> io::Result<()> {
+fn print(arguments: &RelistArgs, session: &Session, report: &RelistReport) -> io::Result<()> {
     if arguments.output == Output::Prometheus {
         return streams::document(|out| text::prometheus(report, out));
     }
-    arguments.output.print(&document(report), context.style(), |out| match arguments.output {
+    arguments.output.print(&document(report), session.node.global.style(), |out| match arguments.output {
         Output::Name => text::names(report, out),
         output => {
             let mut rows = text::rows(report);
             let took = Durations::of_calls(&report.relist.calls);
             arguments.sort(&mut rows, &took);
             let wide = output == Output::Wide;
-            let shown = text::Shown { rows: &rows, took: &took, wide, now: context.clock.wall() };
+            let shown = text::Shown { rows: &rows, took: &took, wide, now: session.node.clock.wall() };
             text::table(report, &shown, out)
         }
     })

@@ -4,9 +4,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::context::Context;
+use super::node::Node;
 use super::render::watch::{about, waiting};
-use super::streams::ProgressLine;
+use super::streams::{self, ProgressLine};
 use crate::clock::Clock;
 use crate::pleg::single_relist::CallProgress;
 use crate::pleg::{CallRecord, OpenCall};
@@ -33,10 +33,10 @@ struct State {
 
 impl<'a> RelistProgressLine<'a> {
     /// Creates the line; it is hidden unless stderr is a terminal that can rewrite a line.
-    pub fn begin(context: &'a Context) -> Self {
-        let is_wanted = !context.quiet && Context::can_rewrite();
+    pub fn begin(node: &'a Node) -> Self {
+        let is_wanted = !node.global.quiet && streams::can_rewrite();
         let bar = ProgressLine::begin(is_wanted, "{wide_msg}", None);
-        Self { bar, clock: &*context.clock, state: Mutex::default() }
+        Self { bar, clock: &*node.clock, state: Mutex::default() }
     }
 
     /// Shows the line until `work` ends, then removes it.

@@ -14,7 +14,7 @@ use clap_complete::ArgValueCompleter;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::de::DeserializeOwned;
 
-use super::context::Context;
+use super::args::GlobalArgs;
 use super::recorder_pages::IncidentList;
 use super::token_file::RecorderToken;
 use super::{Error, complete};
@@ -47,7 +47,7 @@ pub struct RemoteNodeArgs {
     #[arg(long, value_name = "FILE", requires = "node")]
     kubeconfig: Option<PathBuf>,
 
-    /// A context of the kubeconfig [default: its current one]
+    /// A global of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME", requires = "node", add = ArgValueCompleter::new(complete::contexts))]
     context: Option<String>,
 }
@@ -91,12 +91,12 @@ impl RemoteNodeArgs {
     }
 
     /// Returns the node and a client for its API server; `None` without `--node`.
-    pub fn connect(&self, context: &Context) -> Result<Option<RemoteNode>, Error> {
+    pub fn connect(&self, global: &GlobalArgs) -> Result<Option<RemoteNode>, Error> {
         let Some(name) = &self.node else { return Ok(None) };
-        let timeout = context.timeout.unwrap_or(REQUEST_TIMEOUT);
-        let limit = context.timeout.unwrap_or(CREDENTIAL_TIMEOUT);
-        let cluster = cluster(self.kubeconfig.clone(), self.context.as_deref(), limit, context)?;
-        let export_timeout = context.timeout.unwrap_or(EXPORT_TIMEOUT);
+        let timeout = global.timeout.unwrap_or(REQUEST_TIMEOUT);
+        let limit = global.timeout.unwrap_or(CREDENTIAL_TIMEOUT);
+        let cluster = cluster(self.kubeconfig.clone(), self.context.as_deref(), limit, global)?;
+        let export_timeout = global.timeout.unwrap_or(EXPORT_TIMEOUT);
         Ok(Some(RemoteNode { name: name.clone(), cluster, timeout, export_timeout }))
     }
 }
@@ -106,18 +106,18 @@ pub fn cluster(
     kubeconfig: Option<PathBuf>,
     name: Option<&str>,
     limit: Duration,
-    context: &Context,
+    global: &GlobalArgs,
 ) -> Result<Arc<Cluster>, Error> {
     let sources = KubeconfigSources::of_environment(kubeconfig);
     let cluster = Arc::new(kubeconfig::cluster(&sources, name, limit)?);
-    remark_if_insecure(&cluster, context);
+    remark_if_insecure(&cluster, global);
     Ok(cluster)
 }
 
 /// Warns about an API server whose certificate is not verified.
-pub fn remark_if_insecure(cluster: &Cluster, context: &Context) {
+pub fn remark_if_insecure(cluster: &Cluster, global: &GlobalArgs) {
     if cluster.insecure {
-        context.remark(&format!(
+        global.remark(&format!(
             "the certificate of {} is not verified (insecure-skip-tls-verify in the kubeconfig): any server \
              can pretend to be it",
             cluster.server

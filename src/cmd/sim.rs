@@ -20,9 +20,12 @@ use clap::{Args, Subcommand, ValueHint};
 use clap_complete::ArgValueCompleter;
 use serde::Serialize;
 
-use super::context::{CAPTURE, Context, block_on};
+use super::args::GlobalArgs;
+use super::event_loop::block_on;
+use super::node::Node;
 use super::output::Output;
 use super::render::sim as text;
+use super::session::open_capture;
 use super::sim_fleet::{self, FleetArgs};
 use super::stop_signals::StopSignals;
 use super::streams;
@@ -90,7 +93,7 @@ struct ListedScenario {
 }
 
 /// Prints every scenario.
-fn list(output: Output, context: &Context) -> Result<(), Error> {
+fn list(output: Output, global: &GlobalArgs) -> Result<(), Error> {
     let scenarios = built_in().map_err(crate::sim::Error::from)?;
     let listed = |scenario: &Scenario| ListedScenario {
         name: scenario.name.clone(),
@@ -99,7 +102,7 @@ fn list(output: Output, context: &Context) -> Result<(), Error> {
         wrong: scenario.wrong.clone(),
     };
     let list = ScenarioList { scenarios: scenarios.iter().map(listed).collect() };
-    output.print(&document(&list), context.style(), |out| match output {
+    output.print(&document(&list), global.style(), |out| match output {
         Output::Name => scenarios.iter().try_for_each(|scenario| writeln!(out, "sim:{}", scenario.name)),
         _ => text::list(&scenarios, out),
     })?;
@@ -107,18 +110,18 @@ fn list(output: Output, context: &Context) -> Result<(), Error> {
 }
 
 /// Runs the command.
-pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &SimArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     match &arguments.action {
-        SimAction::List { output } => list(*output, context)?,
+        SimAction::List { output } => list(*output, global)?,
         SimAction::Describe { scenario } => {
             let scenario = load(scenario)?;
-            streams::text(context.style(), |out| text::describe(&scenario, out))?;
+            streams::text(global.style(), |out| text::describe(&scenario, out))?;
         }
-        SimAction::Serve { scenario, listen } => match scenario.strip_prefix(CAPTURE) {
-            Some(path_and_time) => serve_capture(path_and_time, listen, context)?,
-            None => serve(&load(scenario)?, listen, context)?,
+        SimAction::Serve { scenario, listen } => match scenario.strip_prefix(super::CAPTURE) {
+            Some(path_and_time) => serve_capture(path_and_time, listen, &Node::named_by(global))?,
+            None => serve(&load(scenario)?, listen, &Node::named_by(global))?,
         },
-        SimAction::Fleet(arguments) => return sim_fleet::run(arguments, context),
+        SimAction::Fleet(arguments) => return sim_fleet::run(arguments, global),
     }
     Ok(Exit::Good)
 }
@@ -130,34 +133,34 @@ fn socket_path(text: &str) -> Result<PathBuf, String> {
 }
 
 /// Serves a capture at one moment until a signal arrives. `path_and_time` is `PATH[@TIME]`.
-fn serve_capture(path_and_time: &str, listen: &Path, context: &Context) -> Result<(), Error> {
-    let playback = Arc::new(context.open_capture(path_and_time)?);
+fn serve_capture(path_and_time: &str, listen: &Path, node: &Node) -> Result<(), Error> {
+    let playback = Arc::new(open_capture(path_and_time, node)?);
     block_on(async {
         let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
         let bind_error = |source| Error::Write(save::Error { path: listen.to_path_buf(), source });
         let listening = SocketServer::bind(listen).map_err(bind_error)?;
         let path = std::path::absolute(listen)?;
-        streams::text(context.style(), |out| writeln!(out, "unix://{}", path.display()))?;
+        streams::text(node.global.style(), |out| writeln!(out, "unix://{}", path.display()))?;
         listening.serve(Arc::new(AnyClientService(playback)), stop_signals.next()).await?;
         Ok(())
     })?
 }
 
 /// Serves a scenario until a signal arrives. Prints the address as soon as a client can connect.
-fn serve(scenario: &Scenario, listen: &Path, context: &Context) -> Result<(), Error> {
+fn serve(scenario: &Scenario, listen: &Path, node: &Node) -> Result<(), Error> {
     block_on(async {
         let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
-        let start = context.clock.wall().minus(context.at.unwrap_or_default());
-        let socket = Socket::bind_since(listen, scenario, Arc::clone(&context.clock), start)?;
-        context.remark(&format!("playing {} until Ctrl-C", scenario.name));
+        let start = node.clock.wall().minus(node.global.at.unwrap_or_default());
+        let socket = Socket::bind_since(listen, scenario, Arc::clone(&node.clock), start)?;
+        node.remark(&format!("playing {} until Ctrl-C", scenario.name));
         let path = std::path::absolute(listen)?;
         let mut addresses = vec![format!("unix://{}", path.display())];
         // A scenario that simulates processes also has a kubelet.
         if let Some(processes) = &scenario.processes {
-            let pages = KubeletPages::new(processes.clone(), Arc::clone(&context.clock));
+            let pages = KubeletPages::new(processes.clone(), Arc::clone(&node.clock));
             addresses.push(pages.serve().map_err(Error::Start)?.clone());
         }
-        streams::text(context.style(), |out| {
+        streams::text(node.global.style(), |out| {
             addresses.iter().try_for_each(|address| writeln!(out, "{address}"))
         })?;
         socket.serve(stop_signals.next()).await?;

@@ -18,13 +18,15 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::context::{Context, block_on};
+use super::args::GlobalArgs;
+use super::event_loop::block_on;
 use super::kubelet_access::KubeletAccess;
+use super::node::Node;
 use super::output::Output;
 use super::remote_node::RemoteNodeArgs;
 use super::render::page::Page;
 use super::render::stacks as text;
-use super::{Error, Exit};
+use super::{Error, Exit, streams};
 use crate::clock::Wall;
 use crate::cri::Endpoint;
 use crate::host;
@@ -90,13 +92,14 @@ impl StacksArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &StacksArgs, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &StacksArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let node = &Node::named_by(global);
     // Everything that waits is inside one event loop, because a timer can only be created there.
-    let report = block_on(report(arguments, context, &host::proc(), tokio::time::sleep))??;
+    let report = block_on(report(arguments, node, &host::proc(), tokio::time::sleep))??;
     let wide = arguments.output == Output::Wide;
-    let terminal = Context::terminal_size();
+    let terminal = streams::terminal_size();
     let print = |out: &mut Page<'_>| text::screen(&report, wide, terminal, out);
-    arguments.output.print(&document(&report), context.style(), print)?;
+    arguments.output.print(&document(&report), global.style(), print)?;
     Ok(if report.has_problem() { Exit::Bad } else { Exit::Good })
 }
 
@@ -104,24 +107,24 @@ pub fn run(arguments: &StacksArgs, context: &Context) -> Result<Exit, Error> {
 /// test it only records for how long.
 async fn report(
     arguments: &StacksArgs,
-    context: &Context,
+    node: &Node,
     proc: &Path,
     pause: impl AsyncFn(Duration),
 ) -> Result<StackReport, Error> {
     let known = all_signatures(arguments.signatures.as_deref())?;
     let mut taken = TakenDumps { node: arguments.node(proc), ..TakenDumps::default() };
-    let remote = arguments.remote.connect(context)?;
-    if let Some(node) = &remote {
-        taken.take_repeatable(RepeatableDump::Kubelet(node.kubelet()), context).await?;
+    let remote = arguments.remote.connect(&node.global)?;
+    if let Some(remote) = &remote {
+        taken.take_repeatable(RepeatableDump::Kubelet(remote.kubelet()), node).await?;
     }
     for source in &arguments.sources {
-        taken.take_named(source, context, proc).await?;
+        taken.take_named(source, node, proc).await?;
     }
-    if let Some(kubelet) = arguments.kubelet.api(context)? {
-        taken.take_repeatable(RepeatableDump::Kubelet(kubelet), context).await?;
+    if let Some(kubelet) = arguments.kubelet.api(node)? {
+        taken.take_repeatable(RepeatableDump::Kubelet(kubelet), node).await?;
     }
     if arguments.sources.is_empty() && remote.is_none() {
-        match taken.take_nodes_dumps(context, proc).await {
+        match taken.take_nodes_dumps(node, proc).await {
             // The user requested the kubelet's dump, so the runtime's dump may be missing.
             Err(Error::NoStacks { .. }) if !taken.dumps.is_empty() => {}
             answer => answer?,
@@ -131,12 +134,12 @@ async fn report(
     if arguments.once || taken.repeatable.is_empty() || !first.second_dump_may_help() {
         return Ok(first);
     }
-    context.note(0, "note: a single dump proves nothing; a second one follows in 10s (--once prevents it)");
+    node.note(0, "note: a single dump proves nothing; a second one follows in 10s (--once prevents it)");
     pause(SECOND_DUMP_PAUSE).await;
     let repeatable = std::mem::take(&mut taken.repeatable);
     for place in &repeatable {
-        if let Err(why) = taken.take(place, context).await {
-            context.note(0, &format!("note: no second dump: {why}"));
+        if let Err(why) = taken.take(place, node).await {
+            node.note(0, &format!("note: no second dump: {why}"));
         }
     }
     Ok(judge_dumps(arguments, &taken, &known))
@@ -187,8 +190,8 @@ struct DumpOrigin {
 
 impl DumpOrigin {
     /// Returns the origin of a dump that is taken now.
-    fn now(pid: Option<u32>, context: &Context) -> Self {
-        Self { pid, taken_at: Some(context.clock.wall().to_string()), is_requested_here: true, past: None }
+    fn now(pid: Option<u32>, node: &Node) -> Self {
+        Self { pid, taken_at: Some(node.clock.wall().to_string()), is_requested_here: true, past: None }
     }
 
     /// Returns the origin of the dump in a file that the user named, which may be a copy from another node. The process
@@ -240,35 +243,35 @@ impl TakenDumps {
     }
 
     /// Takes the dumps of a source on the command line.
-    async fn take_named(&mut self, source: &str, context: &Context, proc: &Path) -> Result<(), Error> {
+    async fn take_named(&mut self, source: &str, node: &Node, proc: &Path) -> Result<(), Error> {
         let found = match DumpLocation::parse(source) {
             DumpLocation::Stdin => {
                 dumps("stdin", io::stdin().lock(), &DumpOrigin::default(), &mut self.cuts)?
             }
             DumpLocation::File(path) => {
                 let opened = load::open_with_timeout(&path).map(|file| (path.metadata(), file));
-                let origin = |written| DumpOrigin::of_named_file(&path, written, context.clock.wall(), proc);
+                let origin = |written| DumpOrigin::of_named_file(&path, written, node.clock.wall(), proc);
                 read_file(&path, opened, origin, &mut self.cuts)?
             }
             DumpLocation::Socket(path) => {
-                return self.take_repeatable(RepeatableDump::Socket(path, source.to_owned()), context).await;
+                return self.take_repeatable(RepeatableDump::Socket(path, source.to_owned()), node).await;
             }
-            DumpLocation::Url(url) => return self.take_repeatable(RepeatableDump::Url(url), context).await,
+            DumpLocation::Url(url) => return self.take_repeatable(RepeatableDump::Url(url), node).await,
         };
         self.add(found);
         Ok(())
     }
 
     /// Takes a first dump, and remembers its source for a second dump.
-    async fn take_repeatable(&mut self, place: RepeatableDump, context: &Context) -> Result<(), Error> {
-        self.take(&place, context).await?;
+    async fn take_repeatable(&mut self, place: RepeatableDump, node: &Node) -> Result<(), Error> {
+        self.take(&place, node).await?;
         self.repeatable.push(place);
         Ok(())
     }
 
     /// Takes a dump from a source. Only a kubelet gets the user's credential; a URL on the command line does not.
-    async fn take(&mut self, place: &RepeatableDump, context: &Context) -> Result<(), Error> {
-        let timeout = context.timeout.unwrap_or(URL_TIMEOUT);
+    async fn take(&mut self, place: &RepeatableDump, node: &Node) -> Result<(), Error> {
+        let timeout = node.global.timeout.unwrap_or(URL_TIMEOUT);
         let (name, pid, body) = match place {
             RepeatableDump::Socket(path, name) => {
                 let answer = sources::request_dump(path).await.map_err(|why| no_dump(name, &why))?;
@@ -285,35 +288,34 @@ impl TakenDumps {
                 (name, None, body)
             }
         };
-        let found = dumps(&name, body.as_slice(), &DumpOrigin::now(pid, context), &mut self.cuts)?;
+        let found = dumps(&name, body.as_slice(), &DumpOrigin::now(pid, node), &mut self.cuts)?;
         self.add(found);
         Ok(())
     }
 
     /// Takes the dumps that this node, or the runtime that the user named, gives without a signal. Prints a note for
     /// a source that fails; fails if no source gives a dump.
-    async fn take_nodes_dumps(&mut self, context: &Context, proc: &Path) -> Result<(), Error> {
+    async fn take_nodes_dumps(&mut self, node: &Node, proc: &Path) -> Result<(), Error> {
         let before = self.dumps.len();
-        let (found, daemon) = nodes_sources(context, proc).await?;
+        let (found, daemon) = nodes_sources(node, proc).await?;
         for why in &found.refused {
-            context.note(0, &format!("note: {why}"));
+            node.note(0, &format!("note: {why}"));
         }
         for place in found.usable {
             let answer = match place {
                 NodeSource::Socket(path) => {
                     let name = format!("unix://{}", path.display());
-                    self.take_repeatable(RepeatableDump::Socket(path, name), context).await
+                    self.take_repeatable(RepeatableDump::Socket(path, name), node).await
                 }
                 // A file that plegctl found on the node must have a safe owner and type.
                 NodeSource::File(path) => {
                     let opened = sources::open_dump_file(&path).map(|file| (file.metadata(), file));
-                    let origin =
-                        |written| DumpOrigin::of_found_file(&path, written, context.clock.wall(), proc);
+                    let origin = |written| DumpOrigin::of_found_file(&path, written, node.clock.wall(), proc);
                     read_file(&path, opened, origin, &mut self.cuts).map(|found| self.add(found))
                 }
             };
             if let Err(why) = answer {
-                context.note(0, &format!("note: {why}"));
+                node.note(0, &format!("note: {why}"));
             }
         }
         // If another process answered, the dumps do not belong to the runtime that the user named.
@@ -327,14 +329,14 @@ impl TakenDumps {
 }
 
 /// Returns this node's sources of dumps. If the user named a runtime, returns that runtime's sources and its process.
-async fn nodes_sources(context: &Context, proc: &Path) -> Result<(NodeSources, Option<u32>), Error> {
-    if !context.names_a_runtime() {
-        return Ok((sources::sources_of_node(&context.host, proc, None), None));
+async fn nodes_sources(node: &Node, proc: &Path) -> Result<(NodeSources, Option<u32>), Error> {
+    if !node.names_a_runtime() {
+        return Ok((sources::sources_of_node(&node.host, proc, None), None));
     }
-    match context.endpoint()? {
+    match node.endpoint()? {
         Endpoint::Unix { path, .. } => {
             let daemon = sources::listening_pid(&path).await;
-            Ok((sources::sources_of_runtime(&context.host, proc, &path, daemon), daemon))
+            Ok((sources::sources_of_runtime(&node.host, proc, &path, daemon), daemon))
         }
         other => Err(Error::NoRuntimeStacks(other.to_string())),
     }
@@ -398,6 +400,7 @@ mod tests {
     use std::fs::{self, File};
     use std::io::Write;
     use std::os::unix::net::UnixListener;
+    use std::rc::Rc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
     use std::thread;
@@ -486,15 +489,15 @@ mod tests {
             let front = ["stacks", "-q", "--host-root", &root];
             let typed = Typed::parse_from(front.iter().chain(words));
             let clock = Arc::new(ManualClock::at(self.1));
-            let mut context = Context::resolve(&typed.global);
-            context.clock = Arc::<ManualClock>::clone(&clock);
+            let mut node = Node::named_by(&typed.global);
+            Rc::get_mut(&mut node).unwrap().clock = Arc::<ManualClock>::clone(&clock);
             let pauses = RefCell::new(Vec::new());
             let pause = async |time| {
                 pauses.borrow_mut().push(time);
                 clock.advance(time);
             };
             let proc = self.0.join("proc");
-            let report = block_on(report(&typed.stacks, &context, &proc, pause)).unwrap().unwrap();
+            let report = block_on(report(&typed.stacks, &node, &proc, pause)).unwrap().unwrap();
             (report, pauses.into_inner())
         }
     }

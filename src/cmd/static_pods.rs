@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::context::Context;
+use super::args::GlobalArgs;
 use super::{Error, Exit, lint};
 
 #[derive(Debug, Args)]
@@ -17,8 +17,8 @@ enum StaticPodsCommand {
 }
 
 /// Runs the command.
-pub fn run(arguments: &StaticPodsArgs, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &StaticPodsArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     match &arguments.command {
-        StaticPodsCommand::Lint(arguments) => lint::run(arguments, context),
+        StaticPodsCommand::Lint(arguments) => lint::run(arguments, global),
     }
 }

@@ -1,6 +1,7 @@
 //! stdout and stderr. No other module opens them (`clippy.toml`), so text for people reaches them only through a [`Page`],
 //! and a progress line only through [`ProgressLine`]; both escape it.
 
+use std::env;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -45,6 +46,18 @@ pub fn document(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Res
 pub fn remark(text: impl fmt::Display) {
     let columns = columns(&stderr());
     let _ = Page::new(&mut stderr().lock(), PLAIN).on_terminal(columns).line(&Line::colored("", text));
+}
+
+/// Returns the rows and columns of the terminal on stdout, if stdout is a terminal.
+pub fn terminal_size() -> Option<(usize, usize)> {
+    let size = stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(stdout()).ok())??;
+    Some((usize::from(size.ws_row), usize::from(size.ws_col)))
+        .filter(|(rows, columns)| *rows > 0 && *columns > 0)
+}
+
+/// Whether the terminal can rewrite a line, according to `$TERM`.
+pub fn can_rewrite() -> bool {
+    env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 /// Whether stdout is a terminal with a size.

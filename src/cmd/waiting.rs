@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::context::Context;
-use super::streams::ProgressLine;
+use super::node::Node;
+use super::streams::{self, ProgressLine};
 use crate::clock::{Clock, Mono};
 use crate::report::duration::elapsed;
 
@@ -24,9 +24,9 @@ pub struct WaitingLine<'a> {
 
 impl<'a> WaitingLine<'a> {
     /// Creates the line.
-    pub fn begin(context: &'a Context) -> Self {
-        let is_wanted = !context.quiet && Context::can_rewrite();
-        let clock = &*context.clock;
+    pub fn begin(node: &'a Node) -> Self {
+        let is_wanted = !node.global.quiet && streams::can_rewrite();
+        let clock = &*node.clock;
         let bar = ProgressLine::begin(is_wanted, "{wide_msg}", None);
         Self { bar, clock, began: clock.mono(), open: Mutex::default() }
     }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::saved::SavedReport;
 use super::{Error, HealthArgs, ReportWithEvidence, bundle};
 use crate::clock::Clock;
-use crate::cmd::context::{Context, block_on};
+use crate::cmd::event_loop::block_on;
+use crate::cmd::node::Node;
 use crate::diagnosis::RunFacts;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::health_state::HealthState;
@@ -27,7 +28,7 @@ const NPD_TIME_LIMIT: Duration = Duration::from_millis(500);
 /// other files it is an error.
 pub(super) fn write(
     arguments: &HealthArgs,
-    context: &Context,
+    node: &Node,
     found: ReportWithEvidence,
     health_state: Option<HealthState>,
 ) -> Result<(), Error> {
@@ -37,7 +38,7 @@ pub(super) fn write(
         let state = path.clone();
         let written = in_time(&path, time_limit, move || Ok(save(&health_state, &state)?));
         if let Err(why) = written {
-            context.remark(&format!("{why}: the next run makes all calls again"));
+            node.remark(&format!("{why}: the next run makes all calls again"));
         }
     }
     let ReportWithEvidence { report, evidence, read } = found;
@@ -56,7 +57,7 @@ pub(super) fn write(
     }
     let bundled =
         arguments.bundle.clone().zip(evidence).map_or(Ok(()), |(path, evidence)| {
-            write_bundle(&path, Arc::clone(&context.clock), report, evidence)
+            write_bundle(&path, Arc::clone(&node.clock), report, evidence)
         });
     bundled.and(saved)
 }

@@ -18,17 +18,14 @@ pub(super) use bundle::BundleIndex;
 pub(super) use bundle::bundle_path;
 mod calls;
 mod files;
-mod recorded;
 mod remote;
 pub(super) use remote::explain_node;
-#[cfg(test)]
-mod replay_tests;
 mod saved;
 pub(super) use saved::SavedReport;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,15 +33,18 @@ use clap::{Args, ValueEnum};
 use tokio::sync::watch;
 
 use self::calls::CallPrinter;
-use super::context::{Context, block_on, block_on_to_the_end};
+use super::args::{GlobalArgs, positive_duration};
+use super::diagnose::{BUDGET, inputs, inputs_of_caller, own_api, own_healthz};
+use super::event_loop::{block_on, block_on_to_the_end};
 use super::kubelet_access::KubeletAccess;
 use super::list_calls::{self, ListCallsArgs};
+use super::node::Node;
 use super::output::Output;
-use super::pods::own_socket;
 use super::remote_node::TokenArgs;
 use super::render::health::{self as text, npd, screen};
+use super::session::Session;
 use super::stop_signals::StopSignals;
-use super::{Error, Exit, health_state, positive_duration};
+use super::{Error, Exit, health_state};
 use crate::clock::{Clock, Mono};
 use crate::cmd::streams;
 use crate::cri::{Client, Endpoint, EndpointError};
@@ -54,26 +54,17 @@ use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{
-    AtEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, HungUmount, Inputs, ItemKind, Keep,
-    KubeletInputs, LazyKubeletApi, MetricsSource, OpenCalls, OutsideId, PodsSource, SimulatedPod,
-    SimulatedProcesses, gather, judge,
+    CallersPendingCall, HealthMode, Inputs, Keep, KubeletInputs, LazyKubeletApi, MetricsSource, OpenCalls,
+    gather, judge,
 };
-use crate::host::{self, cpu_and_waiting_time};
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
 use crate::kubelet::{KubeletApi, KubeletVersion, http};
-use crate::sim::{self, KubeletPages, KubeletProcessState};
-
-/// The default budget.
-pub const BUDGET: Duration = Duration::from_secs(30);
 
 /// The default budget with `--deep`.
 const DEEP_BUDGET: Duration = Duration::from_secs(120);
 
 /// The default budget with `--npd`: node-problem-detector kills plegctl after five seconds.
 const NPD_BUDGET: Duration = Duration::from_secs(4);
-
-/// The process id of a simulated node's kubelet.
-pub const SIMULATED_KUBELET: u32 = 813;
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a separate flag on the command line")]
@@ -205,30 +196,22 @@ impl FailOnVerdict {
 }
 
 /// Runs the command.
-pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &HealthArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let node = Node::named_by(global);
     let mut state = None;
     let end = match &arguments.from {
-        Some(path) => {
-            let (report, note) = saved::read_report(path)?;
-            if let Some(note) = note {
-                context.remark(&note);
-            }
-            RunEnd::Ended(Box::new(ReportWithEvidence::alone(report)), None)
-        }
-        None if remote::is_wanted(arguments, context) => block_on(diagnose_remotely(arguments, context))??,
-        None => match local_endpoint(context) {
-            Ok(endpoint) => {
-                if context.verbose >= 2 && !context.quiet {
-                    context.set_observer(Arc::<CallPrinter>::default());
-                }
-                state = arguments.state.as_deref().map(|path| health_state::read(path, &endpoint, context));
-                let diagnosis = diagnose_with_state(arguments, context, &endpoint, state.as_mut());
+        Some(path) => RunEnd::Ended(Box::new(saved_report(path, global)?), None),
+        None if remote::is_wanted(arguments, &node) => block_on(diagnose_remotely(arguments, &node))??,
+        None => match local_session(arguments, &node) {
+            Ok(session) => {
+                state = arguments.state.as_deref().map(|path| health_state::read(path, &session));
+                let diagnosis = diagnose_with_state(arguments, &session, state.as_mut());
                 // With `-vv`, plegctl also prints each call that it gives up at the end. `block_on` drops these calls,
                 // and a dropped call is printed; `block_on_to_the_end` does not drop them.
-                if context.verbose >= 2 { block_on(diagnosis) } else { block_on_to_the_end(diagnosis) }??
+                if global.verbose >= 2 { block_on(diagnosis) } else { block_on_to_the_end(diagnosis) }??
             }
             Err(Error::Endpoint(EndpointError::NothingFound { .. })) if arguments.npd => {
-                streams::text(context.style(), |out| writeln!(out, "D06 no container runtime found"))?;
+                streams::text(global.style(), |out| writeln!(out, "D06 no container runtime found"))?;
                 return Ok(Exit::NoAnswer);
             }
             Err(error) => return Err(error),
@@ -239,8 +222,8 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
         RunEnd::Interrupted(found) => {
             // An incomplete run must not overwrite the state of the last complete run.
             if let Some(found) = found {
-                let printed = print(arguments, context, &found.report, None);
-                files::write(arguments, context, *found, None)?;
+                let printed = print(arguments, &node, &found.report, None);
+                files::write(arguments, &node, *found, None)?;
                 printed?;
             }
             return Ok(Exit::Interrupted);
@@ -253,18 +236,29 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
     }
     // The verdict is printed first, because the disk of the files may hang too. The files are written even if
     // printing fails.
-    let printed = print(arguments, context, report, hung_for);
-    files::write(arguments, context, found, state)?;
+    let printed = print(arguments, &node, report, hung_for);
+    files::write(arguments, &node, found, state)?;
     printed?;
     Ok(exit)
 }
 
-/// Returns the endpoint. For a runtime of this node, starts to read the processes first.
-fn local_endpoint(context: &Context) -> Result<Endpoint, Error> {
-    if context.is_live() {
-        context.look_at_processes();
+/// Returns the report of a file.
+fn saved_report(path: &Path, global: &GlobalArgs) -> Result<ReportWithEvidence, Error> {
+    let (report, note) = saved::read_report(path)?;
+    if let Some(note) = note {
+        global.remark(&note);
     }
-    context.endpoint()
+    Ok(ReportWithEvidence::alone(report))
+}
+
+/// Opens the runtime. For a runtime of this machine, starts to read the processes first.
+fn local_session(arguments: &HealthArgs, node: &Rc<Node>) -> Result<Session, Error> {
+    if node.is_live() {
+        node.look_at_processes();
+    }
+    let session = Session::of_node(node)?.listing_with(arguments.list_calls.wanted());
+    let prints_calls = node.global.verbose >= 2 && !node.global.quiet;
+    Ok(if prints_calls { session.observed_by(Arc::<CallPrinter>::default()) } else { session })
 }
 
 /// A health report and, for a bundle or a file, the evidence for it.
@@ -293,11 +287,11 @@ enum RunEnd {
 }
 
 /// Judges the node of `--node` from outside, until the user interrupts.
-async fn diagnose_remotely(arguments: &HealthArgs, context: &Context) -> Result<RunEnd, Error> {
+async fn diagnose_remotely(arguments: &HealthArgs, here: &Node) -> Result<RunEnd, Error> {
     let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
     let node = arguments.node.as_deref().unwrap_or_default();
     tokio::select! {
-        report = Box::pin(remote::diagnose(arguments, context, node)) => {
+        report = Box::pin(remote::diagnose(arguments, here, node)) => {
             let (report, read) = report?;
             let found = ReportWithEvidence { read: Some(read), ..ReportWithEvidence::alone(report) };
             Ok(RunEnd::Ended(Box::new(found), None))
@@ -310,71 +304,33 @@ async fn diagnose_remotely(arguments: &HealthArgs, context: &Context) -> Result<
 /// returns the stored report while the hang lasts.
 async fn diagnose_with_state(
     arguments: &HealthArgs,
-    context: &Context,
-    endpoint: &Endpoint,
+    session: &Session,
     state: Option<&mut HealthState>,
 ) -> Result<RunEnd, Error> {
     let Some(state) = state else {
-        return gather_and_judge(arguments, context, endpoint).await;
+        return gather_and_judge(arguments, session).await;
     };
-    if let Some(report) = Box::pin(health_state::repeat_hung_call(state, context, endpoint)).await? {
+    if let Some(report) = Box::pin(health_state::repeat_hung_call(state, session)).await {
         let age = state.hang().map(|hang| hang.age(report.taken_at));
         return Ok(RunEnd::Ended(Box::new(ReportWithEvidence::alone(report)), age));
     }
-    let end = gather_and_judge(arguments, context, endpoint).await?;
+    let end = gather_and_judge(arguments, session).await?;
     if let RunEnd::Ended(found, _) = &end {
-        state.learn(&found.report, context.clock.wall());
+        state.learn(&found.report, session.node.clock.wall());
     }
     Ok(end)
 }
 
-async fn gather_and_judge(
-    arguments: &HealthArgs,
-    context: &Context,
-    endpoint: &Endpoint,
-) -> Result<RunEnd, Error> {
+/// Gathers the evidence until the user interrupts, and judges it.
+async fn gather_and_judge(arguments: &HealthArgs, session: &Session) -> Result<RunEnd, Error> {
     let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
     let (stop, stopped) = watch::channel(false);
-    let mode = match (arguments.npd, arguments.deep) {
-        (true, _) => HealthMode::Npd,
-        (false, true) => HealthMode::Deep,
-        (false, false) => HealthMode::Normal,
-    };
-    let budget = arguments.budget.unwrap_or(match mode {
-        HealthMode::Npd => NPD_BUDGET,
-        HealthMode::Deep => DEEP_BUDGET,
-        HealthMode::Normal => BUDGET,
-    });
-    context.want_lists(arguments.list_calls.wanted());
-    let mut inputs = inputs(context, endpoint, (budget, budget), arguments.kubelet(context, endpoint)?)?;
-    inputs.mode = mode;
-    // The budget starts with the process, so it includes the search for the endpoint.
-    inputs.began = Mono::default();
-    // Tests set a divisor, so that they do not wait for the real limits of silence.
-    inputs.patience = arguments.patience / inputs.silence_divisor;
-    inputs.stacks = match arguments.stacks.as_str() {
-        // If a capture contains the recorded judgement of a goroutine dump, `inputs.stacks` already has it, and `auto`
-        // keeps it.
-        "auto" if inputs.stacks == WantedDump::Never => WantedDump::Auto,
-        "auto" => inputs.stacks,
-        "never" => WantedDump::Never,
-        source => WantedDump::From(source.to_owned()),
-    };
-    inputs.probe_shims = arguments.probe_shims;
-    if let Some(proc) = &arguments.proc {
-        inputs.proc = Some(proc.clone());
-        inputs.known_processes = None;
-        inputs.simulated_processes = None;
-        inputs.proc_is_explicit = true;
-    }
-    if arguments.bundle.is_some() {
-        inputs.keep = Keep::InputFiles;
-    }
-    inputs.stop = Some(stopped);
+    let inputs = Inputs { stop: Some(stopped), ..arguments.inputs(session)? };
+    let node = &session.node;
     let progress = ProgressLine::begin(
-        context.quiet || arguments.npd || context.verbose >= 2,
+        node.global.quiet || arguments.npd || node.global.verbose >= 2,
         Arc::clone(&inputs.calls),
-        Arc::clone(&context.clock),
+        session.clock(),
     );
     let show_probe = |probe: &str| progress.show(probe);
     let interrupted = async {
@@ -389,250 +345,122 @@ async fn gather_and_judge(
             () = interrupted => None,
         }
     };
-    let evidence = progress.during(gathered).await;
-    let Some(mut evidence) = evidence else { return Ok(RunEnd::Interrupted(None)) };
-    if let Some(playback) = context.playback() {
+    let Some(mut evidence) = progress.during(gathered).await else { return Ok(RunEnd::Interrupted(None)) };
+    if let Some(playback) = session.playback() {
         // Each remark names something that the capture does not contain, so the report lists it as not checked.
         playback.remarks().into_iter().for_each(|(what, why)| evidence.skip(&what, why));
     }
     let report = judge(&evidence);
     if let Some(lists) = evidence.runtime.lists_by.as_ref().filter(|_| !arguments.npd) {
-        list_calls::note(context, lists);
+        list_calls::note(node, lists);
     }
-    let evidence = if arguments.bundle.is_some() || arguments.save.is_some() {
-        Some(Box::new(evidence))
-    } else {
-        // Freeing a hundred thousand entries takes a part of the budget; the process ends soon anyway.
-        std::mem::forget(evidence);
-        None
-    };
-    let found = Box::new(ReportWithEvidence { report, evidence, read: None });
-    if *stop.borrow() {
-        return Ok(RunEnd::Interrupted(Some(found)));
+    let was_interrupted = *stop.borrow();
+    if let Some(note) = arguments.note_on_release(&report).filter(|_| !was_interrupted) {
+        node.remark(&note);
     }
-    let report = &found.report;
-    let version_in_metrics = || {
-        let version = report.kubelet.as_ref()?.version.as_deref()?;
-        KubeletVersion::parse(version).ok()
-    };
-    if let Some(note) = arguments.kubelet_version.or_else(version_in_metrics).and_then(KubeletVersion::note) {
-        context.remark(&note);
-    }
-    Ok(RunEnd::Ended(found, None))
-}
-
-/// Runs the diagnosis for `watch`; see [`diagnose_with_facts`].
-pub async fn diagnose(
-    context: &Context,
-    endpoint: &Endpoint,
-    known: Vec<CallersPendingCall>,
-    given_up: Vec<CallersAbandonedCall>,
-    stacks: WantedDump,
-) -> Result<HealthReport, Error> {
-    let diagnosis = diagnose_with_facts(context, endpoint, known, given_up, stacks, None);
-    diagnosis.await.map(|(report, _)| report)
-}
-
-/// Runs the diagnosis for `watch` or `record`. These commands pass their pending calls (`known`) and the calls that
-/// they gave up (`given_up`), so that the diagnosis does not repeat them. With `keep_waiting`, calls that hang at the
-/// end of the diagnosis stay pending for that time. Returns also what it measured.
-pub async fn diagnose_with_facts(
-    context: &Context,
-    endpoint: &Endpoint,
-    known: Vec<CallersPendingCall>,
-    given_up: Vec<CallersAbandonedCall>,
-    stacks: WantedDump,
-    keep_waiting: Option<Duration>,
-) -> Result<(HealthReport, Evidence), Error> {
-    let mut inputs = inputs_of_caller(context, endpoint, keep_waiting.unwrap_or(BUDGET), known)?;
-    inputs.callers_abandoned = given_up;
-    inputs.at_end = if keep_waiting.is_some() { AtEnd::LeavePending } else { AtEnd::CancelPending };
-    // Only a runtime behind a socket can provide a new goroutine dump. A capture keeps the one that it contains.
-    if matches!(endpoint, Endpoint::Unix { .. }) {
-        inputs.stacks = stacks;
-    }
-    let evidence = Box::pin(gather(&inputs, &|_| ())).await;
-    Ok((judge(&evidence), evidence))
+    let found = Box::new(ReportWithEvidence { report, evidence: arguments.kept(evidence), read: None });
+    Ok(if was_interrupted { RunEnd::Interrupted(Some(found)) } else { RunEnd::Ended(found, None) })
 }
 
 /// Runs the diagnosis for `top` and writes a bundle to `path`, as `health --bundle` does. The diagnosis does not repeat
 /// the pending calls of the caller (`known`).
 pub async fn save_bundle(
-    context: &Context,
-    endpoint: &Endpoint,
+    session: &Session,
     known: Vec<CallersPendingCall>,
     path: &Path,
 ) -> Result<Arc<HealthReport>, Error> {
-    let mut inputs = inputs_of_caller(context, endpoint, BUDGET, known)?;
+    let mut inputs = inputs_of_caller(session, BUDGET, known)?;
     inputs.keep = Keep::InputFiles;
-    if matches!(endpoint, Endpoint::Unix { .. }) {
+    if matches!(session.endpoint, Endpoint::Unix { .. }) {
         inputs.stacks = WantedDump::Auto;
     }
     let evidence = Box::new(Box::pin(gather(&inputs, &|_| ())).await);
     let report = Arc::new(judge(&evidence));
-    let (bundled, clock, path) = (Arc::clone(&report), Arc::clone(&context.clock), path.to_path_buf());
+    let (bundled, clock, path) = (Arc::clone(&report), session.clock(), path.to_path_buf());
     let written = tokio::task::spawn_blocking(move || files::write_bundle(&path, clock, bundled, evidence));
     written.await.map_err(|why| Error::Start(io::Error::other(why)))??;
     Ok(report)
 }
 
-/// Describes the runtime, the node and the kubelet for another command, which may have pending calls of its own.
-pub fn inputs_of_caller(
-    context: &Context,
-    endpoint: &Endpoint,
-    deadline: Duration,
-    known: Vec<CallersPendingCall>,
-) -> Result<Inputs<Client>, Error> {
-    let api = own_api(&KubeletAccess::default(), context, endpoint)?;
-    let kubelet = KubeletInputs {
-        healthz: own_healthz(context, endpoint),
-        metrics: api.clone().map(MetricsSource::Api),
-        api,
-        ..KubeletInputs::default()
-    };
-    let mut inputs = inputs(context, endpoint, (BUDGET, deadline), kubelet)?;
-    inputs.callers_pending.extend(known);
-    Ok(inputs)
-}
-
-/// Describes the runtime, the node and the kubelet of this endpoint for `gather`.
-fn inputs(
-    context: &Context,
-    endpoint: &Endpoint,
-    (budget, deadline): (Duration, Duration),
-    kubelet: KubeletInputs,
-) -> Result<Inputs<Client>, Error> {
-    let main = Arc::new(context.client(endpoint, deadline)?);
-    let control = Arc::new(context.client(endpoint, deadline)?);
-    let mut inputs = Inputs::new(main, control, Arc::clone(&context.clock));
-    inputs.endpoint = endpoint.to_string();
-    inputs.node = context.node_name().unwrap_or_default();
-    inputs.host_root = context.host.as_path().to_path_buf();
-    inputs.cgroup = context.host.path("/sys/fs/cgroup");
-    inputs.budget = budget;
-    inputs.kubelet = kubelet;
-    inputs.wanted_lists = context.wanted_lists();
-    inputs.list_gates = context.list_gates();
-    inputs.program_release = context.program_release();
-    match endpoint {
-        Endpoint::Unix { path, .. } => {
-            inputs.socket = endpoint.path_on_node().map(PathBuf::from);
-            inputs.socket_here = Some(path.clone());
-            inputs.commands = true;
-            inputs.known_processes = context.take_processes();
-            // Only this node's kubelet, and never beside another node's runtime.
-            inputs.kubelet.pods = own_socket(context).map(PodsSource::Socket);
-        }
-        // The processes, kubelet and journal of this machine do not belong to a simulated node, and perhaps
-        // not to a capture's node.
-        Endpoint::Sim { scenario } => {
-            forget_own_healthz(&mut inputs.kubelet);
-            inputs.proc = None;
-            inputs.outside = Some(Vec::new());
-            // This very process serves the answers, so its waits for a processor may delay them.
-            inputs.cpu_time = cpu_and_waiting_time;
-            add_simulated_processes(&mut inputs, context, scenario)?;
-        }
-        Endpoint::Custom { .. } => {
-            forget_own_healthz(&mut inputs.kubelet);
-            if let Some(playback) = context.playback() {
-                recorded::fill_inputs(&mut inputs, playback);
-            }
-        }
-    }
-    Ok(inputs)
-}
-
-/// Removes the URL of a health check on this machine, because this machine's kubelet does not belong to a simulated or
-/// recorded node. A path stays: with `--node`, it goes through the API server to the named node.
-fn forget_own_healthz(kubelet: &mut KubeletInputs) {
-    kubelet.healthz = kubelet.healthz.take().filter(|url| url.starts_with('/'));
-}
-
-/// Adds the processes and the kubelet of a scenario to the inputs, if the scenario has them.
-fn add_simulated_processes(
-    inputs: &mut Inputs<Client>,
-    context: &Context,
-    scenario: &str,
-) -> Result<(), Error> {
-    let scenario = sim::load(scenario)?;
-    let Some(processes) = scenario.processes.clone() else { return Ok(()) };
-    // The state letters of /proc/PID/stat.
-    let letter = |stopped: bool| if stopped { 'T' } else { 'S' };
-    let pods = sim::pod_processes(&scenario, &processes, context.clock.wall());
-    inputs.outside = Some(pods.iter().flat_map(ids_on_node).collect());
-    inputs.simulated_processes = Some(SimulatedProcesses {
-        kubelet: match processes.kubelet {
-            KubeletProcessState::Dead => None,
-            state => Some((SIMULATED_KUBELET, letter(state == KubeletProcessState::Stopped))),
-        },
-        has_kubelet: true,
-        daemon: None,
-        left_over_shims: sim::left_over_shims(&scenario, &processes),
-        hung_umounts: sim::deleted_pods(&scenario, context.clock.wall())
-            .into_iter()
-            .map(|deleted| HungUmount {
-                pod_uid: deleted.pod.uid,
-                source: deleted.umount.source,
-                by: (deleted.umount.by, deleted.umount.pid),
-                age: deleted.umount.since.saturating_sub(deleted.umount.grace),
-            })
-            .collect(),
-        pods: pods
-            .into_iter()
-            .map(|pod| SimulatedPod {
-                sandbox_id: pod.sandbox_id,
-                uid: pod.pod.uid,
-                shim: if pod.kernel_wait.is_some() { 'D' } else { letter(pod.shim_is_stopped) },
-                kernel_wait: pod.kernel_wait.map(|wait| (wait.reason, wait.owner)),
-                containers: pod.containers,
-            })
-            .collect(),
-    });
-    inputs.kubelet.pods = sim::pod_documents(&scenario, &processes, context.clock.wall())
-        .map(|documents| PodsSource::Simulated(documents.kubelet));
-    let url = KubeletPages::new(processes, Arc::clone(&context.clock)).serve().map_err(Error::Start)?;
-    inputs.kubelet.healthz = Some(format!("{url}/healthz"));
-    inputs.kubelet.metrics.get_or_insert_with(|| MetricsSource::Url(format!("{url}/metrics")));
-    Ok(())
-}
-
-/// Returns the ids that the processes and the files of the runtime show for a simulated pod.
-fn ids_on_node(pod: &sim::PodProcesses) -> Vec<OutsideId> {
-    let found =
-        |id: &str, kind| OutsideId { kind: Some(kind), pod: Some(pod.pod.clone()), ..OutsideId::bare(id) };
-    let containers = pod.containers.iter().map(|(id, name)| OutsideId {
-        container: Some(name.clone()),
-        sandbox_id: Some(pod.sandbox_id.clone()),
-        ..found(id, ItemKind::Container)
-    });
-    containers.chain([found(&pod.sandbox_id, ItemKind::Sandbox)]).collect()
-}
-
 impl HealthArgs {
-    fn kubelet(&self, context: &Context, endpoint: &Endpoint) -> Result<KubeletInputs, Error> {
+    /// Returns what the diagnosis needs to know.
+    fn inputs(&self, session: &Session) -> Result<Inputs<Client>, Error> {
+        let mode = match (self.npd, self.deep) {
+            (true, _) => HealthMode::Npd,
+            (false, true) => HealthMode::Deep,
+            (false, false) => HealthMode::Normal,
+        };
+        let budget = self.budget.unwrap_or(match mode {
+            HealthMode::Npd => NPD_BUDGET,
+            HealthMode::Deep => DEEP_BUDGET,
+            HealthMode::Normal => BUDGET,
+        });
+        let mut inputs = inputs(session, (budget, budget), self.kubelet(session)?)?;
+        inputs.mode = mode;
+        // The budget starts with the process, so it includes the search for the endpoint.
+        inputs.began = Mono::default();
+        // Tests set a divisor, so that they do not wait for the real limits of silence.
+        inputs.patience = self.patience / inputs.silence_divisor;
+        inputs.stacks = match self.stacks.as_str() {
+            // If a capture contains the recorded judgement of a goroutine dump, `inputs.stacks` already has it, and
+            // `auto` keeps it.
+            "auto" if inputs.stacks == WantedDump::Never => WantedDump::Auto,
+            "auto" => inputs.stacks,
+            "never" => WantedDump::Never,
+            source => WantedDump::From(source.to_owned()),
+        };
+        inputs.probe_shims = self.probe_shims;
+        if let Some(proc) = &self.proc {
+            inputs.proc = Some(proc.clone());
+            inputs.known_processes = None;
+            inputs.simulated_processes = None;
+            inputs.proc_is_explicit = true;
+        }
+        if self.bundle.is_some() {
+            inputs.keep = Keep::InputFiles;
+        }
+        Ok(inputs)
+    }
+
+    /// Returns the evidence if a file needs it.
+    fn kept(&self, evidence: Evidence) -> Option<Box<Evidence>> {
+        if self.bundle.is_some() || self.save.is_some() {
+            return Some(Box::new(evidence));
+        }
+        // Freeing a hundred thousand entries takes a part of the budget; the process ends soon anyway.
+        std::mem::forget(evidence);
+        None
+    }
+
+    /// Returns what the user must know of the kubelet's release, which the user named, or which its metrics show.
+    fn note_on_release(&self, report: &HealthReport) -> Option<String> {
+        let in_metrics = || KubeletVersion::parse(report.kubelet.as_ref()?.version.as_deref()?).ok();
+        self.kubelet_version.or_else(in_metrics).and_then(KubeletVersion::note)
+    }
+
+    fn kubelet(&self, session: &Session) -> Result<KubeletInputs, Error> {
         let healthz = match (&self.kubelet_healthz, &self.node) {
             (Some(url), _) => {
                 http::check(url).map_err(Error::Kubelet)?;
                 Some(url.clone())
             }
             (None, Some(_)) => Some("/healthz".to_owned()),
-            (None, None) => own_healthz(context, endpoint),
+            (None, None) => own_healthz(session),
         };
         let api = match &self.node {
             Some(node) => Some(self.via_api_server(node.clone())),
-            None => own_api(&self.kubelet, context, endpoint)?,
+            None => own_api(&self.kubelet, session)?,
         };
         let metrics = self.kubelet_metrics.as_deref().map(metrics).transpose()?;
         // With `--node`, requests go through the API server. If the named node is this node, the kubelet's health
         // check is requested directly too.
         let is_own_node = |node: &String| {
-            matches!(endpoint, Endpoint::Unix { .. }) && context.node_name().as_ref() == Some(node)
+            matches!(session.endpoint, Endpoint::Unix { .. }) && session.node_name().as_ref() == Some(node)
         };
         let asks_directly_too = self.kubelet_healthz.is_none() && self.node.as_ref().is_some_and(is_own_node);
         Ok(KubeletInputs {
             healthz,
-            healthz_on_node: asks_directly_too.then(|| own_healthz(context, endpoint)).flatten(),
+            healthz_on_node: asks_directly_too.then(|| own_healthz(session)).flatten(),
             metrics: metrics.or_else(|| api.clone().map(MetricsSource::Api)),
             api,
             version: self.kubelet_version,
@@ -653,48 +481,6 @@ impl HealthArgs {
     }
 }
 
-/// Returns the kubelet's API that the user's flags name. Without flags, returns the API of this node's kubelet if the
-/// runtime runs on this node.
-fn own_api(
-    given: &KubeletAccess,
-    context: &Context,
-    endpoint: &Endpoint,
-) -> Result<Option<LazyKubeletApi>, Error> {
-    let api = match endpoint {
-        Endpoint::Unix { .. } => given.api_or_own(context),
-        Endpoint::Sim { .. } | Endpoint::Custom { .. } => given.api(context),
-    };
-    match api {
-        Ok(api) => Ok(api.map(LazyKubeletApi::known)),
-        // A credential file on a disk that does not answer must not prevent the verdict.
-        Err(Error::Credential(why)) if why.is_late() => {
-            let why = why.to_string();
-            Ok(Some(LazyKubeletApi::made_by(move |_| Err(why.clone()))))
-        }
-        Err(why) => Err(why),
-    }
-}
-
-/// Returns the URL of the health check of this node's kubelet, unless the kubelet serves none.
-fn own_healthz(context: &Context, endpoint: &Endpoint) -> Option<String> {
-    let Endpoint::Unix { .. } = endpoint else { return Some(default_healthz()) };
-    let Some(running) = context.kubelet() else { return Some(default_healthz()) };
-    let port = running.port("healthz-port", "healthzPort", host::healthz_port());
-    let address = running.setting("healthz-bind-address", "healthzBindAddress").ok().flatten();
-    let address = address.and_then(|address| address.value.parse::<IpAddr>().ok());
-    let address = match address {
-        // A kubelet that listens on all addresses also listens on this one.
-        Some(address) if !address.is_unspecified() => address,
-        _ => Ipv4Addr::LOCALHOST.into(),
-    };
-    (port != 0).then(|| format!("http://{}/healthz", SocketAddr::new(address, port)))
-}
-
-/// Returns the kubelet's default health check.
-fn default_healthz() -> String {
-    format!("http://127.0.0.1:{}/healthz", host::healthz_port())
-}
-
 /// Parses the source of the kubelet's metrics: a URL, a file or `-`.
 fn metrics(source: &str) -> Result<MetricsSource, Error> {
     if source.contains("://") {
@@ -706,22 +492,22 @@ fn metrics(source: &str) -> Result<MetricsSource, Error> {
 
 fn print(
     arguments: &HealthArgs,
-    context: &Context,
+    node: &Node,
     report: &HealthReport,
     hung_for: Option<Duration>,
 ) -> io::Result<()> {
     if arguments.npd {
-        return streams::text(context.style(), |out| writeln!(out, "{}", npd(report, hung_for)));
+        return streams::text(node.global.style(), |out| writeln!(out, "{}", npd(report, hung_for)));
     }
     let style = text::ScreenStyle {
         wide: arguments.output == Output::Wide,
-        terminal: Context::terminal_size(),
-        saved: arguments.from.as_ref().map(|_| context.clock.wall().duration_since(report.taken_at)),
+        terminal: streams::terminal_size(),
+        saved: arguments.from.as_ref().map(|_| node.clock.wall().duration_since(report.taken_at)),
     };
     match arguments.output {
         Output::Prometheus => streams::document(|out| text::prometheus(report, out)),
-        Output::Name => streams::text(context.style(), |out| text::names(report, out)),
-        output => output.print(report, context.style(), |out| screen(report, out, style)),
+        Output::Name => streams::text(node.global.style(), |out| text::names(report, out)),
+        output => output.print(report, node.global.style(), |out| screen(report, out, style)),
     }
 }
 
@@ -736,7 +522,7 @@ struct ProgressLine {
 
 impl ProgressLine {
     fn begin(quiet: bool, calls: Arc<OpenCalls>, clock: Arc<dyn Clock>) -> Self {
-        let bar = streams::ProgressLine::begin(!quiet && Context::can_rewrite(), "{wide_msg}", None);
+        let bar = streams::ProgressLine::begin(!quiet && streams::can_rewrite(), "{wide_msg}", None);
         Self { bar, step: Mutex::default(), calls, clock }
     }
 

@@ -13,7 +13,7 @@ use super::saved::{self, MeasuredPart};
 use super::{BUDGET, HealthArgs};
 use crate::clock::{Mono, Wall};
 use crate::cmd::Error;
-use crate::cmd::context::Context;
+use crate::cmd::node::Node;
 use crate::cmd::prediction;
 use crate::cmd::recorder_pages::RecorderVerdict;
 use crate::cmd::remote_node::{self, NamespaceToken};
@@ -41,11 +41,11 @@ const REQUESTS_FOR_FACTS: u32 = 2;
 
 /// Whether `health` judges the node from outside: the user named a node but no runtime, and the runtime of that node is
 /// not on this machine.
-pub(super) fn is_wanted(arguments: &HealthArgs, context: &Context) -> bool {
+pub(super) fn is_wanted(arguments: &HealthArgs, here: &Node) -> bool {
     let Some(node) = &arguments.node else { return false };
-    let is_here = || context.endpoint().is_ok() && context.node_name().as_ref() == Some(node);
+    let is_here = || here.endpoint().is_ok() && here.name().as_ref() == Some(node);
     let is_outside = arguments.no_recorder || !is_here();
-    arguments.from.is_none() && !arguments.npd && !context.names_a_runtime() && is_outside
+    arguments.from.is_none() && !arguments.npd && !here.names_a_runtime() && is_outside
 }
 
 impl HealthArgs {
@@ -66,13 +66,13 @@ impl HealthArgs {
 /// Judges the node that the user named. Returns also what was read, for a bundle.
 pub(super) async fn diagnose(
     arguments: &HealthArgs,
-    context: &Context,
+    here: &Node,
     node: &str,
 ) -> Result<(HealthReport, Vec<InputFile>), Error> {
     if let Some(flag) = arguments.flag_for_the_runtime() {
         return Err(Error::NeedsRuntime { flag, node: node.to_owned() });
     }
-    let started = context.clock.mono();
+    let started = here.clock.mono();
     let token = arguments.token.read()?;
     let look = OutsideLook {
         dumps: match arguments.stacks.as_str() {
@@ -82,12 +82,12 @@ pub(super) async fn diagnose(
         },
         recorder: !arguments.no_recorder,
         keep: arguments.bundle.is_some(),
-        ..OutsideLook::within(arguments.budget.unwrap_or(BUDGET), token.as_ref(), context)
+        ..OutsideLook::within(arguments.budget.unwrap_or(BUDGET), token.as_ref(), here)
     };
     let (file, name) = (arguments.kubeconfig.clone(), arguments.context.as_deref());
-    let cluster = remote_node::cluster(file, name, look.timeout, context)?;
+    let cluster = remote_node::cluster(file, name, look.timeout, &here.global)?;
     let (mut report, read) = Box::pin(look_at(&cluster, node, &look)).await?;
-    report.duration_seconds = context.clock.mono().since(started).as_secs_f64();
+    report.duration_seconds = here.clock.mono().since(started).as_secs_f64();
     Ok((report, read))
 }
 
@@ -114,13 +114,13 @@ struct OutsideLook<'a> {
     keep: bool,
     /// The recorder's token. With it, what the recorder measured is judged.
     token: Option<&'a NamespaceToken>,
-    context: &'a Context,
+    here: &'a Node,
 }
 
 impl<'a> OutsideLook<'a> {
     /// A look that reads goroutines only if PLEG is not healthy.
-    fn within(budget: Duration, token: Option<&'a NamespaceToken>, context: &'a Context) -> Self {
-        let deadline = context.clock.mono().plus(budget);
+    fn within(budget: Duration, token: Option<&'a NamespaceToken>, here: &'a Node) -> Self {
+        let deadline = here.clock.mono().plus(budget);
         let requests = REQUESTS + token.map_or(0, |_| REQUESTS_FOR_FACTS);
         Self {
             timeout: budget / requests,
@@ -129,7 +129,7 @@ impl<'a> OutsideLook<'a> {
             recorder: true,
             keep: false,
             token,
-            context,
+            here,
         }
     }
 
@@ -149,9 +149,9 @@ pub async fn explain_node(
     cluster: &Arc<Cluster>,
     node: &str,
     recorder: bool,
-    context: &Context,
+    here: &Node,
 ) -> Result<HealthReport, Error> {
-    let look = OutsideLook { recorder, ..OutsideLook::within(BUDGET, None, context) };
+    let look = OutsideLook { recorder, ..OutsideLook::within(BUDGET, None, here) };
     Box::pin(look_at(cluster, node, &look)).await.map(|(report, _)| report)
 }
 
@@ -195,7 +195,7 @@ async fn of_recorder(
     listed: &ListedNode,
     look: &OutsideLook<'_>,
 ) -> Result<HealthReport, String> {
-    let &OutsideLook { token, timeout, context, .. } = look;
+    let &OutsideLook { token, timeout, here, .. } = look;
     let pods = fleet::recorder_pods(cluster, &listed.name, None, timeout).await;
     let pods = pods.map_err(|why| why.to_string())?;
     if pods.is_empty() {
@@ -217,7 +217,7 @@ async fn of_recorder(
     });
     let (RecorderReport { mut report, note, date }, pod) = answer.await?;
     if let Some(note) = note {
-        context.remark(&note);
+        here.remark(&note);
     }
     let ahead = fleet::clock_ahead(report.taken_at, date);
     report.node.clone_from(&listed.name);
@@ -342,7 +342,7 @@ async fn of_kubelet(
     no_recorder: String,
 ) -> (HealthReport, Vec<InputFile>) {
     let request = FleetRequest { selector: None, concurrency: 1, timeout: look.timeout };
-    let clock = &look.context.clock;
+    let clock = &look.here.clock;
     let nodes = vec![listed.clone()];
     let readings = fleet::read_nodes(cluster, nodes, RecorderPods::default(), &request, clock, |_| ()).await;
     let judged = fleet::judge(&readings, None, &cluster.server, &cluster.context);

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::kubelet_view::KubeletView;
 use crate::clock::Wall;
-use crate::cmd::context::Context;
+use crate::cmd::node::Node;
 use crate::cri::{Client, Error, Runtime};
 use crate::host;
 use crate::host::proc::{is_connected, process_age};
@@ -29,10 +29,10 @@ const MAX_STATUS_CALLS: usize = 8;
 const SECOND_LOOK: Duration = Duration::from_secs(3);
 
 /// Returns when this node's kubelet started, if its process is visible.
-pub fn kubelet_started(context: &Context) -> Option<Wall> {
-    let pid = context.kubelet()?.pid;
-    let age = context.in_time("the kubelet's age", move || process_age(&host::proc(), pid)).flatten()?;
-    Some(context.clock.wall().minus(age))
+pub fn kubelet_started(node: &Node) -> Option<Wall> {
+    let pid = node.kubelet()?.pid;
+    let age = node.in_time("the kubelet's age", move || process_age(&host::proc(), pid)).flatten()?;
+    Some(node.clock.wall().minus(age))
 }
 
 /// Asks the runtime when it changed the contradicting containers. After a call that hangs, no other is made.
@@ -55,23 +55,23 @@ pub async fn changes(runtime: &Client, contradictions: &[Contradiction]) -> BTre
 pub async fn second_look(
     found: &mut Suspects,
     first: &VerdictInput<'_>,
-    node: &str,
+    node_name: &str,
     started: Option<Wall>,
-    (view, server, context): (&KubeletView, Option<&ApiServer>, &Context),
+    (view, server, node): (&KubeletView, Option<&ApiServer>, &Node),
 ) {
     sleep(SECOND_LOOK).await;
     let mut sources = first.sources.clone();
     let mut times = ReadTimes { sources: first.times.sources.clone(), runtime: first.times.runtime };
     if let Some(server) = server {
         let pods = server.list().await.ok().map(|list| list.pods);
-        times.sources.insert(PodSource::Api, context.clock.wall());
+        times.sources.insert(PodSource::Api, node.clock.wall());
         sources.insert(PodSource::Api, SourceState { pods, refused: Vec::new() });
     }
-    let kubelet = view.read(context).await.and_then(Result::ok);
-    let now = context.clock.wall();
+    let kubelet = view.read(node).await.and_then(Result::ok);
+    let now = node.clock.wall();
     let again =
         VerdictInput { sources: &sources, runtime: None, kubelet: kubelet.as_ref(), times: &times, now };
-    found.confirmed_by(&suspects(&again, node, started));
+    found.confirmed_by(&suspects(&again, node_name, started));
 }
 
 /// Whether a row needs the facts about the kubelet's connection: its static pod has lost its mirror pod.
@@ -80,7 +80,7 @@ pub fn has_lost_its_mirror(row: &PodRow) -> bool {
 }
 
 /// Reads the lease of the node and whether the kubelet of this node is connected to the API server.
-pub async fn link(server: &ApiServer, context: &Context, is_own: bool) -> ApiServerLink {
+pub async fn link(server: &ApiServer, node: &Node, is_own: bool) -> ApiServerLink {
     let mut link = ApiServerLink::default();
     let (url, renewed) = match server.lease().await {
         Ok(read) => read,
@@ -92,13 +92,13 @@ pub async fn link(server: &ApiServer, context: &Context, is_own: bool) -> ApiSer
     match renewed {
         Ok(renewed) => {
             link.lease_renewed_at = Some(renewed);
-            link.lease_age_seconds = Some(Seconds::from(context.clock.wall().duration_since(renewed)));
+            link.lease_age_seconds = Some(Seconds::from(node.clock.wall().duration_since(renewed)));
         }
         Err(why) => link.not_checked.push(format!("the node's lease is not known: {why}")),
     }
     let Some((address, port)) = place(&url) else { return link };
     link.address = Some(format!("{address}:{port}"));
-    let Some(pid) = context.kubelet().filter(|_| is_own).map(|kubelet| kubelet.pid) else {
+    let Some(pid) = node.kubelet().filter(|_| is_own).map(|kubelet| kubelet.pid) else {
         return link;
     };
     // A host name may have many addresses, so then only the port is compared.

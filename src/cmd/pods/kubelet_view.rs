@@ -1,23 +1,18 @@
 //! Reads the kubelet's own pods for `plegctl pods`: from its Pods API, else from its `/pods`.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::PodsArgs;
 use crate::cmd::Error;
-use crate::cmd::context::Context;
-use crate::cmd::kubelet_access::read_only_api;
-use crate::cri::{PODS_API_SOCKET, PodsApi, PodsApiError};
-use crate::host::open_to_others;
+use crate::cmd::kubelet_access::{own_socket, read_only_api};
+use crate::cmd::node::Node;
+use crate::cri::{PodsApi, PodsApiError};
 use crate::kubelet::KubeletApi;
 use crate::manifests::podconfig::{ApiServer, KubeletPods};
 
 /// The default time limit for the kubelet's answer about its own pods.
 const KUBELET_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The kubelet's root directory, unless it has another one (`--root-dir`).
-const ROOT_DIRECTORY: &str = "/var/lib/kubelet";
 
 /// Where the kubelet's own pods are read from: the first of these that answers.
 #[derive(Clone, Default)]
@@ -35,22 +30,22 @@ pub struct KubeletView {
 
 impl KubeletView {
     /// Returns where to read the pods of the kubelet that the user named, else of this node's kubelet.
-    pub fn of(arguments: &PodsArgs, context: &Context, server: Option<&ApiServer>) -> Result<Self, Error> {
-        let timeout = context.timeout.unwrap_or(KUBELET_TIMEOUT);
-        let named = arguments.pods_api.as_ref().map(|socket| context.host.given_path(socket));
+    pub fn of(arguments: &PodsArgs, node: &Node, server: Option<&ApiServer>) -> Result<Self, Error> {
+        let timeout = node.global.timeout.unwrap_or(KUBELET_TIMEOUT);
+        let named = arguments.pods_api.as_ref().map(|socket| node.host.given_path(socket));
         let mut view = Self { is_named: named.is_some(), timeout, ..Self::default() };
         if !arguments.names_a_source() {
-            view.simulated = context.simulated_pods()?.map(|documents| documents.kubelet);
+            view.simulated = node.simulated_pods()?.map(|documents| documents.kubelet);
         }
-        view.api = arguments.kubelet.api(context)?;
+        view.api = arguments.kubelet.api(node)?;
         let mut socket = named;
         // Sources that the user names may belong to another node, and so may a simulated or recorded runtime.
-        let is_own = !arguments.names_a_source() && context.is_live();
+        let is_own = !arguments.names_a_source() && node.is_live();
         if view.api.is_none() && is_own {
-            socket = socket.or_else(|| own_socket(context));
-            view.api = read_only_api(context)?;
+            socket = socket.or_else(|| own_socket(node));
+            view.api = read_only_api(node)?;
         }
-        view.pods_api = socket.map(|path| PodsApi::new(&path, timeout, Arc::clone(&context.clock)));
+        view.pods_api = socket.map(|path| PodsApi::new(&path, timeout, Arc::clone(&node.clock)));
         if view.api.is_none() {
             view.proxy = server.cloned();
         }
@@ -58,14 +53,14 @@ impl KubeletView {
     }
 
     /// Reads the pods once; `None` if there is nowhere to read them.
-    pub async fn read(&self, context: &Context) -> Option<Result<KubeletPods, String>> {
+    pub async fn read(&self, node: &Node) -> Option<Result<KubeletPods, String>> {
         if let Some(text) = &self.simulated {
-            return Some(KubeletPods::parse(text, context.clock.wall()).map_err(|why| why.to_string()));
+            return Some(KubeletPods::parse(text, node.clock.wall()).map_err(|why| why.to_string()));
         }
         if let Some(pods_api) = &self.pods_api {
             let why = match pods_api.list_pods().await {
                 Ok(text) => {
-                    let parsed = KubeletPods::parse(&text, context.clock.wall());
+                    let parsed = KubeletPods::parse(&text, node.clock.wall());
                     return Some(parsed.map_err(|why| PodsApiError::Unusable(why.to_string()).to_string()));
                 }
                 Err(why) => why,
@@ -76,7 +71,7 @@ impl KubeletView {
             if self.is_named || is_final || !has_other {
                 return Some(Err(why.to_string()));
             }
-            context.note(1, &why.to_string());
+            node.note(1, &why.to_string());
         }
         let found = match (&self.api, &self.proxy) {
             (Some(api), _) => Ok(api.clone()),
@@ -86,36 +81,17 @@ impl KubeletView {
             (None, None) => return None,
         };
         Some(match found {
-            Ok(api) => self.documents(&api, context).await,
+            Ok(api) => self.documents(&api, node).await,
             Err(why) => Err(why),
         })
     }
 
     /// Reads the kubelet's `/pods`; refused pods are included.
-    async fn documents(&self, api: &KubeletApi, context: &Context) -> Result<KubeletPods, String> {
+    async fn documents(&self, api: &KubeletApi, node: &Node) -> Result<KubeletPods, String> {
         let url = api.url("/pods");
         let answer = api.get("/pods", self.timeout).await.and_then(|answer| answer.bytes(&url));
         let text = answer.map_err(|why| why.to_string())?;
-        KubeletPods::parse(&text, context.clock.wall())
+        KubeletPods::parse(&text, node.clock.wall())
             .map_err(|why| format!("the answer from `{url}` cannot be used: {why}"))
     }
-}
-
-/// Returns the socket of the Pods API of this node's kubelet, if it exists and only root can have created it.
-pub fn own_socket(context: &Context) -> Option<PathBuf> {
-    let root = context.kubelet().and_then(|running| running.flag("root-dir")).unwrap_or(ROOT_DIRECTORY);
-    let host = context.host.clone();
-    let socket = host.path(Path::new(root).join(PODS_API_SOCKET));
-    let examined = socket.clone();
-    // A disk that does not answer must not hold up the command.
-    let (exists, open) = context
-        .in_time("the kubelet's Pods API", move || (examined.exists(), open_to_others(&host, &examined)))?;
-    if let Some(directory) = open.filter(|_| exists) {
-        context.remark(&format!(
-            "the kubelet's Pods API is not used: other users can write to `{}`, so anybody could serve this socket",
-            directory.display()
-        ));
-        return None;
-    }
-    exists.then_some(socket)
 }

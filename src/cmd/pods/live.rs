@@ -2,6 +2,7 @@
 //! it, until Ctrl-C.
 
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +13,11 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::sources::{self, Api, Configured, Url};
 use super::{Periods, PodsArgs, listed};
 use crate::clock::Wall;
-use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT};
+use crate::cmd::node::Node;
 use crate::cmd::output::Output;
 use crate::cmd::render::page::Page;
 use crate::cmd::render::{json, pods as text, yaml};
+use crate::cmd::session::{ONE_SHOT_TIMEOUT, Session};
 use crate::cmd::stop_signals::StopSignals;
 use crate::cmd::streams;
 use crate::cmd::{Error, Exit};
@@ -85,21 +87,21 @@ pub struct PodSourceError<'a> {
 /// Prints updates until Ctrl-C or SIGTERM.
 pub async fn run(
     arguments: &PodsArgs,
-    context: &Context,
+    node: &Rc<Node>,
     kubelet: &Kubelet,
     configured: Configured,
 ) -> Result<Exit, Error> {
     let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
-    let mut client = if arguments.no_cri { None } else { Some(connect(context)?) };
+    let mut client = if arguments.no_cri { None } else { Some(connect(node)?) };
     let mut config = PodConfig::new(configured.names());
     let (sender, mut messages) = mpsc::channel(QUEUE);
-    let printer = Printer { arguments, context };
+    let printer = Printer { arguments, node };
     for (source, why) in &configured.unread {
         printer.source_error(*source, why)?;
     }
-    start(configured, arguments.periods(context), &sender);
+    start(configured, arguments.periods(node), &sender);
     drop(sender);
-    context.remark(&format!("following the sources of {}; Ctrl-C ends it", kubelet.node_name));
+    node.remark(&format!("following the sources of {}; Ctrl-C ends it", kubelet.node_name));
     let mut following = PodFollower::default();
     let mut ticks = interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -120,7 +122,7 @@ pub async fn run(
                     let updates = config.set(source, pods);
                     for update in updates.iter().filter_map(|update| printer.shown(update)) {
                         printer.update(&update)?;
-                        following.follow(&update, context.clock.mono());
+                        following.follow(&update, node.clock.mono());
                     }
                 }
                 Some(SourceMessage::Error(source, why)) => printer.source_error(source, &why)?,
@@ -128,7 +130,7 @@ pub async fn run(
             },
             _ = ticks.tick(), if waiting => {
                 tick_number = tick_number.wrapping_add(1);
-                let is_slow = following.youngest(context.clock.mono()).is_some_and(|age| age > FAST_PERIOD);
+                let is_slow = following.youngest(node.clock.mono()).is_some_and(|age| age > FAST_PERIOD);
                 if is_slow && !tick_number.is_multiple_of(SLOW_FACTOR) {
                     continue;
                 }
@@ -141,7 +143,7 @@ pub async fn run(
                 match pods {
                     Ok(pods) => {
                         last_list_error = None;
-                        for step in following.observe(&pods, context.clock.mono()) {
+                        for step in following.observe(&pods, node.clock.mono()) {
                             printer.step(&step)?;
                         }
                     }
@@ -149,7 +151,7 @@ pub async fn run(
                     // resources in the runtime.
                     Err(Error::Runtime(cri::Error::Silent { rpc, .. })) => {
                         client = None;
-                        context.remark(&format!(
+                        node.remark(&format!(
                             "{rpc} is not answered: plegctl stops calling the runtime; run `plegctl health` \
                              to find out why"
                         ));
@@ -158,7 +160,7 @@ pub async fn run(
                     Err(why) => {
                         let why = why.to_string();
                         if last_list_error.as_ref() != Some(&why) {
-                            context.remark(&format!("the runtime's pods are not known: {why}"));
+                            node.remark(&format!("the runtime's pods are not known: {why}"));
                             last_list_error = Some(why);
                         }
                     }
@@ -168,9 +170,8 @@ pub async fn run(
     }
 }
 
-fn connect(context: &Context) -> Result<Client, Error> {
-    let endpoint = context.endpoint()?;
-    context.client(&endpoint, ONE_SHOT_TIMEOUT)
+fn connect(node: &Rc<Node>) -> Result<Client, Error> {
+    Ok(Session::of_node(node)?.client(ONE_SHOT_TIMEOUT))
 }
 
 /// Starts to follow each source; the updates arrive at the receiver of `sender`.
@@ -232,7 +233,7 @@ async fn follow_url(mut url: Url, every: Duration, sender: mpsc::Sender<SourceMe
 /// Prints updates and progress, as text or as JSON or YAML documents.
 struct Printer<'a> {
     arguments: &'a PodsArgs,
-    context: &'a Context,
+    node: &'a Node,
 }
 
 impl Printer<'_> {
@@ -255,7 +256,7 @@ impl Printer<'_> {
                 yaml::write(document, out)
             }),
             Output::Json | Output::Jsonl => streams::document(|out| json::line(document, out)),
-            _ => streams::text(self.context.style(), text),
+            _ => streams::text(self.node.global.style(), text),
         }
     }
 
@@ -269,14 +270,14 @@ impl Printer<'_> {
                 name: pod.identity.name.clone(),
             })
             .collect();
-        let time = self.context.clock.wall();
+        let time = self.node.clock.wall();
         let Update { op, source, ready, .. } = *update;
         let update = PodUpdate { time, op, source, ready, pods };
         self.print(&update, |out| text::update(time, op, source, ready, &update.pods, out))
     }
 
     fn step(&self, step: &PodProgress) -> io::Result<()> {
-        let time = self.context.clock.wall();
+        let time = self.node.clock.wall();
         let pod = PodRef {
             uid: step.uid.clone(),
             namespace: step.identity.namespace.clone(),
@@ -287,9 +288,9 @@ impl Printer<'_> {
     }
 
     fn source_error(&self, source: PodSource, why: &str) -> io::Result<()> {
-        let time = self.context.clock.wall();
+        let time = self.node.clock.wall();
         self.print(&PodSourceError { time, source, error: why }, |_| {
-            self.context.remark(&format!("source {source}: {why}"));
+            self.node.remark(&format!("source {source}: {why}"));
             Ok(())
         })
     }

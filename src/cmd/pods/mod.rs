@@ -14,7 +14,6 @@
 mod comparison;
 mod kubelet_view;
 mod live;
-pub(super) use kubelet_view::own_socket;
 #[cfg(test)]
 pub(super) use live::{PodFollow, PodSourceError, PodUpdate};
 pub mod report;
@@ -24,21 +23,25 @@ mod why;
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 
+use super::args::{GlobalArgs, positive_duration};
 use super::complete;
-use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
+use super::event_loop::block_on;
 use super::kubelet_access::KubeletAccess;
 use super::lint::note_release;
 use super::manifest_url::header;
+use super::node::Node;
 use super::output::Output;
 use super::render::pods as text;
 use super::select::{Candidate, Selection};
+use super::session::{ONE_SHOT_TIMEOUT, Session};
 use super::waiting::WaitingLine;
-use super::{Error, Exit, positive_duration};
+use super::{Error, Exit};
 use crate::clock::Wall;
 use crate::cri::{Client, Filter, Runtime};
 use crate::kubelet::timing::{FILE_CHECK_FREQUENCY, HTTP_CHECK_FREQUENCY};
@@ -132,28 +135,29 @@ pub struct PodsArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
-    let kubelet = arguments.kubelet(context);
+pub fn run(arguments: &PodsArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let node = &Node::named_by(global);
+    let kubelet = arguments.kubelet(node);
     if let Some(pod) = &arguments.why {
-        return why::run(arguments, context, &kubelet, pod);
+        return why::run(arguments, node, &kubelet, pod);
     }
-    let configured = sources::configured(arguments, context, &kubelet)?;
+    let configured = sources::configured(arguments, node, &kubelet)?;
     if arguments.watch {
-        return block_on(live::run(arguments, context, &kubelet, configured))?;
+        return block_on(live::run(arguments, node, &kubelet, configured))?;
     }
-    let line = WaitingLine::begin(context);
-    let report = line.during(once(arguments, context, &kubelet, configured, &line));
+    let line = WaitingLine::begin(node);
+    let report = line.during(once(arguments, node, &kubelet, configured, &line));
     let (report, is_complete) = block_on(report)??;
-    arguments.output.print(&document(&report), context.style(), |out| match arguments.output {
+    arguments.output.print(&document(&report), global.style(), |out| match arguments.output {
         Output::Name => text::names(&report, out),
         output => {
             let wide = output == Output::Wide;
-            text::table(&report, wide, context.clock.wall(), out)
+            text::table(&report, wide, node.clock.wall(), out)
         }
     })?;
     let selection = arguments.selection.in_words();
     if report.pods.is_empty() && !selection.is_empty() {
-        context.remark(&format!("No pods found{selection}"));
+        node.remark(&format!("No pods found{selection}"));
     }
     let good: Vec<Option<bool>> = report.pods.iter().map(|pod| pod.verdict.is_good()).collect();
     Ok(if good.contains(&Some(false)) {
@@ -169,24 +173,24 @@ pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
 /// wanted pods of every source are known, from the source or from the kubelet.
 async fn once(
     arguments: &PodsArgs,
-    context: &Context,
+    node: &Rc<Node>,
     kubelet: &Kubelet,
     configured: Configured,
     line: &WaitingLine<'_>,
 ) -> Result<(PodsReport, bool), Error> {
-    let node = kubelet.node_name.clone();
+    let node_name = kubelet.node_name.clone();
     let server = match &configured.api {
         Some(Api::Server(server)) => Some((**server).clone()),
         _ => None,
     };
     let proxy = server.as_ref().filter(|_| arguments.kubeconfig.is_some());
-    let view = KubeletView::of(arguments, context, proxy)?;
+    let view = KubeletView::of(arguments, node, proxy)?;
     let runtimes_pods =
-        async { if arguments.no_cri { Err(None) } else { runtime_pods(context).await.map_err(Some) } };
+        async { if arguments.no_cri { Err(None) } else { runtime_pods(node).await.map_err(Some) } };
     let ((states, rows, mut times), runtime, kubelets_pods) = tokio::join!(
-        line.part("the sources of pods", sources::read_once(configured, &*context.clock)),
+        line.part("the sources of pods", sources::read_once(configured, &*node.clock)),
         line.part("the runtime's lists", runtimes_pods),
-        line.part("the kubelet's own pods", view.read(context)),
+        line.part("the kubelet's own pods", view.read(node)),
     );
     let (client, runtime, runtime_error) = match runtime {
         Ok((client, pods, at)) => {
@@ -195,7 +199,7 @@ async fn once(
         }
         Err(None) => (None, None, Some("--no-cri".to_owned())),
         Err(Some(why)) => {
-            context.remark(&format!("the runtime's pods are not known: {why}"));
+            node.remark(&format!("the runtime's pods are not known: {why}"));
             (None, None, Some(why.to_string()))
         }
     };
@@ -204,49 +208,55 @@ async fn once(
         Some(Ok(pods)) => (Some(pods), None),
         Some(Err(why)) => {
             let is_named = arguments.kubelet.is_given() || arguments.pods_api.is_some();
-            context.note(u8::from(!is_named), &format!("the kubelet's own pods are not known: {why}"));
+            node.note(u8::from(!is_named), &format!("the kubelet's own pods are not known: {why}"));
             (None, Some(why))
         }
     };
     let is_complete = kubelets_pods.is_some() || rows.iter().all(|row| row.ready);
-    let now = context.clock.wall();
+    let now = node.clock.wall();
     let kubelet = kubelets_pods.as_ref();
     let input = VerdictInput { sources: &states, runtime: runtime.as_ref(), kubelet, times: &times, now };
     let mut pods = pod_rows(&input);
     let is_own = !arguments.names_a_source() && !arguments.kubelet.is_given();
-    let started = if is_own && kubelet.is_some() { comparison::kubelet_started(context) } else { None };
+    let started = if is_own && kubelet.is_some() { comparison::kubelet_started(node) } else { None };
     let contradictions = contradictions(&input);
     let changes = match &client {
         Some(client) => line.part("status calls", comparison::changes(client, &contradictions)).await,
         None => BTreeMap::new(),
     };
-    let mut confirmed = suspects(&input, &node, started);
+    let mut confirmed = suspects(&input, &node_name, started);
     if !confirmed.is_empty() {
-        let with = (&view, server.as_ref(), context);
-        let second = comparison::second_look(&mut confirmed, &input, &node, started, with);
+        let with = (&view, server.as_ref(), &**node);
+        let second = comparison::second_look(&mut confirmed, &input, &node_name, started, with);
         line.part("a second look at pods that differ", second).await;
     }
     let needs_link = !confirmed.is_empty() || pods.iter().any(comparison::has_lost_its_mirror);
     let api_server = match &server {
         Some(server) if needs_link => {
-            Some(line.part("the API server", comparison::link(server, context, is_own)).await)
+            Some(line.part("the API server", comparison::link(server, node, is_own)).await)
         }
         _ => None,
     };
     let with = ComparisonInputs { confirmed, changes, kubelet_started: started, link: api_server.as_ref() };
     add_comparison(&mut pods, &input, &contradictions, &with);
     pods.retain(|pod| arguments.shows(pod));
-    let report =
-        PodsReport { taken_at: now, node, sources: rows, pods, runtime_error, kubelet_error, api_server };
+    let report = PodsReport {
+        taken_at: now,
+        node: node_name,
+        sources: rows,
+        pods,
+        runtime_error,
+        kubelet_error,
+        api_server,
+    };
     Ok((report, is_complete))
 }
 
 /// Returns the client of the runtime, its pods and the time of its answer.
-async fn runtime_pods(context: &Context) -> Result<(Client, BTreeMap<String, RuntimePod>, Wall), Error> {
-    let endpoint = context.endpoint()?;
-    let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
+async fn runtime_pods(node: &Rc<Node>) -> Result<(Client, BTreeMap<String, RuntimePod>, Wall), Error> {
+    let client = Session::of_node(node)?.client(ONE_SHOT_TIMEOUT);
     let pods = listed(&client).await?;
-    Ok((client, pods, context.clock.wall()))
+    Ok((client, pods, node.clock.wall()))
 }
 
 /// Returns the runtime's pods, from its two lists.
@@ -257,9 +267,9 @@ async fn listed(runtime: &impl Runtime) -> Result<BTreeMap<String, RuntimePod>, 
 }
 
 impl PodsArgs {
-    fn kubelet(&self, context: &Context) -> Kubelet {
-        let release = note_release(context.assumed_release(self.kubelet_version), context);
-        let node_name = self.node_name.clone().or_else(|| context.node_name());
+    fn kubelet(&self, node: &Node) -> Kubelet {
+        let release = note_release(node.assumed_release(self.kubelet_version), node);
+        let node_name = self.node_name.clone().or_else(|| node.name());
         Kubelet::new(release, node_name.unwrap_or_else(|| "localhost".to_owned()))
     }
 
@@ -298,9 +308,9 @@ impl PodsArgs {
     }
 
     /// Returns the intervals from the flags, else from the running kubelet's settings.
-    fn periods(&self, context: &Context) -> Periods {
+    fn periods(&self, node: &Node) -> Periods {
         let configured = |flag: &str, key: &str| {
-            let running = context.kubelet().filter(|_| !self.names_a_source())?;
+            let running = node.kubelet().filter(|_| !self.names_a_source())?;
             let setting = running.setting(flag, key).ok()??;
             go_duration(&setting.value).filter(|period| !period.is_zero())
         };

@@ -14,8 +14,8 @@ use super::report::SourceRow;
 use super::{PodsArgs, States};
 use crate::clock::{Clock, Wall};
 use crate::cmd::Error;
-use crate::cmd::context::Context;
 use crate::cmd::manifest_url;
+use crate::cmd::node::Node;
 use crate::kubelet::kubeconfig::KubeconfigSources;
 use crate::kubelet::{KubeletProcess, http};
 use crate::manifests::Kubelet;
@@ -82,7 +82,7 @@ impl Configured {
 }
 
 /// Returns the sources that the user named, else those of the running kubelet.
-pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) -> Result<Configured, Error> {
+pub fn configured(arguments: &PodsArgs, node: &Node, kubelet: &Kubelet) -> Result<Configured, Error> {
     let file = |path: &Path, manifest_dir: Option<PathBuf>| {
         FileSource::new(
             path,
@@ -98,15 +98,20 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
         arguments.manifests.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
     let url =
         |url: String, headers| Url { source: UrlSource::new(&url, kubelet.clone()), address: url, headers };
-    let node = || kubelet.node_name.clone();
+    let node_name = || kubelet.node_name.clone();
     let input = arguments
         .api_pods
         .as_ref()
-        .map(|path| Api::Document(PodListInput { path: path.clone(), node: node() }));
+        .map(|path| Api::Document(PodListInput { path: path.clone(), node: node_name() }));
     let server = arguments.kubeconfig.as_ref().map(|path| {
         let places = KubeconfigSources::of_environment(Some(path.clone()));
-        let (name, request_timeout) = (arguments.context.clone(), context.timeout);
-        Api::Server(Box::new(ApiServer { kubeconfig: places, context: name, node: node(), request_timeout }))
+        let (name, request_timeout) = (arguments.context.clone(), node.global.timeout);
+        Api::Server(Box::new(ApiServer {
+            kubeconfig: places,
+            context: name,
+            node: node_name(),
+            request_timeout,
+        }))
     });
     let mut found = Configured {
         file: given.map(|path| file(&path, None)),
@@ -114,15 +119,15 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
         api: input.or(server),
         unread: BTreeMap::new(),
     };
-    if let Some(documents) = context.simulated_pods()?.filter(|_| !arguments.names_a_source()) {
+    if let Some(documents) = node.simulated_pods()?.filter(|_| !arguments.names_a_source()) {
         found.api = Some(Api::Simulated(documents.api));
     } else if !arguments.names_a_source() {
         // This machine's kubelet is not that of a simulated or recorded node.
-        let Some(running) = context.kubelet().filter(|_| context.is_live()) else {
+        let Some(running) = node.kubelet().filter(|_| node.is_live()) else {
             return Err(Error::NoSource);
         };
-        add_kubelets_sources(&mut found, running, context, file, url);
-        add_api_source(&mut found, running, context, node());
+        add_kubelets_sources(&mut found, running, node, file, url);
+        add_api_source(&mut found, running, node, node_name());
         if found.names().is_empty() {
             return Err(Error::NoSource);
         }
@@ -137,15 +142,15 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
 fn add_kubelets_sources(
     found: &mut Configured,
     running: &KubeletProcess,
-    context: &Context,
+    node: &Node,
     file: impl Fn(&Path, Option<PathBuf>) -> FileSource,
     url: impl Fn(String, Vec<(String, String)>) -> Url,
 ) {
     match running.setting("pod-manifest-path", "staticPodPath") {
         Ok(Some(setting)) => {
-            context.note(1, &format!("source file: {} ({})", setting.value, setting.source));
+            node.note(1, &format!("source file: {} ({})", setting.value, setting.source));
             // UIDs depend on the path that the kubelet uses, not on the path below the host root.
-            let host_path = context.host.path(&setting.value);
+            let host_path = node.host.path(&setting.value);
             let manifest_dir = (host_path != Path::new(&setting.value)).then(|| PathBuf::from(setting.value));
             found.file = Some(file(&host_path, manifest_dir));
         }
@@ -157,7 +162,7 @@ fn add_kubelets_sources(
         }
     }
     if let Ok(Some(setting)) = running.setting("manifest-url", "staticPodURL") {
-        context.note(1, &format!("source http: {} ({})", setting.value, setting.source));
+        node.note(1, &format!("source http: {} ({})", setting.value, setting.source));
         if http::check(&setting.value).is_ok() {
             found.url = Some(url(setting.value, running.settings().url_headers()));
         } else {
@@ -167,15 +172,15 @@ fn add_kubelets_sources(
 }
 
 /// Adds the API server as a source, with the kubelet's own credential, which may list the pods of its node.
-fn add_api_source(found: &mut Configured, running: &KubeletProcess, context: &Context, node: String) {
+fn add_api_source(found: &mut Configured, running: &KubeletProcess, node: &Node, node_name: String) {
     if let Some(path) = running.flag("kubeconfig") {
-        let places = KubeconfigSources::of_kubelet(path, &context.host);
-        context.note(1, &format!("source api: by the kubelet's own {path}"));
+        let places = KubeconfigSources::of_kubelet(path, &node.host);
+        node.note(1, &format!("source api: by the kubelet's own {path}"));
         found.api = Some(Api::Server(Box::new(ApiServer {
             kubeconfig: places,
             context: None,
-            node,
-            request_timeout: context.timeout,
+            node: node_name,
+            request_timeout: node.global.timeout,
         })));
     } else if let Some(why) = running.settings().unresolved_path("kubeconfig") {
         found.unread.insert(PodSource::Api, format!("cannot find the kubelet's kubeconfig: {why}"));

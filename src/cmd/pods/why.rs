@@ -9,6 +9,7 @@
 //! pod. It makes no call a second time.
 
 use std::cmp::Reverse;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +17,12 @@ use super::kubelet_view::KubeletView;
 use super::sources;
 use super::{PodsArgs, States};
 use crate::clock::Wall;
-use crate::cmd::context::{Context, block_on};
-use crate::cmd::health;
+use crate::cmd::diagnose::{BUDGET, inputs_of_caller};
+use crate::cmd::event_loop::block_on;
+use crate::cmd::node::Node;
 use crate::cmd::output::Output;
 use crate::cmd::render::pod_why as text;
+use crate::cmd::session::Session;
 use crate::cmd::waiting::WaitingLine;
 use crate::cmd::{Error, Exit};
 use crate::cri::{Endpoint, Sandbox, SandboxState};
@@ -39,11 +42,11 @@ const BOUND_FOR: Duration = Duration::from_secs(60);
 const LOOK_BUDGET: Duration = Duration::from_secs(15);
 
 /// Runs the command.
-pub fn run(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet, pod: &str) -> Result<Exit, Error> {
+pub fn run(arguments: &PodsArgs, node: &Rc<Node>, kubelet: &Kubelet, pod: &str) -> Result<Exit, Error> {
     let identity = arguments.identity(pod);
-    let line = WaitingLine::begin(context);
-    let report = block_on(line.during(why(arguments, context, kubelet, &identity, &line)))??;
-    arguments.output.print(&document(&report), context.style(), |out| match arguments.output {
+    let line = WaitingLine::begin(node);
+    let report = block_on(line.during(why(arguments, node, kubelet, &identity, &line)))??;
+    arguments.output.print(&document(&report), node.global.style(), |out| match arguments.output {
         Output::Name => text::name(&report, out),
         output => text::screen(&report, output == Output::Wide, out),
     })?;
@@ -55,23 +58,23 @@ pub fn run(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet, pod: &str
 
 async fn why(
     arguments: &PodsArgs,
-    context: &Context,
+    node: &Rc<Node>,
     kubelet: &Kubelet,
     identity: &PodIdentity,
     line: &WaitingLine<'_>,
 ) -> Result<PodWhy, Error> {
-    let endpoint = context.endpoint()?;
-    let known = Box::pin(KnownPods::read(arguments, context, kubelet));
+    let session = Session::of_node(node)?;
+    let known = Box::pin(KnownPods::read(arguments, node, kubelet));
     let mut known = line.part("the sources of pods", known).await?;
-    if let Endpoint::Sim { scenario } = &endpoint
+    if let Endpoint::Sim { scenario } = &session.endpoint
         && !arguments.names_a_source()
     {
-        known.simulated = sim::deleted_pods(&sim::load(scenario)?, context.clock.wall());
+        known.simulated = sim::deleted_pods(&sim::load(scenario)?, node.clock.wall());
     }
-    let mut inputs = health::inputs_of_caller(context, &endpoint, health::BUDGET, Vec::new())?;
+    let mut inputs = inputs_of_caller(&session, BUDGET, Vec::new())?;
     let evidence = line.part("the checks of `plegctl health`", Box::pin(gather(&inputs, &|_| ()))).await;
     let report = judge(&evidence);
-    let now = context.clock.wall();
+    let now = node.clock.wall();
     let in_findings = || {
         let named = report.findings.iter().filter_map(|finding| finding.pod.as_ref());
         let pod = named.into_iter().find(|pod| is_named(pod, identity))?.clone();
@@ -82,7 +85,7 @@ async fn why(
             pod: format!("{}/{}", identity.namespace, identity.name),
             nearest: known.nearest(identity, &evidence),
         })?;
-    inputs.began = context.clock.mono();
+    inputs.began = node.clock.mono();
     inputs.budget = LOOK_BUDGET;
     let look = Box::pin(pod_holders::look(&inputs, &evidence, &facts));
     let look = line.part("the pod's processes and mounts", look).await;
@@ -101,26 +104,26 @@ struct KnownPods {
 
 impl KnownPods {
     /// Reads every source that can be read. A pod may be held without any of them, so an error is only a remark.
-    async fn read(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) -> Result<Self, Error> {
-        let configured = match sources::configured(arguments, context, kubelet) {
+    async fn read(arguments: &PodsArgs, node: &Node, kubelet: &Kubelet) -> Result<Self, Error> {
+        let configured = match sources::configured(arguments, node, kubelet) {
             Ok(configured) => Some(configured),
             Err(Error::NoSource) => None,
             Err(why) => return Err(why),
         };
-        let view = KubeletView::of(arguments, context, None)?;
+        let view = KubeletView::of(arguments, node, None)?;
         let states = async {
-            let (states, rows, _) = sources::read_once(configured?, &*context.clock).await;
+            let (states, rows, _) = sources::read_once(configured?, &*node.clock).await;
             for row in rows {
                 if let Some(why) = row.error {
-                    context.remark(&format!("source {}: {why}", row.name));
+                    node.remark(&format!("source {}: {why}", row.name));
                 }
             }
             Some(states)
         };
         let of_kubelet = async {
-            let pods = view.read(context).await?;
-            let pods = pods
-                .inspect_err(|why| context.remark(&format!("the kubelet's own pods are not known: {why}")));
+            let pods = view.read(node).await?;
+            let pods =
+                pods.inspect_err(|why| node.remark(&format!("the kubelet's own pods are not known: {why}")));
             Some(pods.ok()?.pods.values().filter_map(|pod| pod.wanted().map(Arc::new)).collect())
         };
         let (states, of_kubelet) = tokio::join!(states, of_kubelet);

@@ -33,12 +33,14 @@ use clap::{Args, ValueHint};
 use self::api::SimulatedCluster;
 use self::files::FleetFiles;
 use self::scenario_run::{RecorderThreads, ScenarioRun};
-use super::context::{Context, block_on};
+use super::args::GlobalArgs;
+use super::event_loop::block_on;
 use super::metrics_server::{self, Pages};
 use super::render::page::Page;
 use super::stop_signals::StopSignals;
 use super::streams::{self, ProgressLine};
 use super::{Error, Exit};
+use crate::clock::{Clock, SystemClock};
 use crate::report::escape::shell_word;
 use crate::report::plural;
 use crate::sim::fleet::{FleetNode, SHAPES, plan};
@@ -88,22 +90,22 @@ fn loopback_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Runs the command.
-pub fn run(arguments: &FleetArgs, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &FleetArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     block_on(async {
         let mut stop = StopSignals::listen(None).map_err(Error::Start)?;
         let files = FleetFiles::create(arguments.kubeconfig.as_deref())?;
         let served = async {
             let nodes = plan(arguments.nodes, arguments.seed);
             let mut threads = RecorderThreads::default();
-            let runs = start_runs(&nodes, &files, context, &mut threads).await?;
-            let clock = Arc::clone(&context.clock);
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+            let runs = start_runs(&nodes, &files, (global, &clock), &mut threads).await?;
             let cluster = SimulatedCluster::new(nodes.clone(), runs, files.token(), clock);
             let address = serve(arguments.listen, cluster)?;
             let path = files.write_kubeconfig(address)?;
-            streams::text(context.style(), |out| {
+            streams::text(global.style(), |out| {
                 print(&nodes, address, &shown(&path), &shown(files.token()), out)
             })?;
-            context.remark("serving until Ctrl-C");
+            global.remark("serving until Ctrl-C");
             std::future::pending::<Result<(), Error>>().await
         };
         tokio::select! {
@@ -118,17 +120,17 @@ pub fn run(arguments: &FleetArgs, context: &Context) -> Result<Exit, Error> {
 async fn start_runs(
     nodes: &[FleetNode],
     files: &FleetFiles,
-    context: &Context,
+    (global, clock): (&GlobalArgs, &Arc<dyn Clock>),
     threads: &mut RecorderThreads,
 ) -> Result<BTreeMap<&'static str, ScenarioRun>, Error> {
     let names: BTreeSet<_> = nodes.iter().map(|node| node.shape.scenario).collect();
     let mut runs = BTreeMap::new();
     for name in names {
-        runs.insert(name, ScenarioRun::start(name, files.capture(name), &context.clock, threads).await?);
+        runs.insert(name, ScenarioRun::start(name, files.capture(name), clock, threads).await?);
     }
     let total = u64::try_from(runs.len()).ok();
     let template = "{wide_bar} {pos}/{len} simulated recorders have a verdict (20 s)";
-    let progress = ProgressLine::begin(!context.quiet, template, total);
+    let progress = ProgressLine::begin(!global.quiet, template, total);
     let found = async {
         for run in runs.values() {
             while !run.has_found_the_fault() {

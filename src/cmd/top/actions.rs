@@ -9,8 +9,9 @@ use super::screen;
 use super::ui::{Ui, size};
 use super::view::{Action, Key, RowId, Rows};
 use crate::capture::split_path_and_time;
-use crate::cmd::context::CAPTURE;
+use crate::cmd::CAPTURE;
 use crate::cmd::health::save_bundle;
+use crate::cmd::session::Session;
 use crate::cri::Endpoint;
 use crate::diagnosis::CallersPendingCall;
 use crate::test_settings;
@@ -41,7 +42,7 @@ impl EngineRun<'_> {
             Some(Action::Redraw) => ui.redraw(),
             Some(Action::Pause) => {
                 ui.view.paused = !ui.view.paused;
-                match self.context.playback() {
+                match self.session.playback() {
                     Some(playback) => {
                         playback.set_speed(ui.chosen_speed());
                         playback.pause(ui.view.paused);
@@ -59,7 +60,7 @@ impl EngineRun<'_> {
             Some(Action::Speed { faster }) => {
                 ui.change_speed(faster);
                 // A seek runs at full speed, and takes the chosen speed at its end.
-                if let Some(playback) = self.context.playback().filter(|_| self.seek_to.get().is_none()) {
+                if let Some(playback) = self.session.playback().filter(|_| self.seek_to.get().is_none()) {
                     playback.set_speed(ui.chosen_speed());
                 }
             }
@@ -76,15 +77,16 @@ impl EngineRun<'_> {
         }
         ui.view.message = Some(format!("collecting a bundle for {}: this takes up to 30s", path.display()));
         let now = self.moment();
-        let context = self.context.without_remarks();
+        let (node, endpoint) = (self.session.node.without_remarks(), self.session.endpoint.clone());
         // A bundle from a capture is about the moment that the screen shows.
-        let (context, endpoint) = match self.endpoint {
+        let (node, endpoint) = match endpoint {
             Endpoint::Custom { scheme, name } => {
-                let what = format!("{}@{}", split_path_and_time(name).0, now.wall);
-                (context.at_endpoint(&format!("{CAPTURE}{what}")), Endpoint::Custom { scheme, name: what })
+                let what = format!("{}@{}", split_path_and_time(&name).0, now.wall);
+                (node.at_endpoint(&format!("{CAPTURE}{what}")), Endpoint::Custom { scheme, name: what })
             }
-            endpoint => (context, endpoint.clone()),
+            endpoint => (node, endpoint),
         };
+        let wanted_lists = self.session.wanted_lists;
         // A live diagnosis must not repeat the call that hangs.
         let known = self.model().open().map(|open| CallersPendingCall {
             rpc: open.rpc,
@@ -95,7 +97,11 @@ impl EngineRun<'_> {
         let known: Vec<CallersPendingCall> =
             known.into_iter().filter(|_| !matches!(endpoint, Endpoint::Custom { .. })).collect();
         ui.bundle.start(async move {
-            match Box::pin(save_bundle(&context, &endpoint, known, &path)).await {
+            let saved = async {
+                let session = Session::at(&node, endpoint)?.listing_with(wanted_lists);
+                Box::pin(save_bundle(&session, known, &path)).await
+            };
+            match saved.await {
                 Ok(report) => {
                     format!("bundle ({}) in {}", report.verdict.as_str(), path.display())
                 }

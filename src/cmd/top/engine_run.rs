@@ -12,7 +12,7 @@ use super::ui::{Happening, TICK, Ticks, Ui};
 use super::view::ReplayPosition;
 use crate::capture::Speed;
 use crate::clock::{Clock, Mono, Wall};
-use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
+use crate::cmd::session::{ONE_SHOT_TIMEOUT, Session, runtime_ref};
 use crate::cmd::{Error, Exit, list_calls};
 use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::calls::RelistSettings;
@@ -64,8 +64,7 @@ pub enum Flow {
 
 /// One run of the engine: on a live node, or through a part of a capture.
 pub struct EngineRun<'a> {
-    pub context: &'a Context,
-    pub endpoint: &'a Endpoint,
+    pub session: &'a Session,
     model: Mutex<Model>,
     shared_state: Arc<SharedState>,
     silence: RefCell<SilenceTracker>,
@@ -81,13 +80,13 @@ pub struct EngineRun<'a> {
 }
 
 /// Runs the command.
-pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) -> Result<Exit, Error> {
-    let mut client = context.client(endpoint, timing::REQUEST_TIMEOUT)?;
-    let deadline = context.timeout.unwrap_or(ONE_SHOT_TIMEOUT).min(ONE_SHOT_TIMEOUT);
+pub async fn run(arguments: &TopArgs, session: &Session) -> Result<Exit, Error> {
+    let mut client = session.client(timing::REQUEST_TIMEOUT);
+    let deadline = session.node.global.timeout.unwrap_or(ONE_SHOT_TIMEOUT).min(ONE_SHOT_TIMEOUT);
     let version = match client.clone().with_deadline(deadline).version().await.result {
         // The runtime may start while the screen is open; until then, each relist fails and says so.
         Err(cri::Error::NoSuchSocket { .. } | cri::Error::Refused { .. } | cri::Error::Silent { .. })
-            if context.playback().is_none() =>
+            if session.playback().is_none() =>
         {
             None
         }
@@ -95,50 +94,49 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
     };
     let kubelet = match arguments.kubelet_version {
         Some(version) => version,
-        None => context.kubelet_release().await.unwrap_or(KubeletVersion::CONFIRMED),
+        None => session.node.kubelet_release().await.unwrap_or(KubeletVersion::CONFIRMED),
     };
-    (client, _) = list_calls::by_args(arguments.list_calls, client, context, Some(kubelet)).await;
-    let list_limit = context.kubelet_lists(Some(kubelet)).await.limit();
-    let node = context.node_name();
+    (client, _) = list_calls::choose(client, session, Some(kubelet)).await;
+    let list_limit = session.kubelet_lists(Some(kubelet)).await.limit();
+    let node = session.node_name();
     let settings = PlegSettings { era: kubelet.era(), evented_gate: false, inspect: !arguments.no_inspect };
-    let mut ui = Ui::open(arguments, context).map_err(Error::Start)?;
-    if let Some(playback) = context.playback() {
+    let mut ui = Ui::open(arguments, session).map_err(Error::Start)?;
+    if let Some(playback) = session.playback() {
         ui.view.replay = ReplayPosition::of(playback);
     }
-    // After a seek backwards: the context that replays the capture from an earlier moment.
-    let mut restarted: Option<Context> = None;
+    // After a seek backwards: the session that replays the capture from an earlier moment.
+    let mut restarted: Option<Session> = None;
     let mut wanted = None;
     loop {
-        let context = restarted.as_ref().unwrap_or(context);
-        let clock = &*context.clock;
-        if let Some(playback) = context.playback() {
+        let session = restarted.as_ref().unwrap_or(session);
+        let clock = &*session.node.clock;
+        if let Some(playback) = session.playback() {
             playback.play(Speed::Max);
         }
-        let timeout = context.timeout.unwrap_or(timing::REQUEST_TIMEOUT);
+        let timeout = session.node.global.timeout.unwrap_or(timing::REQUEST_TIMEOUT);
         let relists =
             RelistSettings { era: settings.era, timeout, threshold: arguments.threshold, list_limit };
         let mut model = Model::new(clock.mono(), relists);
         model.node.clone_from(&node);
-        model.runtime = runtime_name(endpoint, version.clone());
+        model.runtime = runtime_name(&session.endpoint, version.clone());
         let run = EngineRun {
-            context,
-            endpoint,
+            session,
             model: Mutex::new(model),
             shared_state: Arc::new(SharedState::new(false)),
             silence: RefCell::default(),
             // The first run of a replay seeks its own beginning, so that every replay begins in the same way.
-            seek_to: Cell::new(context.playback().map(|_| wanted.unwrap_or_else(|| clock.wall()))),
+            seek_to: Cell::new(session.playback().map(|_| wanted.unwrap_or_else(|| clock.wall()))),
             kubelet_read: Cell::default(),
-            daemon: Cell::new(listener(endpoint).await),
+            daemon: Cell::new(listener(&session.endpoint).await),
             is_named: Cell::new(version.is_some()),
         };
         let mut generic = GenericPleg::new(Arc::clone(&run.shared_state), settings);
         let flow = Box::pin(run.run(arguments, &client, &mut generic, &mut ui)).await?;
         let Flow::Restart { seek_to } = flow else { break };
-        let Some(playback) = context.playback() else { break };
+        let Some(playback) = session.playback() else { break };
         let Some(start) = playback.capture().relist_before(seek_to.minus(WINDOW)) else { break };
-        let next = context.at_moment(endpoint, start)?;
-        client = next.client(endpoint, timing::REQUEST_TIMEOUT)?;
+        let next = session.at_moment(playback, start)?;
+        client = next.client(timing::REQUEST_TIMEOUT);
         (client, _) = list_calls::choose(client, &next, Some(kubelet)).await;
         wanted = Some(seek_to);
         ui.frozen = None;
@@ -166,7 +164,7 @@ impl EngineRun<'_> {
 
     /// Returns the present moment; in a replay, the recorded one.
     pub fn moment(&self) -> Moment {
-        Moment { mono: self.context.clock.mono(), wall: self.context.clock.wall() }
+        Moment { mono: self.session.node.clock.mono(), wall: self.session.node.clock.wall() }
     }
 
     /// Relists until something ends the run.
@@ -177,16 +175,16 @@ impl EngineRun<'_> {
         generic: &mut GenericPleg,
         ui: &mut Ui,
     ) -> Result<Flow, Error> {
-        let clock = &*self.context.clock;
+        let clock = &*self.session.node.clock;
         let timing = PlegTiming { period: arguments.period, threshold: arguments.threshold };
         let mut timer = RelistTimer::start(timing, clock.mono());
         let mut ticks = Ticks::new();
         // Whether the run has waited as long as the last step of the replay demanded.
         let mut waited = false;
-        ui.watch_kubelet(self.context);
+        ui.watch_kubelet(self.session);
         ui.draw(self);
         loop {
-            let action = match self.context.playback() {
+            let action = match self.session.playback() {
                 None => timer.next(clock.mono()),
                 Some(playback) => match self.replay_action(playback, ui, &mut waited) {
                     Some(action) => action,
@@ -216,7 +214,7 @@ impl EngineRun<'_> {
     /// Waits until `until`, and handles what happens meanwhile. Returns whether the time is over; a key that continues,
     /// pauses or moves a replay ends the wait earlier.
     async fn wait(&self, until: Mono, ui: &mut Ui, ticks: &mut Ticks) -> Result<(Flow, bool), Error> {
-        let mut pause = pin!(tokio::time::sleep(until.since(self.context.clock.mono())));
+        let mut pause = pin!(tokio::time::sleep(until.since(self.session.node.clock.mono())));
         let was_paused = ui.view.paused;
         loop {
             let happening = tokio::select! {
@@ -226,7 +224,7 @@ impl EngineRun<'_> {
             };
             let flow = self.handle(happening, ui).await?;
             let has_changed = self.seek_to.get().is_some() || ui.view.paused != was_paused;
-            if flow != Flow::Continue || (has_changed && self.context.playback().is_some()) {
+            if flow != Flow::Continue || (has_changed && self.session.playback().is_some()) {
                 return Ok((flow, false));
             }
         }
@@ -240,7 +238,7 @@ impl EngineRun<'_> {
         ui: &mut Ui,
         ticks: &mut Ticks,
     ) -> Result<Flow, Error> {
-        let clock = &*self.context.clock;
+        let clock = &*self.session.node.clock;
         self.model().relist_begins(clock.mono());
         let mut sink = ModelSink { model: &self.model, clock };
         let report = {
@@ -266,8 +264,8 @@ impl EngineRun<'_> {
         if !self.is_named.get() && report.error.is_none() {
             let version = client.clone().with_deadline(ONE_SHOT_TIMEOUT).version().await.result.ok();
             self.is_named.set(version.is_some());
-            self.daemon.set(listener(self.endpoint).await);
-            self.model().runtime = runtime_name(self.endpoint, version);
+            self.daemon.set(listener(&self.session.endpoint).await);
+            self.model().runtime = runtime_name(&self.session.endpoint, version);
         }
         if self.seek_to.get().is_none() {
             ui.draw(self);
@@ -286,9 +284,9 @@ impl EngineRun<'_> {
             Happening::Tick => {
                 self.note_silence();
                 self.read_recorded_kubelet();
-                if let (Some(wanted), Some(playback)) = (self.seek_to.get(), self.context.playback()) {
+                if let (Some(wanted), Some(playback)) = (self.seek_to.get(), self.session.playback()) {
                     // A relist that runs at the wanted moment may have a pending call, so the seek cannot wait for its end.
-                    if self.context.clock.wall() >= wanted {
+                    if self.session.node.clock.wall() >= wanted {
                         self.finish_seek(playback, ui);
                     }
                     return Ok(Flow::Continue);
@@ -300,7 +298,7 @@ impl EngineRun<'_> {
                 model.kubelet_age = figures.and_then(|figures| figures.pleg_age());
                 model.kubelet = figures;
                 drop(model);
-                ui.watch_kubelet(self.context);
+                ui.watch_kubelet(self.session);
             }
             Happening::Keys(Some(keys)) => {
                 for key in keys {
@@ -327,9 +325,9 @@ impl EngineRun<'_> {
 
     /// Takes the kubelet's figures from the capture.
     fn read_recorded_kubelet(&self) {
-        let Some(playback) = self.context.playback() else { return };
+        let Some(playback) = self.session.playback() else { return };
         let Some((sample, read)) = playback.kubelet_metrics() else { return };
-        let is_recent = self.context.clock.wall().duration_since(read) <= limits::RECORDED_READING;
+        let is_recent = self.session.node.clock.wall().duration_since(read) <= limits::RECORDED_READING;
         if self.kubelet_read.replace(Some(read)) != Some(read) {
             let metrics = sample.text.as_deref().and_then(|text| Metrics::parse(text).ok());
             self.model().kubelet = metrics.map(|metrics| KubeletFigures::of(&metrics, read));

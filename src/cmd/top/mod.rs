@@ -31,10 +31,12 @@ use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches};
 
-use super::context::{Context, block_on};
+use super::args::{GlobalArgs, positive_duration};
+use super::event_loop::block_on;
 use super::list_calls::ListCallsArgs;
+use super::session::Session;
 use super::watch::{self, WatchArgs};
-use super::{Error, Exit, positive_duration};
+use super::{Error, Exit};
 use crate::cmd::health::bundle_path;
 use crate::cmd::streams;
 use crate::pleg::KubeletVersion;
@@ -93,17 +95,17 @@ impl TopArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &TopArgs, context: &Context) -> Result<Exit, Error> {
+pub fn run(arguments: &TopArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     if !is_possible() {
         if arguments.bundle.is_some() {
-            context.remark(
+            global.remark(
                 "--bundle is not used: without a terminal that can show a screen, top runs as plegctl watch",
             );
         }
-        return watch::run(&arguments.for_watch()?, context);
+        return watch::run(&arguments.for_watch()?, global);
     }
-    let endpoint = watch::from_the_start(context.endpoint()?);
-    block_on(engine_run::run(arguments, context, &endpoint))?
+    let session = Session::open_from_the_start(global)?.listing_with(arguments.list_calls.wanted());
+    block_on(engine_run::run(arguments, &session))?
 }
 
 /// Whether stdin and stdout are a terminal on which a screen of the smallest size can be drawn.
@@ -111,7 +113,7 @@ fn is_possible() -> bool {
     let (columns, lines) = screen::SMALLEST;
     streams::is_seen(&io::stdin())
         && streams::stdout_is_seen()
-        && Context::can_rewrite()
-        && Context::terminal_size()
+        && streams::can_rewrite()
+        && streams::terminal_size()
             .is_some_and(|(rows, width)| rows >= usize::from(lines) && width >= usize::from(columns))
 }

@@ -62,11 +62,11 @@ impl ReplayPosition {
 impl EngineRun<'_> {
     /// Begins to move to another moment of the capture.
     pub fn seek(&self, movement: Movement, ui: &mut Ui) -> Flow {
-        let (Some(playback), Some(replay)) = (self.context.playback(), &ui.view.replay) else {
+        let (Some(playback), Some(replay)) = (self.session.playback(), &ui.view.replay) else {
             return Flow::Continue;
         };
         // During a seek, a further key moves from the moment that the seek will reach.
-        let now = self.seek_to.get().unwrap_or_else(|| self.context.clock.wall());
+        let now = self.seek_to.get().unwrap_or_else(|| self.session.node.clock.wall());
         let Some(wanted) = replay.destination(movement, now) else {
             ui.view.message = Some("no further incident in this direction".to_owned());
             return Flow::Continue;
@@ -91,7 +91,7 @@ impl EngineRun<'_> {
     /// Returns what the replay does next; `None` while it is paused and after its end. `waited` is whether the engine has
     /// waited as long as the last step demanded.
     pub fn replay_action(&self, playback: &Playback, ui: &mut Ui, waited: &mut bool) -> Option<TimerAction> {
-        let clock = &*self.context.clock;
+        let clock = &*self.session.node.clock;
         if let Some(wanted) = self.seek_to.get() {
             let next = playback.next_relist_at();
             if next.is_none_or(|next| next > wanted) || clock.wall() >= wanted {

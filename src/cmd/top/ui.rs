@@ -15,8 +15,9 @@ use super::screen::{self, Moment, empty};
 use super::terminal::{Terminal, leave_in_time};
 use super::view::{Key, View};
 use crate::capture::Speed;
-use crate::cmd::context::Context;
+use crate::cmd::session::Session;
 use crate::cmd::stop_signals::{StopSignals, Suspension};
+use crate::cmd::streams;
 use crate::kubelet::{Metrics, http};
 use crate::optional_future::SingleTask;
 
@@ -79,13 +80,13 @@ pub struct Ui {
 
 impl Ui {
     /// Opens the screen, and listens for signals from now on.
-    pub fn open(arguments: &TopArgs, context: &Context) -> std::io::Result<Self> {
+    pub fn open(arguments: &TopArgs, session: &Session) -> std::io::Result<Self> {
         Ok(Self {
             stop_signals: StopSignals::listen(arguments.lasting)?,
             hangup: signal(SignalKind::hangup())?,
             suspension: Suspension::listen()?,
             resized: signal(SignalKind::window_change())?,
-            view: View::new(context.style().color, arguments.bundle.is_some()),
+            view: View::new(session.node.global.style().color, arguments.bundle.is_some()),
             bundle: SingleTask::default(),
             bundle_file: arguments.bundle.clone(),
             kubelet: SingleTask::default(),
@@ -97,7 +98,7 @@ impl Ui {
 
     /// Waits for the next happening.
     pub async fn next(&mut self, ticks: &mut Ticks, run: &EngineRun<'_>) -> Happening {
-        let period = match (run.seek_to.get(), run.context.playback()) {
+        let period = match (run.seek_to.get(), run.session.playback()) {
             (Some(_), _) => SEEK_TICK,
             (None, Some(_)) => REPLAY_TICK,
             (None, None) => TICK,
@@ -142,9 +143,9 @@ impl Ui {
 
     /// Starts a task that waits for a pause and then requests the kubelet's metrics. It uses only the kubelet's read-only
     /// port, which needs no credential; without that port there is no task.
-    pub fn watch_kubelet(&mut self, context: &Context) {
-        let Some(port) = context.read_only_port() else { return };
-        let clock = Arc::clone(&context.clock);
+    pub fn watch_kubelet(&mut self, session: &Session) {
+        let Some(port) = session.node.read_only_port() else { return };
+        let clock = Arc::clone(&session.node.clock);
         self.kubelet.start(async move {
             tokio::time::sleep(KUBELET_PERIOD).await;
             let url = format!("http://127.0.0.1:{port}/metrics");
@@ -204,7 +205,7 @@ const LARGEST: (u16, u16) = (1000, 300);
 
 /// Returns the columns and lines of the terminal that `top` uses.
 pub fn size() -> (u16, u16) {
-    limited(Context::terminal_size().unwrap_or_default())
+    limited(streams::terminal_size().unwrap_or_default())
 }
 
 /// Returns the columns and lines that are drawn on a terminal of this many lines and columns.

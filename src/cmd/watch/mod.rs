@@ -28,12 +28,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::context::{Context, block_on};
+use super::args::{GlobalArgs, at_least_one, positive_duration};
+use super::event_loop::block_on;
 use super::list_calls::ListCallsArgs;
 use super::select::Selection;
-use super::{Error, Exit, at_least_one, metrics_server, positive_duration};
-use crate::capture::{self, Speed};
-use crate::cri::Endpoint;
+use super::session::Session;
+use super::{Error, Exit, metrics_server};
+use crate::capture::Speed;
 use crate::pleg::{KubeletVersion, PlegTiming};
 use crate::report::word_enum;
 use watch_run::WatchRun;
@@ -175,36 +176,11 @@ pub enum WatchOutput {
     Jsonl,
 }
 
-/// Adds the beginning of the recording to a capture endpoint without a time.
-pub fn from_the_start(endpoint: Endpoint) -> Endpoint {
-    match endpoint {
-        Endpoint::Custom { scheme, name } if capture::split_path_and_time(&name).1.is_none() => {
-            Endpoint::Custom { scheme, name: format!("{name}@+0s") }
-        }
-        endpoint => endpoint,
-    }
-}
-
 /// Runs the command.
-pub fn run(arguments: &WatchArgs, context: &Context) -> Result<Exit, Error> {
-    let endpoint = from_the_start(context.endpoint()?);
+pub fn run(arguments: &WatchArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let session = Session::open_from_the_start(global)?.listing_with(arguments.list_calls.wanted());
     block_on(async {
-        let session = WatchRun::open(arguments, context, &endpoint).await?;
-        Box::pin(session.run()).await
+        let run = WatchRun::open(arguments, &session).await?;
+        Box::pin(run.run()).await
     })?
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::context::CAPTURE_SCHEME;
-    use super::*;
-
-    #[test]
-    fn a_capture_without_a_moment_is_played_from_its_start() {
-        let played = |name: &str| {
-            from_the_start(Endpoint::Custom { scheme: CAPTURE_SCHEME, name: name.to_owned() }).to_string()
-        };
-        assert_eq!(played("/var/cap"), "capture:/var/cap@+0s");
-        assert_eq!(played("/var/cap@03:00:00"), "capture:/var/cap@03:00:00");
-    }
 }

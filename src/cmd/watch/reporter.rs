@@ -12,12 +12,12 @@ use super::pod_filter::PodFilter;
 use super::{WatchArgs, WatchMode, WatchOutput};
 use crate::clock::{Clock, Mono, Wall};
 use crate::cmd::Error;
-use crate::cmd::context::Context;
 use crate::cmd::queued_output::{Color, QueuedOutput};
 use crate::cmd::render::health::{ScreenStyle, screen};
 use crate::cmd::render::page::{Line, Page};
 use crate::cmd::render::watch::{self as text, Columns};
 use crate::cmd::render::{Style, json};
+use crate::cmd::session::Session;
 use crate::cmd::streams;
 use crate::cri::{Outcome, ReceivedEvent, Version};
 use crate::diagnosis::{CallEnd, CallersAbandonedCall, HealthReport};
@@ -76,12 +76,12 @@ struct Backlog {
 
 impl Reporter {
     /// Opens stdout, and the log if there is one.
-    pub fn open(arguments: &WatchArgs, version: &Version, context: &Context) -> Result<Self, Error> {
+    pub fn open(arguments: &WatchArgs, version: &Version, session: &Session) -> Result<Self, Error> {
         let output = arguments.output;
         let log = arguments.log.as_deref().map(|path| save::append(path).map(QueuedOutput::plain));
         let is_terminal = output == WatchOutput::Table && streams::stdout_is_seen();
-        let live = is_terminal && Context::can_rewrite();
-        let style = context.style();
+        let live = is_terminal && streams::can_rewrite();
+        let style = session.node.global.style();
         Ok(Self {
             stdout: match (live, is_terminal) {
                 (true, _) => QueuedOutput::terminal(),
@@ -95,7 +95,7 @@ impl Reporter {
             filter: PodFilter::new(arguments.selection.clone()),
             style: Style { color: style.color && (live || !is_terminal), ..style },
             streams: arguments.mode != WatchMode::Generic,
-            clock: Arc::clone(&context.clock),
+            clock: Arc::clone(&session.node.clock),
             rows: Mutex::default(),
             backlog: Mutex::default(),
             totals: Mutex::default(),
@@ -212,7 +212,7 @@ impl Reporter {
 
     /// Prints one event, below a header if the last one has scrolled away.
     fn row(&self, event: &Event) {
-        let terminal = Context::terminal_size();
+        let terminal = streams::terminal_size();
         let columns = Columns::of(terminal.map(|(_, columns)| columns), self.streams);
         let mut rows = locked(&self.rows);
         let screen = terminal.map_or(usize::MAX, |(lines, _)| lines.saturating_sub(HEADER_MARGIN).max(1));
@@ -267,7 +267,7 @@ impl Reporter {
     /// Prints a whole diagnosis.
     pub fn diagnosis(&self, report: &HealthReport, color: bool) -> io::Result<()> {
         // The diagnosis scrolls with the other lines, so only the width of the terminal matters.
-        let terminal = Context::terminal_size().map(|(_, columns)| (usize::MAX, columns));
+        let terminal = streams::terminal_size().map(|(_, columns)| (usize::MAX, columns));
         let style = ScreenStyle { terminal, ..ScreenStyle::default() };
         let lines = Page::lines_of(self.style, |page| screen(report, page, style))?;
         if self.output == WatchOutput::Table {

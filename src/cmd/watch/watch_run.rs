@@ -12,11 +12,12 @@ use super::reporter::Reporter;
 use super::{TIMEOUT, WatchArgs, WatchMode};
 use crate::capture::{self, PlaybackStep, Prediction};
 use crate::clock::Mono;
-use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
-use crate::cmd::health::diagnose;
+use crate::cmd::diagnose::diagnose;
 use crate::cmd::metrics_server::{self, ServedPages};
 use crate::cmd::render::watch as text;
+use crate::cmd::session::{ONE_SHOT_TIMEOUT, Session, runtime_ref};
 use crate::cmd::stop_signals::{StopSignals, Suspension};
+use crate::cmd::streams;
 use crate::cmd::{Error, Exit, list_calls, prediction};
 use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::stacks::WantedDump;
@@ -43,7 +44,6 @@ const REPLAY_TICK: Duration = Duration::from_millis(1);
 
 /// A running watch.
 pub struct WatchRun<'a> {
-    endpoint: Endpoint,
     client: Client,
     generic: GenericPleg,
     timer: RelistTimer,
@@ -93,34 +93,30 @@ enum WatchEndReason {
 
 impl<'a> WatchRun<'a> {
     /// Connects to the runtime and reports the start of the watch.
-    pub async fn open(
-        arguments: &'a WatchArgs,
-        context: &'a Context,
-        endpoint: &Endpoint,
-    ) -> Result<Self, Error> {
-        let client = context.client(endpoint, TIMEOUT)?;
-        let version_deadline = context.timeout.unwrap_or(ONE_SHOT_TIMEOUT).min(ONE_SHOT_TIMEOUT);
+    pub async fn open(arguments: &'a WatchArgs, session: &'a Session) -> Result<Self, Error> {
+        let client = session.client(TIMEOUT);
+        let version_deadline = session.node.global.timeout.unwrap_or(ONE_SHOT_TIMEOUT).min(ONE_SHOT_TIMEOUT);
         let version = client.clone().with_deadline(version_deadline).version().await.result?;
         let streams = arguments.mode != WatchMode::Generic;
         if streams {
-            check_stream_readers(&version, arguments, context)?;
+            check_stream_readers(&version, arguments, session)?;
         }
-        if let Some(playback) = context.playback() {
+        if let Some(playback) = session.playback() {
             playback.play(arguments.speed);
         }
-        let (kubelet, kubelet_source) = context.release_or_default(arguments.kubelet_version).await;
-        let (client, lists) = list_calls::by_args(arguments.list_calls, client, context, Some(kubelet)).await;
+        let (kubelet, kubelet_source) = session.node.release_or_default(arguments.kubelet_version).await;
+        let (client, lists) = list_calls::choose(client, session, Some(kubelet)).await;
         if let Some(note) = kubelet.note() {
-            context.remark(&note);
+            session.node.remark(&note);
         }
-        kubelet.inferred().into_iter().for_each(|inferred| context.note(1, inferred));
+        kubelet.inferred().into_iter().for_each(|inferred| session.node.note(1, inferred));
         if arguments.no_inspect {
-            context.remark("no status calls (--no-inspect): plegctl will not see one that hangs");
+            session.node.remark("no status calls (--no-inspect): plegctl will not see one that hangs");
         }
         // From 1.37 on, EventedPLEG only relists a pod at once when the stream reports a stopped container.
         let stream_is_hint = arguments.mode == WatchMode::Evented && kubelet.evented_is_a_hint();
         if stream_is_hint {
-            context.remark(&format!(
+            session.node.remark(&format!(
                 "kubelet {kubelet}: its EventedPLEG relists every second and also lists the pod of a \
                  container that stopped (according to its code; no recording confirms it)"
             ));
@@ -132,7 +128,7 @@ impl<'a> WatchRun<'a> {
             let settings = StreamSettings {
                 retries: if stream_is_hint { 1 } else { arguments.stream.retries.get() },
                 max_age: arguments.stream.max_stream,
-                guarded: matches!(endpoint, Endpoint::Unix { .. }),
+                guarded: matches!(session.endpoint, Endpoint::Unix { .. }),
                 hint: stream_is_hint,
             };
             // In compare mode, the two PLEGs must not share their state.
@@ -141,11 +137,11 @@ impl<'a> WatchRun<'a> {
             GuardedStream::new(
                 client.clone(),
                 version.clone(),
-                Arc::clone(&context.clock),
+                Arc::clone(&session.node.clock),
                 shared_state,
                 settings,
             )
-            .replaying(context.playback().cloned().map(|playback| playback as Arc<dyn RecordedStream>))
+            .replaying(session.playback().cloned().map(|playback| playback as Arc<dyn RecordedStream>))
         });
         let settings = PlegSettings { era: kubelet.era(), evented_gate, inspect: !arguments.no_inspect };
         let default_timing = if stream_is_hint { PlegTiming::GENERIC } else { arguments.mode.timing() };
@@ -153,19 +149,18 @@ impl<'a> WatchRun<'a> {
             period: arguments.period.unwrap_or(default_timing.period),
             threshold: arguments.threshold.unwrap_or(default_timing.threshold),
         };
-        let reporter = Reporter::open(arguments, &version, context)?;
+        let reporter = Reporter::open(arguments, &version, session)?;
         let watch_run = Self {
-            endpoint: endpoint.clone(),
             client,
             generic: GenericPleg::new(Arc::clone(&shared_state), settings),
-            timer: RelistTimer::start(timing, context.clock.mono()),
+            timer: RelistTimer::start(timing, session.node.clock.mono()),
             guarded_stream,
-            interruptions: Interruptions::listen(arguments, streams, context.playback().is_some())
+            interruptions: Interruptions::listen(arguments, streams, session.playback().is_some())
                 .map_err(Error::Start)?,
-            started: context.clock.mono(),
+            started: session.node.clock.mono(),
             state: WatchState {
                 arguments,
-                context,
+                session,
                 reporter,
                 shared_state,
                 healthy: Cell::default(),
@@ -178,9 +173,9 @@ impl<'a> WatchRun<'a> {
             not_seen: kubelet.era().unseen().filter(|_| arguments.mode != WatchMode::Evented),
         };
         watch_run.state.reporter.started(WatchStarted {
-            time: context.clock.wall(),
-            node: context.node_name(),
-            runtime: runtime_ref(endpoint, version),
+            time: session.node.clock.wall(),
+            node: session.node_name(),
+            runtime: runtime_ref(&session.endpoint, version),
             mode: arguments.mode.as_str().to_owned(),
             period_seconds: timing.period.into(),
             threshold_seconds: timing.threshold.into(),
@@ -222,8 +217,7 @@ impl<'a> WatchRun<'a> {
         if matches!(end, WatchEndReason::ConditionMet(_)) && !self.diagnosed {
             // No call is pending: the condition became true after a call or in a pause.
             let given_up = self.state.reporter.given_up();
-            let diagnosis =
-                diagnose(self.state.context, &self.endpoint, Vec::new(), given_up, WantedDump::Auto);
+            let diagnosis = diagnose(self.state.session, Vec::new(), given_up, WantedDump::Auto);
             self.diagnosis = tokio::select! {
                 report = diagnosis => report.ok(),
                 () = self.interruptions.stop_signals.next() => None,
@@ -239,8 +233,8 @@ impl<'a> WatchRun<'a> {
 
     /// Returns what to do next; `None` at the end of a capture.
     fn next_action(&mut self) -> Option<TimerAction> {
-        let context = self.state.context;
-        if let Some(playback) = context.playback() {
+        let session = self.state.session;
+        if let Some(playback) = session.playback() {
             // A capture defines the moments of its relists.
             let waited = std::mem::take(&mut self.waited);
             return match playback.next(waited) {
@@ -251,21 +245,21 @@ impl<'a> WatchRun<'a> {
                         guarded_stream.handle_ready(&self.state.reporter);
                     }
                     // The short wait lets the writers of the output work.
-                    Some(TimerAction::Wait(self.state.context.clock.mono()))
+                    Some(TimerAction::Wait(self.state.session.node.clock.mono()))
                 }
                 PlaybackStep::Wait(length) => {
                     self.waited = true;
-                    Some(TimerAction::Wait(context.clock.mono().plus(length)))
+                    Some(TimerAction::Wait(session.node.clock.mono().plus(length)))
                 }
             };
         }
-        Some(self.timer.next(context.clock.mono()))
+        Some(self.timer.next(session.node.clock.mono()))
     }
 
     /// Relists one pod, because the event stream reported a stopped container of that pod.
     async fn relist_pod(&mut self, uid: &str) -> Result<Option<WatchEndReason>, Error> {
         let Self { generic, client, interruptions, state, guarded_stream, .. } = self;
-        let clock = &*state.context.clock;
+        let clock = &*state.session.node.clock;
         let started = clock.mono();
         let mut sink = &state.reporter;
         let mut relist = pin!(generic.relist_pod(uid, client, clock, &mut sink));
@@ -287,7 +281,6 @@ impl<'a> WatchRun<'a> {
         let Self {
             generic,
             client,
-            endpoint,
             interruptions,
             state,
             diagnosis: found,
@@ -296,8 +289,8 @@ impl<'a> WatchRun<'a> {
             guarded_stream,
             ..
         } = self;
-        let WatchState { arguments, context, reporter, .. } = &*state;
-        let clock = &*context.clock;
+        let WatchState { arguments, session, reporter, .. } = &*state;
+        let clock = &*session.node.clock;
         let started = clock.mono();
         if let Some(guarded_stream) = guarded_stream {
             // A later problem of the stream requires another relist.
@@ -310,8 +303,7 @@ impl<'a> WatchRun<'a> {
         let mut sink = reporter;
         let report = {
             let task = SingleTask::default();
-            let mut diagnosis =
-                RelistDiagnosis { context, endpoint, reporter, task, predicted, begun: false };
+            let mut diagnosis = RelistDiagnosis { session, reporter, task, predicted, begun: false };
             let mut relist = pin!(generic.relist(client, clock, &mut sink));
             let ended = loop {
                 let interruption = tokio::select! {
@@ -386,7 +378,7 @@ impl<'a> WatchRun<'a> {
             Err(why) => return Err(why),
         };
         if fell_back && self.state.arguments.mode == WatchMode::Evented && !guarded_stream.is_hint() {
-            self.timer.restart(PlegTiming::GENERIC, self.state.context.clock.mono());
+            self.timer.restart(PlegTiming::GENERIC, self.state.session.node.clock.mono());
             self.state.threshold.set(self.timer.timing().threshold);
         }
         Ok(())
@@ -394,7 +386,7 @@ impl<'a> WatchRun<'a> {
 
     /// Waits until the next relist, and until the writers have room. The wait ends early if the stream needs work.
     async fn pause(&mut self, until: Mono) -> Result<Option<WatchEndReason>, Error> {
-        let length = until.since(self.state.context.clock.mono());
+        let length = until.since(self.state.session.node.clock.mono());
         self.wait(length, GuardedStream::is_due).await
     }
 
@@ -430,11 +422,11 @@ impl<'a> WatchRun<'a> {
 
     /// Prints the diagnosis and the summary, and returns the exit status.
     fn finish(mut self, end: &WatchEndReason) -> Result<Exit, Error> {
-        let WatchState { arguments, context, reporter, .. } = self.state;
+        let WatchState { arguments, session, reporter, .. } = self.state;
         if let Some(mut guarded_stream) = self.guarded_stream.take() {
             guarded_stream.release("the watch is over", &reporter);
         }
-        let clock = &context.clock;
+        let clock = &session.node.clock;
         let compare = reporter.compared();
         let (mut summary, ranges) = {
             let mut totals = reporter.totals();
@@ -449,7 +441,7 @@ impl<'a> WatchRun<'a> {
         if let Some(report) =
             self.diagnosis.as_ref().filter(|_| matches!(end, WatchEndReason::ConditionMet(_)))
         {
-            reporter.diagnosis(report, context.style().color)?;
+            reporter.diagnosis(report, session.node.global.style().color)?;
         }
         reporter.fold_backlog(true);
         reporter.lines(text::summary(&summary, lasted, &ranges));
@@ -504,9 +496,9 @@ impl Interruptions {
 fn check_stream_readers(
     version: &cri::Version,
     arguments: &WatchArgs,
-    context: &Context,
+    session: &Session,
 ) -> Result<(), Error> {
-    if let Some(playback) = context.playback() {
+    if let Some(playback) = session.playback() {
         // A kubelet does not read the capture, so it loses no events.
         return playback.stream().is_recorded().then_some(()).ok_or_else(|| {
             let why = "the recorder did not read the event stream at that time".to_owned();
@@ -516,12 +508,12 @@ fn check_stream_readers(
     match readers_of(version) {
         StreamReaders::Several => Ok(()),
         StreamReaders::Compete(why) if arguments.stream.steal_events => {
-            context.remark(&format!("reading the event stream anyway (--steal-events): {why}"));
+            session.node.remark(&format!("reading the event stream anyway (--steal-events): {why}"));
             Ok(())
         }
         StreamReaders::Compete(why) => Err(Error::StealsEvents(why)),
         StreamReaders::NoStream(why) => {
-            context.remark(&format!(
+            session.node.remark(&format!(
                 "{why}; this watch tries, fails and falls back to relists, as the kubelet would"
             ));
             Ok(())
@@ -531,8 +523,7 @@ fn check_stream_readers(
 
 /// A diagnosis that runs at most once during a relist, in parallel, and does not repeat the pending call.
 struct RelistDiagnosis<'a> {
-    context: &'a Context,
-    endpoint: &'a Endpoint,
+    session: &'a Session,
     reporter: &'a Reporter,
     task: SingleTask<'a, Result<HealthReport, Error>>,
     /// The time that the diagnosis of the last relist predicted.
@@ -549,11 +540,11 @@ impl RelistDiagnosis<'_> {
         self.begun = true;
         let ended = self.reporter.pending_call_outcome();
         let given_up = self.reporter.given_up();
-        let (open, waited) = self.reporter.open_call(self.context.clock.mono());
+        let (open, waited) = self.reporter.open_call(self.session.node.clock.mono());
         let known =
             open.map(|open| CallersPendingCall { rpc: open.rpc, id: open.id, waited, ended: Some(ended) });
         let known = known.into_iter().collect();
-        self.task.start(diagnose(self.context, self.endpoint, known, given_up, WantedDump::Auto));
+        self.task.start(diagnose(self.session, known, given_up, WantedDump::Auto));
     }
 
     /// Returns the report when the diagnosis is finished; never returns if no diagnosis runs.
@@ -599,7 +590,7 @@ impl RelistDiagnosis<'_> {
 /// The parts of a watch that handle interruptions during a relist or a pause.
 struct WatchState<'a> {
     arguments: &'a WatchArgs,
-    context: &'a Context,
+    session: &'a Session,
     reporter: Reporter,
     shared_state: Arc<SharedState>,
     /// PLEG's health as it was reported last; `None` before the first report.
@@ -641,7 +632,7 @@ impl WatchState<'_> {
 
     /// Checks health and slowness, and updates the status line. `relist` is when the current relist began.
     fn check_all(&self, relist: Option<Mono>) -> Option<WatchEndReason> {
-        let clock = &*self.context.clock;
+        let clock = &*self.session.node.clock;
         let verdict = self.shared_state.check(clock, self.threshold.get());
         let healthy = verdict.is_ok();
         let message = verdict.err().map(|why| why.to_string()).unwrap_or_default();
@@ -687,7 +678,7 @@ impl WatchState<'_> {
     fn status_line(&self) -> String {
         let compared = self.reporter.compared();
         let totals = self.reporter.totals();
-        let now = self.context.clock.mono();
+        let now = self.session.node.clock.mono();
         let waiting = totals.waiting(now).filter(|waited| *waited >= TICK).zip(totals.open.as_ref());
         let waiting = waiting.map(|(waited, open)| text::waiting(open, waited));
         let mut streams: Vec<String> = compared.as_ref().map(text::compare_status).into_iter().collect();
@@ -705,7 +696,7 @@ impl WatchState<'_> {
             waiting: waiting.as_deref(),
             streams: &streams,
         };
-        text::status(&status, Context::terminal_size().map(|(_, columns)| columns))
+        text::status(&status, streams::terminal_size().map(|(_, columns)| columns))
     }
 }
 
