@@ -9,8 +9,9 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ColorChoice};
 use clap_complete::ArgValueCompleter;
 
+use super::complete;
 use super::render::Style;
-use super::{complete, streams};
+use crate::cmd::term::streams;
 
 /// The options of every command, as the user typed them.
 #[derive(Clone, Debug, Args)]

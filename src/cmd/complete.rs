@@ -20,7 +20,7 @@ use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter, 
 use clap_complete::env::Shells;
 
 use super::plugin::{self, StartedAs};
-use super::streams;
+use super::term::streams;
 use super::{Cli, catalogue, docs, schema};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};

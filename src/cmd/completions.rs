@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-use super::streams;
+use super::term::streams;
 use super::{Cli, Error, Exit, complete};
 use crate::report::{DirectoryUse, open_directory, save};
 

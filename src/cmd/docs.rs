@@ -20,7 +20,8 @@ use clap_complete::ArgValueCompleter;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::render::PLAIN;
-use super::{Error, Exit, complete, streams};
+use super::{Error, Exit, complete};
+use crate::cmd::term::streams;
 use crate::report::most_similar;
 
 /// Defines the table of the pages, each with its name and its text.

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use super::token_file::TokenFileError;
+use super::serve::token_file::TokenFileError;
 use crate::capture;
 use crate::cri;
 use crate::fleet;

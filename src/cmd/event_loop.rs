@@ -5,7 +5,8 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Error, stop_signals};
+use super::Error;
+use crate::cmd::term::stop_signals;
 
 /// Runs `work` on an event loop in this thread. What needs the event loop, such as a timer, must be created by `work`
 /// itself, not in the argument, which is evaluated before the event loop exists.

@@ -19,11 +19,11 @@ use serde::Serialize;
 
 use super::args::GlobalArgs;
 use super::catalogue::{CatalogueEntry, entries};
-use super::output::Output;
 use super::render::PLAIN;
 use super::render::page::{Line, Page};
 use super::render::words::wrapped;
-use super::streams;
+use super::term::output::Output;
+use super::term::streams;
 use super::{Error, Exit, complete};
 use crate::report::{document, most_similar};
 use crate::sim::{self, Scenario};

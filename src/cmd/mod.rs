@@ -1,5 +1,9 @@
-//! The command line: flags, terminals and exit status, with one file for each sub-command. The module `render`
-//! formats the reports. The commands decide nothing that is not in a report.
+//! The command line: flags, terminals and exit status, with one file or folder for each sub-command. A command gets the
+//! [`GlobalArgs`], names its [`node`](node::Node) or opens a [`session`](session::Session), lets the engine make a report, and
+//! prints it. The commands decide nothing that is not in a report.
+//!
+//! What several commands need has a place of its own, and is not reached through another command: options (`flags`), the
+//! diagnosis (`diagnose`), pages over HTTP (`serve`), the terminal (`term`), and the formats of reports (`render`).
 
 mod args;
 mod capture;
@@ -13,43 +17,27 @@ mod error;
 mod event_loop;
 mod exit;
 mod explain;
-mod fleet_fetch;
+mod flags;
 mod health;
-mod health_state;
 mod help;
-mod kubelet_access;
-mod lint;
-mod list_calls;
-mod manifest_url;
-mod metrics_server;
 mod node;
 mod nodes;
-mod output;
 mod plugin;
 mod pods;
 mod prediction;
 mod preflight;
-mod queued_output;
 mod record;
-mod recorder_exports;
-mod recorder_pages;
 mod relist;
-mod relist_progress;
-mod remote_node;
 pub(crate) mod render;
 mod schema;
-mod select;
+mod serve;
 mod session;
 mod sim;
-mod sim_fleet;
 mod stacks;
 mod static_pods;
-mod stop_signals;
-mod streams;
-mod token_file;
+mod term;
 mod top;
 mod version;
-mod waiting;
 mod watch;
 
 pub use error::Error;
@@ -70,6 +58,7 @@ use crate::{children, panics};
 use args::GlobalArgs;
 use plugin::StartedAs;
 use render::PLAIN;
+use term::streams;
 
 /// The prefix of a simulated endpoint.
 const SIMULATED: &str = "sim:";

@@ -389,4 +389,24 @@ impl Node {
         }
         block_on(self.release_or_default(None)).map_or(KubeletVersion::CONFIRMED, |(release, _)| release)
     }
+
+    /// Prints which rules are applied if the release is not known, and which of its rules are inferred: with `-v` if UIDs of
+    /// the release are known. Returns the release.
+    pub fn note_release(&self, release: KubeletVersion) -> KubeletVersion {
+        let version = release.known();
+        if !release.is_known() {
+            self.remark(&format!(
+                "kubelet {release} is not known; using the rules of {version}, the nearest known release; the UIDs of \
+                 static pods are not known"
+            ));
+        }
+        if let Some(inferred) = release.inferred() {
+            if release.is_known() && !release.has_known_uids() {
+                self.remark(inferred);
+            } else {
+                self.note(1, inferred);
+            }
+        }
+        release
+    }
 }

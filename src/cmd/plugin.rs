@@ -14,7 +14,7 @@ use std::path::Path;
 use clap_complete::engine::{CompletionCandidate, complete};
 
 use super::complete::is_plain;
-use super::streams;
+use super::term::streams;
 
 /// The name with which kubectl starts a plugin.
 const PLUGIN: &str = "kubectl-plegctl";

@@ -27,18 +27,18 @@ use tokio::sync::oneshot;
 use super::args::{GlobalArgs, at_least_one, positive_duration};
 use super::diagnose::{SIMULATED_KUBELET, diagnose_with_facts};
 use super::event_loop::block_on;
-use super::kubelet_access::{KubeletAccess, read_only_api};
-use super::list_calls::ListCallsArgs;
-use super::metrics_server::{MetricsPage, ServedPages};
+use super::flags::kubelet_access::{KubeletAccess, read_only_api};
+use super::flags::list_calls::ListCallsArgs;
 use super::node::Node;
-use super::queued_output::QueuedOutput;
-use super::recorder_exports::Exports;
 use super::render::capture as text;
+use super::serve::metrics_server::{MetricsPage, ServedPages};
+use super::serve::recorder_exports::Exports;
+use super::serve::token_file::RecorderToken;
 use super::session::Session;
-use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
-use super::streams;
-use super::token_file::RecorderToken;
-use super::{Error, Exit, list_calls, metrics_server, prediction, recorder_pages};
+use super::term::queued_output::QueuedOutput;
+use super::term::stop_signals::{StopSignals, Suspension, ignore_hangup};
+use super::term::streams;
+use super::{Error, Exit, prediction};
 use crate::capture::entry::{self, kind, nanos};
 use crate::capture::node::{NodeSample, ProcessSample, SampledKubeletState};
 use crate::capture::recording::{
@@ -50,6 +50,9 @@ use crate::capture::{
     IncidentRules, IncidentVerdict, Limits, LivePendingCall, MIN_CAPTURE_SIZE, Prediction, Recorder,
 };
 use crate::clock::Clock;
+use crate::cmd::flags::list_calls;
+use crate::cmd::serve::metrics_server;
+use crate::cmd::serve::recorder_pages;
 use crate::cri::{self, Client, Endpoint, EndpointError, Runtime};
 use crate::diagnosis::report::Confidence;
 use crate::diagnosis::stacks::WantedDump;

@@ -12,8 +12,8 @@ use std::env::consts::{ARCH, OS};
 use clap::Args;
 use serde::Serialize;
 
-use super::output::Output;
 use super::render::PLAIN;
+use super::term::output::Output;
 use super::{Error, Exit};
 use crate::report::document;
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Error;
-use super::kubelet_access::{KubeletAccess, own_socket};
+use super::flags::kubelet_access::{KubeletAccess, own_socket};
 use super::session::Session;
 use crate::clock::Clock;
 use crate::cri::{Client, Endpoint};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use prost::bytes::Bytes;
 
 use crate::cmd::render::words::{short_id, took};
-use crate::cmd::streams;
+use crate::cmd::term::streams;
 use crate::cri::server::RequestSubject;
 use crate::cri::{CallEnd, CallObserver, Rpc};
 use crate::report::bytes::bytes;

@@ -21,6 +21,7 @@ mod files;
 mod remote;
 pub(super) use remote::explain_node;
 mod saved;
+mod state_file;
 pub(super) use saved::SavedReport;
 
 use std::io;
@@ -36,17 +37,17 @@ use self::calls::CallPrinter;
 use super::args::{GlobalArgs, positive_duration};
 use super::diagnose::{BUDGET, inputs, inputs_of_caller, own_api, own_healthz};
 use super::event_loop::{block_on, block_on_to_the_end};
-use super::kubelet_access::KubeletAccess;
-use super::list_calls::{self, ListCallsArgs};
+use super::flags::kubelet_access::KubeletAccess;
+use super::flags::list_calls::{self, ListCallsArgs};
+use super::flags::remote_node::TokenArgs;
 use super::node::Node;
-use super::output::Output;
-use super::remote_node::TokenArgs;
 use super::render::health::{self as text, npd, screen};
 use super::session::Session;
-use super::stop_signals::StopSignals;
-use super::{Error, Exit, health_state};
+use super::term::output::Output;
+use super::term::stop_signals::StopSignals;
+use super::{Error, Exit};
 use crate::clock::{Clock, Mono};
-use crate::cmd::streams;
+use crate::cmd::term::streams;
 use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::health_state::HealthState;
@@ -204,7 +205,7 @@ pub fn run(arguments: &HealthArgs, global: &GlobalArgs) -> Result<Exit, Error> {
         None if remote::is_wanted(arguments, &node) => block_on(diagnose_remotely(arguments, &node))??,
         None => match local_session(arguments, &node) {
             Ok(session) => {
-                state = arguments.state.as_deref().map(|path| health_state::read(path, &session));
+                state = arguments.state.as_deref().map(|path| state_file::read(path, &session));
                 let diagnosis = diagnose_with_state(arguments, &session, state.as_mut());
                 // With `-vv`, plegctl also prints each call that it gives up at the end. `block_on` drops these calls,
                 // and a dropped call is printed; `block_on_to_the_end` does not drop them.
@@ -232,7 +233,7 @@ pub fn run(arguments: &HealthArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let report = &found.report;
     let mut exit = arguments.fail_on.exit(report.verdict);
     if let Some(state) = state.as_mut().filter(|_| arguments.npd) {
-        exit = health_state::reported_exit(state, report, exit);
+        exit = state_file::reported_exit(state, report, exit);
     }
     // The verdict is printed first, because the disk of the files may hang too. The files are written even if
     // printing fails.
@@ -310,7 +311,7 @@ async fn diagnose_with_state(
     let Some(state) = state else {
         return gather_and_judge(arguments, session).await;
     };
-    if let Some(report) = Box::pin(health_state::repeat_hung_call(state, session)).await {
+    if let Some(report) = Box::pin(state_file::repeat_hung_call(state, session)).await {
         let age = state.hang().map(|hang| hang.age(report.taken_at));
         return Ok(RunEnd::Ended(Box::new(ReportWithEvidence::alone(report)), age));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::PodsArgs;
 use crate::cmd::Error;
-use crate::cmd::kubelet_access::{own_socket, read_only_api};
+use crate::cmd::flags::kubelet_access::{own_socket, read_only_api};
 use crate::cmd::node::Node;
 use crate::cri::{PodsApi, PodsApiError};
 use crate::kubelet::KubeletApi;

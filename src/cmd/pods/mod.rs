@@ -14,6 +14,8 @@
 mod comparison;
 mod kubelet_view;
 mod live;
+mod text;
+mod why_text;
 #[cfg(test)]
 pub(super) use live::{PodFollow, PodSourceError, PodUpdate};
 pub mod report;
@@ -32,15 +34,13 @@ use clap_complete::ArgValueCompleter;
 use super::args::{GlobalArgs, positive_duration};
 use super::complete;
 use super::event_loop::block_on;
-use super::kubelet_access::KubeletAccess;
-use super::lint::note_release;
-use super::manifest_url::header;
+use super::flags::kubelet_access::KubeletAccess;
+use super::flags::manifest_url::header;
+use super::flags::select::{Candidate, Selection};
 use super::node::Node;
-use super::output::Output;
-use super::render::pods as text;
-use super::select::{Candidate, Selection};
 use super::session::{ONE_SHOT_TIMEOUT, Session};
-use super::waiting::WaitingLine;
+use super::term::output::Output;
+use super::term::waiting::WaitingLine;
 use super::{Error, Exit};
 use crate::clock::Wall;
 use crate::cri::{Client, Filter, Runtime};
@@ -268,7 +268,7 @@ async fn listed(runtime: &impl Runtime) -> Result<BTreeMap<String, RuntimePod>, 
 
 impl PodsArgs {
     fn kubelet(&self, node: &Node) -> Kubelet {
-        let release = note_release(node.assumed_release(self.kubelet_version), node);
+        let release = node.note_release(node.assumed_release(self.kubelet_version));
         let node_name = self.node_name.clone().or_else(|| node.name());
         Kubelet::new(release, node_name.unwrap_or_else(|| "localhost".to_owned()))
     }

@@ -14,7 +14,7 @@ use super::report::SourceRow;
 use super::{PodsArgs, States};
 use crate::clock::{Clock, Wall};
 use crate::cmd::Error;
-use crate::cmd::manifest_url;
+use crate::cmd::flags::manifest_url;
 use crate::cmd::node::Node;
 use crate::kubelet::kubeconfig::KubeconfigSources;
 use crate::kubelet::{KubeletProcess, http};

@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use super::kubelet_view::KubeletView;
 use super::sources;
+use super::why_text as text;
 use super::{PodsArgs, States};
 use crate::clock::Wall;
 use crate::cmd::diagnose::{BUDGET, inputs_of_caller};
 use crate::cmd::event_loop::block_on;
 use crate::cmd::node::Node;
-use crate::cmd::output::Output;
-use crate::cmd::render::pod_why as text;
 use crate::cmd::session::Session;
-use crate::cmd::waiting::WaitingLine;
+use crate::cmd::term::output::Output;
+use crate::cmd::term::waiting::WaitingLine;
 use crate::cmd::{Error, Exit};
 use crate::cri::{Endpoint, Sandbox, SandboxState};
 use crate::diagnosis::evidence::Evidence;

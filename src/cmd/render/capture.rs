@@ -14,7 +14,7 @@ use crate::capture::recording::RecordingSummary;
 use crate::capture::report::{CaptureReport, JumpPoint, KubeletPoint};
 use crate::capture::{self, Exported};
 use crate::clock::Wall;
-use crate::cmd::recorder_pages::IncidentList;
+use crate::cmd::serve::recorder_pages::IncidentList;
 use crate::cri;
 use crate::report::RuntimeRef;
 use crate::report::bytes::bytes;
@@ -510,7 +510,7 @@ pub fn check(report: &CheckReport, out: &mut Page<'_>) -> io::Result<()> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::cmd) mod tests {
     use super::*;
     use crate::capture::report::RelistPoint;
     use crate::capture::{Capture, Range};

@@ -1,22 +1,12 @@
-//! Formats reports as text. A renderer gets a report and a [`page`]; it decides nothing.
+//! Formats reports as text, as far as several commands need it; the text of a single command is in its folder. A renderer
+//! gets a report and a [`page`]; it decides nothing.
 
 pub mod capture;
-pub mod capture_html;
-pub mod diff;
-pub mod github;
 pub mod health;
-pub mod incidents;
-pub mod lint;
-pub mod nodes;
 pub mod page;
-pub mod pod_why;
-pub mod pods;
 pub mod preflight;
-pub mod relist;
 pub mod sarif;
-pub mod sim;
 pub mod source;
-pub mod stacks;
 pub mod table;
 pub mod watch;
 pub mod words;

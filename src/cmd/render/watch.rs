@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::words::{cut, cut_in_the_middle, elapsed, grouped, or_none, padded, short_id, took, width};
 use crate::clock::Wall;
-use crate::cmd::queued_output::Color;
+use crate::cmd::term::queued_output::Color;
 use crate::cri::Outcome;
 use crate::diagnosis::HealthReport;
 use crate::pleg::compare::MAX_TRACKED;

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::render::PLAIN;
 use super::{Error, Exit, complete};
-use crate::cmd::streams;
+use crate::cmd::term::streams;
 use crate::report::most_similar;
 
 /// Defines the table of all schemas, each with its kind and the text of its file.

@@ -33,12 +33,12 @@ use clap::{Args, Command, FromArgMatches};
 
 use super::args::{GlobalArgs, positive_duration};
 use super::event_loop::block_on;
-use super::list_calls::ListCallsArgs;
+use super::flags::list_calls::ListCallsArgs;
 use super::session::Session;
 use super::watch::{self, WatchArgs};
 use super::{Error, Exit};
 use crate::cmd::health::bundle_path;
-use crate::cmd::streams;
+use crate::cmd::term::streams;
 use crate::pleg::KubeletVersion;
 
 #[derive(Debug, Args)]

@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::screen::empty;
 use super::view::Key;
 use crate::cmd::render::words::width;
-use crate::cmd::streams::stdout;
+use crate::cmd::term::streams::stdout;
 use crate::threads::{self, locked};
 
 /// Opens the alternate screen, hides the cursor and clears the screen.

@@ -16,8 +16,8 @@ use super::terminal::{Terminal, leave_in_time};
 use super::view::{Key, View};
 use crate::capture::Speed;
 use crate::cmd::session::Session;
-use crate::cmd::stop_signals::{StopSignals, Suspension};
-use crate::cmd::streams;
+use crate::cmd::term::stop_signals::{StopSignals, Suspension};
+use crate::cmd::term::streams;
 use crate::kubelet::{Metrics, http};
 use crate::optional_future::SingleTask;
 

@@ -30,11 +30,12 @@ use clap::{Args, ValueEnum};
 
 use super::args::{GlobalArgs, at_least_one, positive_duration};
 use super::event_loop::block_on;
-use super::list_calls::ListCallsArgs;
-use super::select::Selection;
+use super::flags::list_calls::ListCallsArgs;
+use super::flags::select::Selection;
 use super::session::Session;
-use super::{Error, Exit, metrics_server};
+use super::{Error, Exit};
 use crate::capture::Speed;
+use crate::cmd::serve::metrics_server;
 use crate::pleg::{KubeletVersion, PlegTiming};
 use crate::report::word_enum;
 use watch_run::WatchRun;

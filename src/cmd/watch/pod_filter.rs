@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use crate::cmd::select::{Candidate, Selection};
+use crate::cmd::flags::select::{Candidate, Selection};
 use crate::cri::{Labels, ReceivedEvent};
 use crate::pleg::PodRef;
 use crate::pleg::pods::ListedPod;

@@ -1,0 +1,227 @@
+//! `--node NAME` of `watch`, `capture` and `stacks`: the recorder and the kubelet of another node, through the API server.
+//!
+//! Sends only GET requests, each with a time limit and a size limit, and follows no redirect. It works while a list call of
+//! the runtime hangs and while the runtime's daemon is stopped, because it needs no new process on the node.
+
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+use clap_complete::ArgValueCompleter;
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::de::DeserializeOwned;
+
+use crate::capture::Capture;
+use crate::cmd::args::GlobalArgs;
+use crate::cmd::serve::recorder_pages::IncidentList;
+use crate::cmd::serve::token_file::RecorderToken;
+use crate::cmd::{Error, complete};
+use crate::fleet::{self, RecorderPod};
+use crate::kubelet::KubeletApi;
+use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
+
+/// The default time limit for one request. A kubelet whose list call hangs is silent for minutes, so a longer limit
+/// would bring no more answers.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The default time limit for a credential program, which may call a cloud service.
+pub const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The default time limit for a part of a capture, or the facts of a verdict. The recorder itself gives up after two minutes.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(150);
+
+/// The period of the listed incidents: the recorder keeps fewer.
+const ALL_INCIDENTS: &str = "365d";
+
+// The user's choice of another node. clap would use a doc comment as the description of the command.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RemoteNodeArgs {
+    /// Use the recorder of this node, through the API server
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+
+    /// The kubeconfig for --node [default: `$KUBECONFIG`, ~/.kube/config, the pod's own account]
+    #[arg(long, value_name = "FILE", requires = "node")]
+    kubeconfig: Option<PathBuf>,
+
+    /// A global of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "node", add = ArgValueCompleter::new(complete::contexts))]
+    context: Option<String>,
+}
+
+// The secret for the recorder of another node.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TokenArgs {
+    /// The file with the recorder's token, for --node
+    // `health` also has the token file of a kubelet, so this id differs from the field's name.
+    #[arg(id = "recorder_token", long = "token-file", value_name = "FILE", requires = "node", value_hint = ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
+
+    /// The namespace of the recorder that gets the token [default: plegctl]
+    #[arg(short = 'n', long, value_name = "NAME", requires = "recorder_token")]
+    pub namespace: Option<String>,
+}
+
+/// The token for the recorders of one namespace. In another namespace, anybody may run a pod with the labels of a recorder.
+pub struct NamespaceToken {
+    /// The name and the value of the header.
+    pub header: (String, String),
+    /// The namespace.
+    pub namespace: String,
+}
+
+impl TokenArgs {
+    /// Reads the token, if the user named a file.
+    pub fn read(&self) -> Result<Option<NamespaceToken>, Error> {
+        let Some(file) = &self.token_file else { return Ok(None) };
+        let token = RecorderToken::of_client(file)
+            .map_err(|why| Error::Token { name: file.display().to_string(), why })?;
+        let namespace = self.namespace.as_deref().unwrap_or(fleet::NAMESPACE).to_owned();
+        Ok(Some(NamespaceToken { header: token.header(), namespace }))
+    }
+}
+
+impl RemoteNodeArgs {
+    /// Whether the user named a node.
+    pub const fn is_given(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// Returns the node and a client for its API server; `None` without `--node`.
+    pub fn connect(&self, global: &GlobalArgs) -> Result<Option<RemoteNode>, Error> {
+        let Some(name) = &self.node else { return Ok(None) };
+        let timeout = global.timeout.unwrap_or(REQUEST_TIMEOUT);
+        let limit = global.timeout.unwrap_or(CREDENTIAL_TIMEOUT);
+        let cluster = cluster(self.kubeconfig.clone(), self.context.as_deref(), limit, global)?;
+        let export_timeout = global.timeout.unwrap_or(EXPORT_TIMEOUT);
+        Ok(Some(RemoteNode { name: name.clone(), cluster, timeout, export_timeout }))
+    }
+}
+
+/// Finds the API server of a kubeconfig.
+pub fn cluster(
+    kubeconfig: Option<PathBuf>,
+    name: Option<&str>,
+    limit: Duration,
+    global: &GlobalArgs,
+) -> Result<Arc<Cluster>, Error> {
+    let sources = KubeconfigSources::of_environment(kubeconfig);
+    let cluster = Arc::new(kubeconfig::cluster(&sources, name, limit)?);
+    remark_if_insecure(&cluster, global);
+    Ok(cluster)
+}
+
+/// Warns about an API server whose certificate is not verified.
+pub fn remark_if_insecure(cluster: &Cluster, global: &GlobalArgs) {
+    if cluster.insecure {
+        global.remark(&format!(
+            "the certificate of {} is not verified (insecure-skip-tls-verify in the kubeconfig): any server \
+             can pretend to be it",
+            cluster.server
+        ));
+    }
+}
+
+/// Parses a document of a recorder. Any program may answer, so the answer is checked first.
+pub fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, String> {
+    fleet::check_document(text, kind)?;
+    serde_json::from_str(text).map_err(|why| why.to_string())
+}
+
+/// Asks the recorders of a node, one after another, until one gives a usable answer. Returns the answer and the name of
+/// the recorder's pod, or why no recorder gave one.
+pub async fn first_answer<T>(
+    pods: Vec<RecorderPod>,
+    ask: impl AsyncFn(&RecorderPod) -> Result<T, String>,
+) -> Result<(T, String), String> {
+    let mut why_not = Vec::new();
+    for pod in pods {
+        match ask(&pod).await {
+            Ok(answer) => return Ok((answer, pod.full_name())),
+            Err(why) => why_not.push(why),
+        }
+    }
+    Err(why_not.join("; "))
+}
+
+/// A node that is reached through the API server.
+#[derive(Clone, Debug)]
+pub struct RemoteNode {
+    /// The name of the node.
+    pub name: String,
+    /// The API server.
+    pub cluster: Arc<Cluster>,
+    /// The time limit of one request.
+    pub timeout: Duration,
+    /// The time limit of a request for a part of a capture, or the facts of a verdict.
+    export_timeout: Duration,
+}
+
+impl RemoteNode {
+    /// Returns the API of the node's kubelet.
+    pub fn kubelet(&self) -> KubeletApi {
+        KubeletApi::through(&self.cluster, &self.name)
+    }
+
+    /// Returns the running recorders of the node, at least one: in one namespace, or in any that may be listed.
+    async fn recorders(&self, namespace: Option<&str>) -> Result<Vec<RecorderPod>, Error> {
+        let pods = fleet::recorder_pods(&self.cluster, &self.name, namespace, self.timeout).await;
+        let pods = pods.map_err(|why| self.no_answer(&why.to_string()))?;
+        match (pods.is_empty(), namespace) {
+            (false, _) => Ok(pods),
+            (true, None) => Err(self.no_answer("no running pod of it was found")),
+            (true, Some(name)) => {
+                Err(self.no_answer(&format!("the namespace {name} has no running pod of it")))
+            }
+        }
+    }
+
+    /// Returns the incidents that the recorder knows, and the name of its pod.
+    pub async fn incidents(&self) -> Result<(IncidentList, String), Error> {
+        let answer = first_answer(self.recorders(None).await?, async |pod| {
+            let answer = pod.incidents(&self.cluster, ALL_INCIDENTS, self.timeout).await;
+            answer
+                .map_err(|why| why.to_string())
+                .and_then(|answer| parse(&answer.text, "IncidentList"))
+                .map_err(|why| format!("{}: {why}", pod.full_name()))
+        });
+        answer.await.map_err(|why| self.no_answer(&why))
+    }
+
+    /// Returns the answer for a page that needs a token, and the name of the recorder's pod. Only pods in one namespace get the
+    /// token, because in another namespace anybody may run a pod with the labels of a recorder.
+    pub async fn export(&self, page: &str, token: &TokenArgs) -> Result<(Vec<u8>, String), Error> {
+        let Some(token) = token.read()? else {
+            return Err(Error::NoToken { node: self.name.clone() });
+        };
+        let header = token.header;
+        let answer = first_answer(self.recorders(Some(&token.namespace)).await?, async |pod| {
+            let answer = pod.export(&self.cluster, page, &header, self.export_timeout).await;
+            answer.map_err(|why| why.to_string())
+        });
+        answer.await.map_err(|why| self.no_answer(&why))
+    }
+
+    /// Returns a part of the recorder's capture and its bytes, and the name of the recorder's pod. The capture is in memory.
+    pub async fn capture(&self, query: &str, token: &TokenArgs) -> Result<(Capture, Vec<u8>, String), Error> {
+        let (bytes, pod) = self.export(&format!("capture?{query}"), token).await?;
+        let mut file: std::fs::File = memfd_create("plegctl-capture", MemfdFlags::CLOEXEC)
+            .map_err(|why| Error::Start(why.into()))?
+            .into();
+        file.write_all(&bytes).map_err(Error::Start)?;
+        // The capture reads the file again for each answer, so the file has to stay open.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let capture = Capture::open(Path::new(&path))
+            .map_err(|why| self.no_answer(&format!("{pod} sent no capture: {why}")))?
+            .keeping(file);
+        Ok((capture, bytes, pod))
+    }
+
+    /// Creates the error for a recorder that gives no usable answer.
+    pub fn no_answer(&self, why: &str) -> Error {
+        Error::Recorder { node: self.name.clone(), why: why.to_owned() }
+    }
+}

@@ -1,0 +1,464 @@
+//! Formats the report of `plegctl nodes` as a table.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use crate::clock::Wall;
+use crate::cmd::render::Style;
+use crate::cmd::render::page::{Line, Page};
+use crate::cmd::render::source::{label, one_line};
+use crate::cmd::render::table;
+use crate::cmd::render::watch::seconds_of_day;
+use crate::cmd::render::words::{
+    NONE, UNKNOWN, cut, cut_in_the_middle, elapsed, grouped, or_none, took, width,
+};
+use crate::diagnosis::report::Verdict;
+use crate::fleet::{
+    FleetPreflight, NodePreflight, NodeReport, NodeVerdict, NodesReport, RecorderReport, RelistSeconds,
+    StartVerdict,
+};
+
+/// The number of characters of a reason in the normal table; `-o wide` shows the whole reason.
+const MAX_REASON: usize = 90;
+
+/// The lines of a screen that show no node: the fleet lines, the header, the number of other nodes and the next prompt.
+const OTHER_LINES: usize = 5;
+
+/// The number of versions that the fleet line names.
+const MAX_VERSIONS: usize = 3;
+
+/// The columns that a narrow terminal leaves out, in this order.
+const OPTIONAL: [&str; 9] =
+    ["ERRORS", "DISCARDED", "P50", "VERSION", "RECENT", "RECORDER", "P99", "CULPRIT", "AGE"];
+
+/// What the table shows of the nodes.
+#[derive(Clone, Debug)]
+pub struct NodesView {
+    /// The lines about all nodes.
+    pub fleet: Vec<String>,
+    /// The number of nodes that were selected but are beyond `--limit`.
+    pub beyond_limit: usize,
+    /// Whether every column is printed, however wide.
+    pub wide: bool,
+    /// The lines and the columns of the terminal.
+    pub terminal: Option<(usize, usize)>,
+    /// Whether the user gave a limit, so that there may be more rows than the terminal has lines.
+    pub has_limit: bool,
+}
+
+/// Describes the whole fleet in two lines: the verdicts and the worst p99; the versions of kubelets and runtimes.
+pub fn fleet(report: &NodesReport) -> Vec<String> {
+    let of = |verdict: NodeVerdict| (report.counts.of(verdict), verdict.as_str());
+    let mut verdicts = counts_line(report.counts.nodes, NodeVerdict::ALL.map(of));
+    let is_of_kubelet =
+        |node: &&NodeReport| node.verdict == NodeVerdict::Healthy && !node.has_recorders_verdict();
+    let by_kubelet = report.nodes.iter().filter(is_of_kubelet).count();
+    if by_kubelet > 0 {
+        // Healthy is the last verdict in the line.
+        let number = grouped(u64::try_from(by_kubelet).unwrap_or(u64::MAX));
+        verdicts.extend([" (", &number, " by the kubelet alone)"]);
+    }
+    let known = report.nodes.iter().filter_map(|node| Some((node.relist_seconds.as_ref()?, &node.name)));
+    if let Some((seconds, name)) = known.max_by(|one, other| one.0.p99.total_cmp(&other.0.p99)) {
+        let p99 = quantile(Some(seconds), "p99", |seconds| seconds.p99);
+        verdicts.extend(["; worst p99 ", &p99, " on ", name]);
+    }
+    if report.nodes.is_empty() {
+        return vec![verdicts];
+    }
+    let kubelets = report.nodes.iter().filter_map(|node| node.kubelet_version.clone());
+    let runtimes = report.nodes.iter().filter_map(|node| node.runtime.as_ref());
+    let runtimes = runtimes.map(|runtime| format!("{} {}", runtime.name, runtime.version));
+    vec![verdicts, format!("kubelet {}; {}", versions(kubelets.collect()), versions(runtimes.collect()))]
+}
+
+/// Lists versions with the number of their nodes, the most frequent first.
+fn versions(all: Vec<String>) -> String {
+    let mut counts = BTreeMap::<String, u64>::new();
+    for version in all {
+        *counts.entry(version).or_default() += 1;
+    }
+    let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    let others = counts.len().saturating_sub(MAX_VERSIONS);
+    let named = counts.iter().take(MAX_VERSIONS);
+    let mut words: Vec<String> =
+        named.map(|(version, count)| format!("{} ({})", version, grouped(*count))).collect();
+    if others > 0 {
+        words.push(format!("{others} more"));
+    }
+    if words.is_empty() { UNKNOWN.to_owned() } else { words.join(", ") }
+}
+
+/// Formats the fleet lines, one row for each node, and the number of nodes that have no row. A terminal gets one
+/// screenful, with one line for each node.
+pub fn table(report: &NodesReport, view: &NodesView, style: Style) -> io::Result<Vec<Line>> {
+    let columns = view.terminal.map(|(_, columns)| columns);
+    let mut lines = Vec::new();
+    if style.headers {
+        let fit = |line: &String| cut(line, columns.unwrap_or(usize::MAX)).into();
+        lines.extend(view.fleet.iter().map(fit));
+    }
+    let room = view.terminal.filter(|_| !view.has_limit).map_or(usize::MAX, |(lines, _)| {
+        // Without hidden nodes, the line with their number is not needed.
+        let all = lines.saturating_sub(OTHER_LINES - 1);
+        if report.nodes.len() <= all { all } else { all.saturating_sub(1).max(1) }
+    });
+    let shown: Vec<&NodeReport> = report.nodes.iter().take(room).collect();
+    if !shown.is_empty() {
+        let columns = columns_of(&shown, view.wide, columns.filter(|_| !view.wide), style);
+        let headers: Vec<&str> = columns.iter().map(|(header, _)| *header).collect();
+        let row = |at: usize| columns.iter().filter_map(|(_, cells)| cells.get(at).cloned()).collect();
+        let header = usize::from(style.headers);
+        let rows = Page::lines_of(style, |page| table::write(page, &headers, (0..shown.len()).map(row)))?;
+        for (number, line) in rows.iter().enumerate() {
+            let node = number.checked_sub(header).and_then(|number| shown.get(number));
+            let color = node.map_or("", |node| color_of(node.verdict));
+            lines.push(Line::colored(color, line.text()));
+        }
+    }
+    let hidden = report.nodes.get(shown.len()..).unwrap_or_default();
+    let more = u64::try_from(hidden.len() + view.beyond_limit).unwrap_or(u64::MAX);
+    if more > 0 && style.headers {
+        let nodes = if more == 1 { "node" } else { "nodes" };
+        lines.push(format!("{} more {nodes}; --limit 0 shows all", grouped(more)).into());
+    }
+    Ok(lines)
+}
+
+/// Formats when the table was made, and when the next one comes. `failure` is why the table is not newer.
+pub fn updated(taken_at: Wall, interval: Duration, failure: &str) -> String {
+    let at = seconds_of_day(taken_at);
+    let failure = if failure.is_empty() { String::new() } else { format!("; {failure}") };
+    format!("{at} UTC, again every {}; Ctrl-C ends{failure}", elapsed(interval))
+}
+
+const fn color_of(verdict: NodeVerdict) -> &'static str {
+    match verdict {
+        NodeVerdict::Healthy => "",
+        NodeVerdict::Unknown => "2",
+        NodeVerdict::Degraded | NodeVerdict::Unreachable => "33",
+        NodeVerdict::Silent | NodeVerdict::Unhealthy => "31",
+    }
+}
+
+/// Cuts the domain that all names have in common, such as `.eu-central-1.compute.internal`.
+fn cut_common_domain(names: &mut [String]) {
+    let domain = |name: &String| name.split_once('.').map(|(_, domain)| domain.to_owned());
+    let Some(common) = names.first().and_then(domain) else { return };
+    if names.iter().all(|name| domain(name).as_ref() == Some(&common)) {
+        for name in names {
+            name.truncate(name.len() - common.len() - 1);
+            name.push('…');
+        }
+    }
+}
+
+/// A column: its header and its cells.
+type TableColumn = (&'static str, Vec<String>);
+
+/// Returns the columns of the table. If a width is given, rows get this width: less important columns are left out, and
+/// names and reasons are shortened.
+fn columns_of(nodes: &[&NodeReport], wide: bool, limit: Option<usize>, style: Style) -> Vec<TableColumn> {
+    let mut headers = vec![
+        "NAME",
+        "VERDICT",
+        "RECORDER",
+        "CULPRIT",
+        "AGE",
+        "P50",
+        "P99",
+        "RECENT",
+        "DISCARDED",
+        "ERRORS",
+        "VERSION",
+    ];
+    if wide {
+        headers.extend(["RELISTS", "TOOK"]);
+    }
+    headers.push("WHY");
+    let mut columns: Vec<TableColumn> = headers.into_iter().map(|header| (header, Vec::new())).collect();
+    for node in nodes {
+        for ((_, column), cell) in columns.iter_mut().zip(cells(node, wide)) {
+            column.push(cell);
+        }
+    }
+    let has_recorder = nodes.iter().any(|node| node.recorder.is_some());
+    let has_culprit = nodes.iter().any(|node| culprit(node).is_some());
+    columns.retain(|(header, _)| match *header {
+        "RECORDER" => has_recorder,
+        "CULPRIT" => has_culprit,
+        _ => true,
+    });
+    let Some(limit) = limit else { return columns };
+    let has_recent = nodes.iter().any(|node| node.recent_relist_seconds.is_some());
+    columns.retain(|(header, _)| *header != "RECENT" || has_recent);
+    let width_of = |(header, cells): &TableColumn| {
+        let header = if style.headers { header.len() } else { 0 };
+        cells.iter().map(|cell| width(cell)).max().unwrap_or_default().max(header)
+    };
+    if let Some((_, names)) = columns.first_mut().filter(|names| width_of(names) > limit / 4) {
+        cut_common_domain(names);
+    }
+    let name = columns.first().map_or(0, width_of);
+    let why = columns.last().map_or(0, width_of);
+    let others = |columns: &[TableColumn]| {
+        columns.iter().map(|column| width_of(column) + 3).sum::<usize>().saturating_sub(name + why + 3)
+    };
+    let least = name.min(limit / 4) + why.min(limit / 3);
+    for optional in OPTIONAL {
+        if others(&columns) + least > limit {
+            columns.retain(|(header, _)| *header != optional);
+        }
+    }
+    let room = limit.saturating_sub(others(&columns));
+    let name = name.min(room.saturating_sub(why).max(room / 2));
+    if let Some((_, names)) = columns.first_mut() {
+        for cell in names {
+            *cell = cut_in_the_middle(cell, name);
+        }
+    }
+    if let Some((_, reasons)) = columns.last_mut() {
+        for cell in reasons {
+            *cell = cut(cell, room.saturating_sub(name));
+        }
+    }
+    columns
+}
+
+/// Formats the number of nodes, and how many of them have each verdict.
+fn counts_line<const N: usize>(nodes: u64, verdicts: [(u64, &str); N]) -> String {
+    let counts: Vec<String> = verdicts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, verdict)| format!("{} {verdict}", grouped(count)))
+        .collect();
+    let nodes = if nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", grouped(nodes)) };
+    if counts.is_empty() { nodes } else { format!("{nodes}: {}", counts.join(", ")) }
+}
+
+/// Prints one row for each node, those that would not start first, then the answer. The wide form adds every finding and
+/// every static pod.
+pub fn preflight(report: &FleetPreflight, wide: bool, out: &mut Page<'_>) -> io::Result<()> {
+    let headers = ["NAME", "VERDICT", "VERSION", "RESTARTS", "WHY"];
+    let rows = report.nodes.iter().map(|node| {
+        let restarts = node.restarts().map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string());
+        vec![
+            node.name.clone(),
+            node.verdict.as_str().to_owned(),
+            or_none(node.kubelet_version.as_deref().unwrap_or_default()),
+            restarts,
+            why(node.why.as_deref(), wide),
+        ]
+    });
+    table::write(out, &headers, rows)?;
+    if wide {
+        for node in &report.nodes {
+            details(node, out)?;
+        }
+    }
+    let of = |verdict: StartVerdict| (report.counts.of(verdict), verdict.as_str());
+    writeln!(out)?;
+    writeln!(out, "{}", counts_line(report.counts.nodes, StartVerdict::ALL.map(of)))?;
+    for skipped in &report.not_checked {
+        writeln!(out, "not checked: {}: {}", skipped.what, skipped.why)?;
+    }
+    writeln!(out, "{}", report.summary)
+}
+
+fn details(node: &NodePreflight, out: &mut Page<'_>) -> io::Result<()> {
+    if node.findings.is_empty() && node.pods.is_empty() && node.not_checked.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    writeln!(out, "{}:", node.name)?;
+    for finding in &node.findings {
+        let label = label("  ", finding.severity, finding.id.id());
+        out.line(&label.and("", format_args!(": {}", finding.message)))?;
+        if let Some(reason) = &finding.kubelet_reason {
+            writeln!(out, "    the kubelet: {}", one_line(reason))?;
+        }
+    }
+    for pod in &node.pods {
+        let outcome = match pod.restarts {
+            Some(true) => "restarts",
+            Some(false) => "runs on",
+            None => "may restart",
+        };
+        writeln!(out, "  {}/{} {outcome}", pod.pod.namespace, pod.pod.name)?;
+    }
+    for skipped in &node.not_checked {
+        writeln!(out, "  not checked: {}: {}", skipped.what, skipped.why)?;
+    }
+    Ok(())
+}
+
+/// Returns a reason, shortened in the narrow table.
+fn why(why: Option<&str>, wide: bool) -> String {
+    let Some(why) = why else { return NONE.to_owned() };
+    if wide || why.chars().count() <= MAX_REASON {
+        return why.to_owned();
+    }
+    why.chars().take(MAX_REASON - 1).chain(['…']).collect()
+}
+
+fn cells(node: &NodeReport, wide: bool) -> Vec<String> {
+    let count = |value: Option<f64>| value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.0}"));
+    let mut cells = vec![
+        node.name.clone(),
+        node.verdict.as_str().to_owned(),
+        node.recorder.as_ref().map_or_else(|| NONE.to_owned(), recorder),
+        culprit(node).unwrap_or_else(|| NONE.to_owned()),
+        node.pleg_age_seconds.map_or_else(|| NONE.to_owned(), |age| format!("{age:.0}s")),
+        quantile(node.relist_seconds.as_ref(), "p50", |seconds| seconds.p50),
+        quantile(node.relist_seconds.as_ref(), "p99", |seconds| seconds.p99),
+        quantile(node.recent_relist_seconds.as_ref(), "p99", |seconds| seconds.p99),
+        count(node.discarded_events),
+        count(node.runtime_errors),
+        node.kubelet_version.clone().unwrap_or_else(|| NONE.to_owned()),
+    ];
+    if wide {
+        cells.extend([count(node.relists), took(node.duration_seconds.duration())]);
+    }
+    cells.push(why(node.why.as_deref(), wide));
+    cells
+}
+
+/// Formats the verdict of a recorder and the id of its finding.
+fn recorder(recorder: &RecorderReport) -> String {
+    let verdict = recorder.verdict.map_or("no answer", Verdict::as_str);
+    match &recorder.primary {
+        Some(primary) => format!("{verdict} {}", primary.id),
+        None => verdict.to_owned(),
+    }
+}
+
+fn culprit(node: &NodeReport) -> Option<String> {
+    node.recorder.as_ref()?.culprit()
+}
+
+fn quantile(seconds: Option<&RelistSeconds>, name: &str, value: fn(&RelistSeconds) -> f64) -> String {
+    let Some(seconds) = seconds else { return NONE.to_owned() };
+    let text = took(Duration::try_from_secs_f64(value(seconds)).unwrap_or_default());
+    if seconds.at_least.contains(&name) { format!(">{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::{NodeCounts, NodeRuntime};
+
+    const PLAIN: Style = Style { headers: true, color: false };
+
+    /// Returns a fleet of this size whose first node is unhealthy.
+    fn report(size: usize) -> NodesReport {
+        let node = |number: usize| {
+            let seconds = if number == 0 { 10.0 } else { 0.25 };
+            let at_least = if number == 0 { vec!["p99"] } else { Vec::new() };
+            let seconds = RelistSeconds { p50: seconds, p90: seconds, p99: seconds, at_least };
+            NodeReport {
+                name: format!("ip-10-0-{}-{}.eu-central-1.compute.internal", number / 256, number % 256),
+                verdict: if number == 0 { NodeVerdict::Unhealthy } else { NodeVerdict::Healthy },
+                why: (number == 0).then(|| "PLEG was last seen 300 s ago, the threshold is 180 s".to_owned()),
+                kubelet_version: Some(format!("v1.3{}.2-eks-ecaa3a6", number % 5)),
+                runtime: NodeRuntime::parse("containerd://2.1.4"),
+                pleg_age_seconds: Some(1.0),
+                relist_seconds: Some(seconds),
+                discarded_events: Some(0.0),
+                runtime_errors: Some(3.0),
+                ..NodeReport::default()
+            }
+        };
+        let count = u64::try_from(size).unwrap();
+        NodesReport {
+            taken_at: Wall::default(),
+            server: String::new(),
+            context: String::new(),
+            counts: NodeCounts { nodes: count, healthy: count - 1, unhealthy: 1, ..NodeCounts::default() },
+            nodes: (0..size).map(node).collect(),
+            explained: Vec::new(),
+            not_checked: Vec::new(),
+        }
+    }
+
+    fn screen(report: &NodesReport, terminal: Option<(usize, usize)>) -> Vec<String> {
+        let view =
+            NodesView { fleet: fleet(report), beyond_limit: 0, wide: false, terminal, has_limit: false };
+        table(report, &view, PLAIN).unwrap().iter().map(Line::text).collect()
+    }
+
+    #[test]
+    fn a_terminal_gets_one_screen_with_one_line_for_each_node() {
+        let report = report(2000);
+        for (lines, columns) in [(15, 60), (24, 80), (40, 120), (60, 200)] {
+            let screen = screen(&report, Some((lines, columns)));
+            assert_eq!(screen.len(), lines - 1, "one line is left for the prompt: {screen:#?}");
+            assert!(screen.iter().all(|line| width(line) <= columns), "{screen:#?}");
+            assert!(
+                screen[3].contains("unhealthy") && screen[3].contains("PLEG was last seen"),
+                "{screen:#?}"
+            );
+            let domain = if columns == 200 { ".eu-central-1.compute.internal " } else { "… " };
+            assert!(screen[3].starts_with(&format!("ip-10-0-0-0{domain}")), "{screen:#?}");
+            let hidden = 2000 - (lines - OTHER_LINES);
+            assert_eq!(
+                screen.last().unwrap(),
+                &format!("{} more nodes; --limit 0 shows all", grouped(hidden as u64))
+            );
+        }
+        assert_eq!(screen(&report, None).len(), 2003, "a pipe gets every node");
+    }
+
+    #[test]
+    fn a_narrow_terminal_keeps_the_verdict_and_the_reason() {
+        let headers = |columns| {
+            screen(&report(3), Some((24, columns)))[2].split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(headers(200), "NAME VERDICT AGE P50 P99 DISCARDED ERRORS VERSION WHY");
+        assert_eq!(headers(80), "NAME VERDICT AGE P99 WHY");
+        assert_eq!(headers(60), "NAME VERDICT AGE WHY");
+        assert_eq!(headers(40), "NAME VERDICT WHY");
+    }
+
+    #[test]
+    fn a_fleet_that_fits_needs_no_count_of_the_rest() {
+        let screen = screen(&report(20), Some((24, 80)));
+        assert_eq!(screen.len(), 23);
+        assert!(!screen.iter().any(|line| line.contains("more node")), "{screen:#?}");
+    }
+
+    #[test]
+    fn fleet_lines_name_verdicts_versions_and_the_worst_p99() {
+        let mut report = report(2000);
+        let recorder = |verdict| Some(RecorderReport { verdict: Some(verdict), ..RecorderReport::default() });
+        report.nodes[1].recorder = recorder(Verdict::Healthy);
+        report.nodes[2].recorder = recorder(Verdict::Unknown);
+        assert_eq!(
+            fleet(&report),
+            [
+                "2 000 nodes: 1 unhealthy, 1 999 healthy (1 998 by the kubelet alone); worst p99 >10.0s on \
+                 ip-10-0-0-0.eu-central-1.compute.internal",
+                "kubelet v1.30.2-eks-ecaa3a6 (400), v1.31.2-eks-ecaa3a6 (400), v1.32.2-eks-ecaa3a6 (400), 2 more; \
+                 containerd 2.1.4 (2 000)"
+            ]
+        );
+    }
+
+    #[test]
+    fn colour_shows_the_verdict() {
+        let report = report(2);
+        let view = NodesView {
+            fleet: fleet(&report),
+            beyond_limit: 0,
+            wide: false,
+            terminal: Some((24, 80)),
+            has_limit: false,
+        };
+        let lines = table(&report, &view, Style { headers: true, color: true }).unwrap();
+        let (red, plain) = (lines[3].text(), lines[4].text());
+        assert!(red.starts_with("ip-10") && lines[3] == Line::colored("31", red), "{lines:#?}");
+        assert!(plain.starts_with("ip-10") && lines[4] == Line::from(plain), "{lines:#?}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Formats the report and the updates of `plegctl pods` as text.
+
+use std::io;
+
+use super::report::{PodsReport, SourceRow};
+use crate::clock::Wall;
+use crate::cmd::render::page::Page;
+use crate::cmd::render::table as columns;
+use crate::cmd::render::watch::time_of_day;
+use crate::cmd::render::words::{elapsed, or_none};
+use crate::manifests::podconfig::{Op, PodProgress, PodRow, PodSource, PodStage, PodView};
+use crate::report::PodRef;
+use crate::report::plural;
+
+/// Prints a row for each pod, then a line for each source.
+pub fn table(report: &PodsReport, wide: bool, now: Wall, out: &mut Page<'_>) -> io::Result<()> {
+    let headers: &[&str] = if wide {
+        &["NAMESPACE", "POD", "SOURCE", "VERDICT", "AGE", "UID", "WANTED", "KUBELET", "RUNTIME", "API", "WHY"]
+    } else {
+        &["NAMESPACE", "POD", "SOURCE", "VERDICT", "AGE", "WHY"]
+    };
+    if !report.pods.is_empty() {
+        columns::write(out, headers, report.pods.iter().map(|pod| row(pod, wide, now)))?;
+        writeln!(out)?;
+    }
+    for source in &report.sources {
+        writeln!(out, "{}", source_line(source))?;
+    }
+    if report.sources.iter().any(|source| !source.ready) {
+        writeln!(
+            out,
+            "until every source is ready, the kubelet cleans up nothing: it stops no orphaned pod and removes \
+             no volume"
+        )?;
+    }
+    Ok(())
+}
+
+fn row(pod: &PodRow, wide: bool, now: Wall) -> Vec<String> {
+    let since = pod.running.as_ref().and_then(|running| running.since);
+    let mut cells = vec![
+        or_none(&pod.namespace),
+        or_none(&pod.name),
+        pod.source.map_or("<none>", PodSource::as_str).to_owned(),
+        pod.verdict.as_str().to_owned(),
+        since.map_or_else(|| "<none>".to_owned(), |since| elapsed(now.duration_since(since))),
+    ];
+    if wide {
+        cells.push(or_none(&pod.uid));
+        cells.extend(
+            pod.views.columns().map(|(_, view)| view.map_or_else(|| "<unknown>".to_owned(), in_words)),
+        );
+    }
+    let mut why = or_none(&pod.why);
+    if pod.views.disagree() {
+        let known = pod.views.columns().into_iter().filter_map(|(name, view)| Some((name, view?)));
+        let known = known.filter(|(name, _)| *name != "wanted");
+        let views: Vec<String> = known.map(|(name, view)| format!("{name} {}", in_words(view))).collect();
+        why = format!("{why} [{}]", views.join(", "));
+    }
+    cells.push(why);
+    cells
+}
+
+/// Formats a view as its state and, if it is known, the age of the state.
+fn in_words(view: &PodView) -> String {
+    match view.age_seconds {
+        Some(age) => format!("{} {}", view.state, elapsed(age.duration())),
+        None => view.state.clone(),
+    }
+}
+
+/// Formats the line of one source.
+fn source_line(source: &SourceRow) -> String {
+    let (name, pods) = (source.name, plural(source.pods, "pod"));
+    let state = if source.ready { format!("ready, {pods}") } else { "not ready".to_owned() };
+    match &source.error {
+        Some(error) => format!("source {name}: {state} ({error})"),
+        None => format!("source {name}: {state}"),
+    }
+}
+
+/// Prints a line for each pod, for a shell loop.
+pub fn names(report: &PodsReport, out: &mut Page<'_>) -> io::Result<()> {
+    for pod in &report.pods {
+        writeln!(out, "{}/{}", pod.namespace, pod.name)?;
+    }
+    Ok(())
+}
+
+/// Prints one update.
+pub fn update(
+    time: Wall,
+    op: Op,
+    source: PodSource,
+    ready: bool,
+    pods: &[PodRef],
+    out: &mut Page<'_>,
+) -> io::Result<()> {
+    let clock = time_of_day(time);
+    let waits = if ready { "" } else { "  (not every source is ready yet)" };
+    if pods.is_empty() {
+        return writeln!(out, "{clock}  {:<9}  {source}  no pods: the source is ready{waits}", op.as_str());
+    }
+    for pod in pods {
+        let name = format!("{}/{}", pod.namespace, pod.name);
+        writeln!(out, "{clock}  {:<9}  {source}  {}  {}{waits}", op.as_str(), name, pod.uid)?;
+    }
+    Ok(())
+}
+
+/// Prints the progress of one pod.
+pub fn step(time: Wall, step: &PodProgress, out: &mut Page<'_>) -> io::Result<()> {
+    let name = format!("{}/{}", step.identity.namespace, step.identity.name);
+    let what = match (step.stage, step.replaced) {
+        (PodStage::Gone, true) => "old version gone",
+        (stage, _) => stage.as_str(),
+    };
+    writeln!(out, "{}  {}: {what} after {:.1} s", time_of_day(time), name, step.after.as_secs_f64())
+}

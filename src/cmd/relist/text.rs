@@ -1,0 +1,247 @@
+//! Formats the report of `plegctl relist` as a table or as metrics.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crate::clock::Wall;
+use crate::cmd::render::page::Page;
+use crate::cmd::render::table;
+use crate::cmd::render::watch::{about, pod};
+use crate::cmd::render::words::{NONE, SHORT_ID, age, or_none, percent, short_id, took};
+use crate::cri::{KUBELET_RECEIVE_LIMIT, Outcome};
+use crate::pleg::CallRecord;
+use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
+use crate::report::bytes::bytes;
+use crate::report::plural;
+
+/// The number of slow calls that are listed.
+const SLOWEST: usize = 10;
+
+/// A row of the table: a pod and one of its containers. A pod without containers has one row too.
+pub type Row<'a> = (&'a ReportedPod, Option<&'a ReportedContainer>);
+
+/// Returns the rows in the order of the report.
+pub fn rows(report: &RelistReport) -> Vec<Row<'_>> {
+    let rows = report.pods.iter().flat_map(|pod| {
+        let alone = pod.containers.is_empty().then_some((pod, None));
+        pod.containers.iter().map(move |container| (pod, Some(container))).chain(alone)
+    });
+    rows.collect()
+}
+
+/// The durations of status calls, by the id of the container or sandbox.
+#[derive(Debug, Default)]
+pub struct Durations(HashMap<String, Duration>);
+
+impl Durations {
+    /// Collects the durations of the recorded calls.
+    pub fn of_calls(calls: &[CallRecord]) -> Self {
+        let known =
+            calls.iter().filter_map(|call| Some((call.id.clone()?, call.duration_seconds.duration())));
+        Self(known.collect())
+    }
+
+    /// Returns the longest duration for a row: of its container, or of the sandboxes of a pod without
+    /// containers.
+    pub fn of(&self, (pod, container): &Row<'_>) -> Option<Duration> {
+        match container {
+            Some(container) => self.0.get(&container.id).copied(),
+            None => pod.sandboxes.iter().filter_map(|sandbox| self.0.get(&sandbox.id)).max().copied(),
+        }
+    }
+}
+
+/// The content of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The rows, in their order.
+    pub rows: &'a [Row<'a>],
+    /// The durations of the status calls. If there are any, the table has a column for them.
+    pub took: &'a Durations,
+    /// Whether the wide table is printed.
+    pub wide: bool,
+    /// The present time, for ages.
+    pub now: Wall,
+}
+
+/// Prints the rows as a table, then the durations of the calls.
+pub fn table(report: &RelistReport, shown: &Shown<'_>, out: &mut Page<'_>) -> io::Result<()> {
+    let wide = shown.wide;
+    let mut headers = vec!["NAMESPACE", "POD", "CONTAINER", "STATE", "ATTEMPT", "AGE", "CONTAINER-ID"];
+    if !shown.took.0.is_empty() {
+        headers.push("TOOK");
+    }
+    if wide {
+        headers.extend(["PLEG", "SANDBOXES", "EXIT", "IMAGE"]);
+    }
+    if !shown.rows.is_empty() {
+        table::write(out, &headers, shown.rows.iter().map(|row| cells(row, shown)))?;
+        writeln!(out)?;
+    }
+    if wide && !report.relist.calls.is_empty() {
+        slowest(&report.relist.calls, out)?;
+        writeln!(out)?;
+    }
+    writeln!(out, "{}", latency(report))
+}
+
+/// Prints one line for each pod.
+pub fn names(report: &RelistReport, out: &mut Page<'_>) -> io::Result<()> {
+    report.pods.iter().try_for_each(|of| writeln!(out, "{}", pod(&of.into())))
+}
+
+fn cells(row: &Row<'_>, shown: &Shown<'_>) -> Vec<String> {
+    let ((pod, container), Shown { wide, now, .. }) = (row, *shown);
+    let mut cells = vec![or_none(&pod.namespace), or_none(&pod.name)];
+    match container {
+        Some(container) => cells.extend([
+            or_none(&container.name),
+            container.state.as_str().to_owned(),
+            container.attempt.to_string(),
+            age(now, container.created_at),
+            short_id(&container.id),
+        ]),
+        None => cells.extend([
+            NONE.to_owned(),
+            NONE.to_owned(),
+            NONE.to_owned(),
+            age(now, pod.created_at),
+            NONE.to_owned(),
+        ]),
+    }
+    if !shown.took.0.is_empty() {
+        cells.push(shown.took.of(row).map_or_else(|| NONE.to_owned(), took));
+    }
+    if wide {
+        let sandboxes: Vec<&str> = pod.sandboxes.iter().map(|sandbox| sandbox.state.as_str()).collect();
+        cells.push(container.map_or(NONE, |container| container.pleg_state.as_str()).to_owned());
+        cells.push(or_none(&sandboxes.join(",")));
+        cells.push(container.map_or_else(|| NONE.to_owned(), exit));
+        cells.push(or_none(&short_image(
+            container.and_then(|container| container.image.as_deref()).unwrap_or_default(),
+        )));
+    }
+    cells
+}
+
+/// Shortens the digest of an image to the length of a short id.
+fn short_image(image: &str) -> String {
+    match image.split_once("sha256:") {
+        Some((name, digest)) => format!("{name}sha256:{}", digest.chars().take(SHORT_ID).collect::<String>()),
+        None => image.to_owned(),
+    }
+}
+
+/// Formats the exit, such as `137 OOMKilled`, if the status is known.
+fn exit(container: &ReportedContainer) -> String {
+    let Some(status) = &container.status else { return NONE.to_owned() };
+    let code = status.exit_code.map(|code| code.to_string());
+    let words: Vec<String> = code.into_iter().chain(status.reason.clone()).collect();
+    or_none(&words.join(" "))
+}
+
+fn slowest(calls: &[CallRecord], out: &mut Page<'_>) -> io::Result<()> {
+    let mut slowest: Vec<&CallRecord> = calls.iter().collect();
+    slowest.sort_by_key(|call| std::cmp::Reverse(call.duration_seconds));
+    slowest.truncate(SLOWEST);
+    let rows = slowest.iter().map(|call| {
+        vec![
+            took(call.duration_seconds.duration()),
+            about(&call.rpc, call.pod.as_ref(), call.id.as_deref()),
+            call.outcome.as_str().to_owned(),
+            bytes(call.response_bytes),
+            or_none(call.message.as_deref().unwrap_or_default()),
+        ]
+    });
+    table::write(out, &["TOOK", "CALL", "OUTCOME", "RECEIVED", "MESSAGE"], rows)
+}
+
+/// Formats `relist 4.1ms = ListPodSandbox 1.9ms (…) + ListContainers 2.2ms (…) + 12 status calls 30ms, 1 silent`.
+fn latency(report: &RelistReport) -> String {
+    let (lists, statuses): (Vec<_>, Vec<_>) = report.relist.calls.iter().partition(|call| call.id.is_none());
+    let mut parts: Vec<String> = lists.into_iter().map(call).collect();
+    if !statuses.is_empty() {
+        let total: Duration = statuses.iter().map(|call| call.duration_seconds.duration()).sum();
+        let mut part = format!("{} {}", plural(statuses.len(), "status call"), took(total));
+        for outcome in [Outcome::Error, Outcome::Silent] {
+            let count = statuses.iter().filter(|call| call.outcome == outcome).count();
+            if count > 0 {
+                // Writing to a String cannot fail.
+                let _ = write!(part, ", {count} {}", outcome.as_str());
+            }
+        }
+        parts.push(part);
+    }
+    format!("relist {} = {}", took(report.relist.duration_seconds.duration()), parts.join(" + "))
+}
+
+/// Formats one call with its duration, its size and its error.
+pub fn call(call: &CallRecord) -> String {
+    let subject = about(&call.rpc, call.pod.as_ref(), call.id.as_deref());
+    let figures = call_figures(call.duration_seconds.duration(), call.response_bytes);
+    match &call.message {
+        None => format!("{subject} {figures}"),
+        Some(message) => format!("{subject} {figures} {}: {}", call.outcome.as_str(), message),
+    }
+}
+
+/// Formats the duration and the size of one call.
+pub fn call_figures(duration: Duration, received: u64) -> String {
+    format!(
+        "{} ({}, {} of 16 MiB)",
+        took(duration),
+        bytes(received),
+        percent(received, KUBELET_RECEIVE_LIMIT)
+    )
+}
+
+/// Prints the report as metrics.
+pub fn prometheus(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> {
+    gauge(out, "plegctl_relist_duration_seconds", "Duration of the relist.")?;
+    writeln!(out, "plegctl_relist_duration_seconds {}", report.relist.duration_seconds.as_f64())?;
+    let lists = || report.relist.calls.iter().filter(|call| call.id.is_none());
+    gauge(out, "plegctl_list_duration_seconds", "Duration of each list call.")?;
+    for call in lists() {
+        let seconds = call.duration_seconds.as_f64();
+        writeln!(out, "plegctl_list_duration_seconds{{rpc=\"{}\"}} {seconds}", call.rpc)?;
+    }
+    gauge(out, "plegctl_list_response_bytes", "Size of each list answer; the kubelet takes up to 16777216.")?;
+    for call in lists() {
+        writeln!(out, "plegctl_list_response_bytes{{rpc=\"{}\"}} {}", call.rpc, call.response_bytes)?;
+    }
+    let statuses = || report.relist.calls.iter().filter(|call| call.id.is_some());
+    if statuses().next().is_some() {
+        gauge(out, "plegctl_status_calls", "Status calls by outcome.")?;
+        for outcome in [Outcome::Ok, Outcome::Error, Outcome::Silent] {
+            let count = statuses().filter(|call| call.outcome == outcome).count();
+            writeln!(out, "plegctl_status_calls{{outcome=\"{}\"}} {count}", outcome.as_str())?;
+        }
+    }
+    let counts = &report.counts;
+    gauge(out, "plegctl_pods", "Pods known to the runtime.")?;
+    writeln!(out, "plegctl_pods {}", counts.pods)?;
+    gauge(out, "plegctl_sandboxes", "Pod sandboxes by the kubelet's state.")?;
+    let sandboxes = &counts.sandboxes;
+    for (state, count) in
+        [("running", sandboxes.running), ("exited", sandboxes.exited), ("unknown", sandboxes.unknown)]
+    {
+        writeln!(out, "plegctl_sandboxes{{state=\"{state}\"}} {count}")?;
+    }
+    gauge(out, "plegctl_containers", "Containers by the kubelet's state.")?;
+    let containers = &counts.containers;
+    for (state, count) in [
+        ("created", containers.created),
+        ("running", containers.running),
+        ("exited", containers.exited),
+        ("unknown", containers.unknown),
+    ] {
+        writeln!(out, "plegctl_containers{{state=\"{state}\"}} {count}")?;
+    }
+    Ok(())
+}
+
+fn gauge(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
+    writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")
+}
