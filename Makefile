@@ -21,7 +21,7 @@ static:
 
 # Run this before each commit: format, lints, and the unit and command tests that are not LONG.
 quick: format clippy
-	$(UNIT) --lib --bins -- $(LONG_UNIT:%=--skip %)
+	$(UNIT) --lib -- $(LONG_UNIT:%=--skip %)
 	$(UNIT) --test product -- --skip slow:: $(LONG:%=--skip %)
 
 # Tests that replay many recordings of kubelets, show every scenario, fill a disk, need more than two seconds of a
@@ -62,7 +62,7 @@ library:
 # A test that needs a missing tool (tmux, strace, promtool) is skipped and prints the reason. Many tests mostly wait for a
 # process, so more tests run at a time than there are processors.
 unit:
-	$(UNIT) --lib --bins --test product -- --skip slow::
+	$(UNIT) --lib --test product -- --skip slow::
 UNIT = RUST_TEST_THREADS=$(UNIT_THREADS) $(CARGO) test --locked --no-fail-fast
 UNIT_THREADS ?= 16
 

@@ -15,7 +15,7 @@
 //! * [`sim`] simulates a node;
 //! * [`clock`], [`kubelet`] and [`report`] contain types that the other modules use.
 //!
-//! The engine knows no argument parser and no terminal. The command line is the package `plegctl`: `src/main.rs`, `src/cmd`
+//! The engine knows no argument parser and no terminal. The command line is the package `plegctl`: `src/program.rs`, `src/cmd`
 //! and `src/fleet`.
 
 #![warn(
