@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::failing_pods::{self, FailingPod};
 use super::journal_line::logged_by;
 use super::kubelet::KubeletRuns;
+use crate::clock::Wall;
 use crate::kubelet::go_duration;
 use crate::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename};
 
@@ -67,8 +69,8 @@ pub struct Journal {
     pub exhausted: Option<String>,
     /// The number of time-outs of D-Bus or systemd.
     pub bus_timeouts: usize,
-    /// The number of failed network set-ups or tear-downs.
-    pub network_failures: usize,
+    /// The steps of the kubelet's work for pods that fail at once, in the order of their first errors.
+    pub failing_pods: Vec<FailingPod>,
     /// Whether the runtime began to recover its state and has not reported the end of the recovery.
     pub recovering: bool,
     /// The number of starts of the runtime.
@@ -98,6 +100,9 @@ pub struct ListFallback {
     pub call: String,
 }
 
+/// The programs that log as a kubelet: k3s and `MicroK8s` have it in one process with others.
+const KUBELETS: [&str; 3] = ["kubelet", "k3s", "microk8s.daemon-kubelite"];
+
 /// The most names and UIDs whose errors are kept.
 const MAX_POD_ERRORS: usize = 1000;
 
@@ -114,6 +119,7 @@ impl Journal {
             found.lines += 1;
             if let Some(time) = time {
                 found.add_readiness(line, time);
+                found.add_failing_pod(line, time);
             }
             let ages = found.pleg_ages.len();
             found.add(line);
@@ -142,6 +148,16 @@ impl Journal {
             if became {
                 self.not_ready_since = Some(time);
             }
+        }
+    }
+
+    /// Adds an error of the kubelet about a step for a pod.
+    fn add_failing_pod(&mut self, line: &str, time: f64) {
+        let message = KUBELETS.into_iter().find_map(|program| logged_by(line, program));
+        if let Some((_, message)) = message
+            && let Ok(since_epoch) = Duration::try_from_secs_f64(time)
+        {
+            failing_pods::add_message(&mut self.failing_pods, message, Wall::from_nanos(0).plus(since_epoch));
         }
     }
 
@@ -185,8 +201,6 @@ impl Journal {
         self.bus_timeouts += usize::from(
             has("Failed to propagate agent release message") || (has("dbus") && has("Connection timed out")),
         );
-        self.network_failures +=
-            usize::from(has("failed to setup network") || has("failed to destroy network"));
         if has("Start recovering state") {
             self.recovering = true;
         }
@@ -291,7 +305,7 @@ rename! {
     Journal {
         lines, pleg_ages, last_pleg_message, not_ready_since, last_not_ready, never_relisted, too_large: Text,
         list_fallback, name_reserved: Text, exec_timeouts, span_seconds, blocked_tasks: Text, server_silent: Text, lockups: Text,
-        gpu_error: Text, out_of_memory: Text, exhausted: Text, bus_timeouts, network_failures, recovering,
+        gpu_error: Text, out_of_memory: Text, exhausted: Text, bus_timeouts, failing_pods, recovering,
         runtime_starts, watchdog: Text, containerd_version: Version, cri_plugin_error: Text, config_unread: Text,
         kubelet_runs, pod_errors = BTreeMap::new()
     };

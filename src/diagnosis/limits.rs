@@ -70,6 +70,15 @@ pub const STUCK_POD: Duration = Duration::from_secs(300);
 /// The number of different owners of such pods at which D41 sees a problem of the whole node.
 pub const STUCK_OWNERS: usize = 2;
 
+/// The number of errors of one step for one pod at which the step fails again and again, and for how long it must fail.
+pub const FAILING_TIMES: usize = 3;
+/// See [`FAILING_TIMES`].
+pub const FAILING_FOR: Duration = Duration::from_secs(60);
+/// The longest time between two attempts, with which the kubelet waits 10 to 15 s and a call may take its two minutes.
+pub const FAILING_PAUSE: Duration = Duration::from_secs(150);
+/// The same for the start of a container, before which the kubelet waits for up to 5 minutes.
+pub const FAILING_START_PAUSE: Duration = Duration::from_secs(330);
+
 /// The number of processes besides the kubelet that use the runtime's socket, at which D39 names them.
 pub const SOCKET_CLIENTS: usize = 3;
 /// The number of unread bytes at which a client of the runtime's socket does not keep up.

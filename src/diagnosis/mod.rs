@@ -36,6 +36,7 @@ mod daemon_watch;
 mod disks;
 pub mod evidence;
 pub mod facts;
+pub mod failing_pods;
 mod gather;
 pub mod health_state;
 pub mod id_search;

@@ -62,6 +62,7 @@ word_enum! {
         ExitedButAlive = "D42",
         UnaryFallback = "D43",
         StuckWorkers = "D44",
+        FailingPods = "D45",
     } ALL
 }
 

@@ -462,4 +462,6 @@ pub struct StatusFacts {
     pub finished_at: Option<Wall>,
     /// The container's exit code, if it has exited.
     pub exit_code: Option<i32>,
+    /// Whether the sandbox shares the node's network, if the runtime reports it.
+    pub host_network: Option<bool>,
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::clock::Wall;
 use crate::cri::{Code, Rpc};
 use crate::diagnosis::evidence::oddities::OddKind;
+use crate::diagnosis::failing_pods::{FailingStep, FailureCause};
 use crate::diagnosis::report::{RuleId, Verdict};
 use crate::manifests::preflight::CertificateUse;
 use crate::report::{Confidence, PodRef};
@@ -67,6 +68,8 @@ samples! {
     ExpectedLoad: ExpectedLoad { containers: 3, sandboxes: 2, shims: 2 },
         ExpectedLoad { containers: 0, sandboxes: 0, shims: 0 };
     Fact: FactKind::ListAnswered { rpc: Rpc::Version, took: Took::sample(true) }.into(), Fact::line(String::new());
+    FailingStep: FailingStep::StopSandbox, FailingStep::CreateSandbox;
+    FailureCause: FailureCause::Network, FailureCause::Other;
     FilePath: FilePath::from("/etc/containerd/config.toml:3:1"), FilePath::from("/");
     FileSystem: FileSystem::from("nfs4"), FileSystem::from("");
     Function: Function::from("rtnl_lock"), Function::from("");

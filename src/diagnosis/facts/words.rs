@@ -13,6 +13,7 @@ use super::{
 use crate::clock::Wall;
 use crate::cri::{Code, Rpc};
 use crate::diagnosis::evidence::oddities::OddKind;
+use crate::diagnosis::failing_pods::{FailingStep, FailureCause};
 use crate::diagnosis::proc::is_conmon;
 use crate::diagnosis::report::{RuleId, Verdict};
 use crate::diagnosis::words::short;
@@ -141,6 +142,23 @@ fn pods_and_more(pods: &[PodAge], others: usize) -> String {
     if others == 0 { list(pods) } else { format!("{}, and {others} more", list(pods)) }
 }
 
+/// What fails, and why.
+const fn failure(cause: FailureCause, step: FailingStep) -> &'static str {
+    match (cause, step) {
+        (FailureCause::Network, step) if step.is_of_end() => "CNI DEL fails",
+        (FailureCause::Network, _) => "CNI ADD fails",
+        (FailureCause::NameReserved, _) => "its name stays reserved",
+        (FailureCause::Cgroup, _) => "cgroup or systemd refuses",
+        (FailureCause::NoSpace, _) => "no space is left for the runtime",
+        (FailureCause::SandboxImage, _) => "the image of the sandboxes is missing",
+        (FailureCause::ImageStore, _) => "the image store is damaged or not mounted",
+        (FailureCause::Other, FailingStep::CreateSandbox) => "the runtime cannot create the sandbox",
+        (FailureCause::Other, FailingStep::StartContainer) => "the runtime cannot start a container",
+        (FailureCause::Other, FailingStep::StopContainer) => "the runtime cannot stop a container",
+        (FailureCause::Other, FailingStep::StopSandbox) => "the runtime cannot stop the sandbox",
+    }
+}
+
 /// Converts a number for `plural`.
 fn number(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
@@ -257,6 +275,20 @@ facts! {
         "{}, {age:#} old; the median of {shims} shims is {}", size(*bytes, *threads), size(*median_bytes, *median_threads);
     GoroutinesWaitForEver =>
         "goroutines that wait for ever make a shim so large; a stop or an exec of its pod may hang with them";
+
+    // failing_pods.rs: D45
+    PodsFail { step: FailingStep, cause: FailureCause, pod: PodRef, others: usize } =>
+        "{}: {pod}{} cannot {}", failure(*cause, *step), and_more(*others), if step.is_of_end() { "end" } else { "start" };
+    StepFails { step: FailingStep, cause: FailureCause, words: Quoted } => "{}: {words}", failure(*cause, *step);
+    PluginSays { plugin: Program, words: Quoted } => "the network plugin {plugin} says: {words}";
+    RuntimeSays { words: Quoted } => "the runtime says: {words}";
+    HasFailed { pod: PodRef, failures: usize, since: Took, last: Took } =>
+        "{pod}: {} in the last {since:#}, the last one {last:#} ago", plural(*failures, "error");
+    NothingElseStarted { step: FailingStep } => "{} since then", match step {
+        FailingStep::CreateSandbox => "no other pod has started",
+        _ => "no container of another pod has started",
+    };
+    OthersStarted { pods: usize } => "{} started since then, so it may concern only these", plural(*pods, "other pod");
 
     // journal.rs: D18, D21, D24, D25, D26
     Logged { line: Quoted } => "{line}";
@@ -779,8 +811,6 @@ facts! {
         "the network plugin {process}{} has not finished for {age}", with(" of ", pod_of(sandbox.as_ref()));
     NetworkPluginAge { process: ProcessRef, sandbox: Option<Item>, age: Took } =>
         "{process}{} is {age} old", sandbox.as_ref().map(|of| format!(" of sandbox {of:#}")).unwrap_or_default();
-    NetworkFailuresLogged { failures: usize } =>
-        "{} of network set-up or tear-down in the journal", plural(*failures, "failure");
     PodsCannotStartOrStop => "pods cannot start or stop because of this; it does not block PLEG";
     Contradiction { of: Item, what: OddKind } => "{} {}",
         if matches!(what, OddKind::TwiceReady | OddKind::TwoVersions) { of.to_string() } else { format!("{of:#}") },

@@ -93,7 +93,7 @@ impl<'a> HolderCase<'a> {
 
     /// Whether `pod` is this pod. A source that does not know the UID, such as an older network plugin's environment, names the
     /// pod.
-    fn is_this(&self, pod: &PodRef) -> bool {
+    pub(super) fn is_this(&self, pod: &PodRef) -> bool {
         let own = &self.facts.pod;
         if pod.uid.is_empty() || own.uid.is_empty() {
             (&pod.namespace, &pod.name) == (&own.namespace, &own.name)
@@ -132,6 +132,7 @@ impl<'a> HolderCase<'a> {
         if !matches!(direction, Direction::Runs | Direction::HasEnded) {
             found.extend(self.kernel_waits());
         }
+        found.extend(self.failing_steps(direction));
         let of_health = self.health_findings(direction, &found);
         found.extend(of_health);
         let overdue = self.overdue_processes(&found);
@@ -144,7 +145,10 @@ impl<'a> HolderCase<'a> {
         }
         if self.is_ending() {
             found.extend(self.hooks());
-            if !any_of(&found, &[HolderKind::Kernel, HolderKind::Kubelet, HolderKind::Runtime]) {
+            // A network plugin is called when the containers have ended.
+            let explains =
+                [HolderKind::Kernel, HolderKind::Kubelet, HolderKind::Runtime, HolderKind::Network];
+            if !any_of(&found, &explains) {
                 found.extend(self.containers());
             }
         }
@@ -752,6 +756,9 @@ impl<'a> HolderCase<'a> {
 /// Returns the kind of a finding about this pod; `None` if the look at this pod has found the same.
 fn kind_of_own(finding: &HealthFinding, found: &[PodHolder]) -> Option<HolderKind> {
     let holds = row(finding.id).screen.holds;
+    if holds.own == OwnPod::AsLogged {
+        return None;
+    }
     let same_task = |pid: u32| found.iter().any(|holder| holder.pid == Some(pid));
     let is_found = finding.kernel_reason.as_ref().is_some_and(|reason| same_task(reason.pid))
         || holds.own == OwnPod::UnlessWaitIsFound && any_of(found, &[HolderKind::Kernel, HolderKind::Umount]);

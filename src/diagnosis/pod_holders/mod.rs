@@ -5,6 +5,7 @@
 //! calls and accesses no volume. [`judge()`] is a pure function of the evidence, of what the sources say about the pod
 //! ([`PodFacts`]), and of that look.
 
+mod failing;
 mod judge;
 mod look;
 pub mod report;

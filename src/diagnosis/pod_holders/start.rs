@@ -150,8 +150,13 @@ impl HolderCase<'_> {
     pub(super) fn words_of_kubelet(&self) -> Vec<PodHolder> {
         let by = self.facts.status.as_ref().map_or("", |status| status.by);
         let mut found: Vec<PodHolder> = Vec::new();
+        // A step that fails has been described already, with the same words.
+        let fails = !self.failing_steps(Direction::Starts).is_empty();
         for waiting in self.waiting() {
             let is_cause = CAUSES.contains(&waiting.reason.as_str());
+            if fails && !is_cause {
+                continue;
+            }
             let confidence = if is_cause { Confidence::Certain } else { Confidence::Likely };
             let words = waiting.to_string();
             let mut holder = PodHolder::new(HolderKind::Status, confidence, shortened(&words));
@@ -172,7 +177,7 @@ impl HolderCase<'_> {
         let error = journal
             .and_then(|errors| errors.get(self.uid()).or_else(|| errors.get(&self.facts.pod.to_string())));
         // The status has the same words as the journal, and is newer.
-        if let Some(error) = error.filter(|_| found.is_empty()) {
+        if let Some(error) = error.filter(|_| found.is_empty() && !fails) {
             let mut holder = PodHolder::new(HolderKind::Status, Confidence::Likely, shortened(error));
             holder.add_evidence(format!("the kubelet's last error about it: {error}"));
             holder.add_step(self.show_log());

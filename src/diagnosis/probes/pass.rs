@@ -196,6 +196,7 @@ pub(super) async fn make_call<R: Runtime>(
         (TargetCall::Status, ItemKind::Sandbox) => {
             runtime.sandbox_status(&target.id).await.map(|answer| StatusFacts {
                 present: answer.status.is_some(),
+                host_network: answer.status.as_ref().and_then(|status| status.host_network),
                 created_at: answer.status.and_then(|status| Wall::known(status.created_at)),
                 ..StatusFacts::default()
             })
@@ -209,6 +210,7 @@ pub(super) async fn make_call<R: Runtime>(
                 exit_code: status
                     .filter(|status| status.state == ContainerState::Exited)
                     .map(|status| status.exit_code),
+                ..StatusFacts::default()
             })
         }
     };

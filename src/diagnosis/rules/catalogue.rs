@@ -8,12 +8,12 @@ use std::sync::LazyLock;
 
 use super::{
     Case, cpu_starved, dead_containers, evented_pleg, exec_storm, exhausted_limits, exited_but_alive,
-    failing_list, failing_status, flapping_pleg, frozen_cgroup, full_disk, hidden_stall, hung_list,
-    hung_process, hung_status, inconsistent_state, invalid_certificate, kernel_wait, known_bad_version,
-    kubelet_down, large_daemon, large_list, left_over_shims, lost_exit, many_clients, network_not_ready,
-    never_relisted, out_of_memory, ready_and_dead, recovering_runtime, remote_storage_stall, reserved_name,
-    runtime_not_ready, silent_runtime, slow_statuses, stale_kubelet, storage_stall, stuck_systemd,
-    throttled_runtime, unary_fallback, unreachable_runtime, watchdog_restarts,
+    failing_list, failing_pods, failing_status, flapping_pleg, frozen_cgroup, full_disk, hidden_stall,
+    hung_list, hung_process, hung_status, inconsistent_state, invalid_certificate, kernel_wait,
+    known_bad_version, kubelet_down, large_daemon, large_list, left_over_shims, lost_exit, many_clients,
+    network_not_ready, never_relisted, out_of_memory, ready_and_dead, recovering_runtime,
+    remote_storage_stall, reserved_name, runtime_not_ready, silent_runtime, slow_statuses, stale_kubelet,
+    storage_stall, stuck_systemd, throttled_runtime, unary_fallback, unreachable_runtime, watchdog_restarts,
 };
 use crate::diagnosis::pod_holders::report::HolderKind;
 use crate::diagnosis::report::{HealthFinding, Phase, RuleId};
@@ -127,6 +127,8 @@ pub enum OwnPod {
     Yes,
     /// It does, unless the look at the pod has found a wait in the kernel, of which the look knows more.
     UnlessWaitIsFound,
+    /// It does, and the kubelet's errors about this pod say more than the finding.
+    AsLogged,
 }
 
 /// Whether a finding holds every pod of the node.
@@ -302,6 +304,7 @@ rows! {
     ExitedButAlive, exited_but_alive, 42, None, Many(exited_but_alive::find), false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
     UnaryFallback, unary_fallback, 43, List, One(unary_fallback::find), false, false, OfRelist, No, "unary fallback", Cause, Runtime, No, No, false, [is_about_relists];
     StuckWorkers, stuck_workers, 44, Kubelet, AfterOthers, false, false, StaysReady, Yes, "pod workers wait", Symptom, Runtime, Yes, No, false, [];
+    FailingPods, failing_pods, 45, None, Many(failing_pods::find), false, false, OfRelist, No, "creates or deletes fail", Cause, Runtime, AsLogged, No, false, [];
 }
 
 #[cfg(test)]

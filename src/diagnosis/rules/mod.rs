@@ -14,6 +14,7 @@ mod exec_storm;
 mod exhausted_limits;
 mod exited_but_alive;
 mod failing_list;
+pub mod failing_pods;
 mod failing_status;
 mod flapping_pleg;
 mod frozen_cgroup;

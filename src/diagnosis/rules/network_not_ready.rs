@@ -1,10 +1,12 @@
 //! D16: the network plugin is slow or not ready.
 
+use super::failing_pods;
 use super::prelude::*;
 use super::runtime_state::{fact_of, status_answer};
 use crate::cri::RuntimeCondition;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::facts::ProcessRef;
+use crate::diagnosis::failing_pods::FailureCause;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
 use crate::host::CNI_DIRECTORY;
@@ -18,7 +20,7 @@ fn network_not_ready(evidence: &Evidence) -> Option<&RuntimeCondition> {
 pub(in crate::diagnosis) fn has_network_problem(evidence: &Evidence) -> bool {
     network_not_ready(evidence).is_some()
         || !overdue_plugins(evidence).is_empty()
-        || evidence.journal.as_ref().is_some_and(|journal| journal.network_failures > 0)
+        || failing_pods::any(evidence, FailureCause::Network)
 }
 
 /// Applies D16. The network makes the node `NotReady`, but does not affect PLEG.
@@ -49,9 +51,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         }
         signs.push(FactKind::NetworkPluginAge { process, sandbox, age });
         about = about.or_else(|| id.cloned());
-    }
-    if let Some(journal) = evidence.journal.as_ref().filter(|journal| journal.network_failures > 0) {
-        signs.push(FactKind::NetworkFailuresLogged { failures: journal.network_failures });
     }
     if signs.is_empty() {
         return None;

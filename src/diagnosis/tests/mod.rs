@@ -3,6 +3,7 @@
 mod cost;
 mod crio;
 mod daemon;
+mod failing_pods;
 mod kernel;
 mod kubelet;
 mod list_calls;

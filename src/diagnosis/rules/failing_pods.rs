@@ -1,0 +1,190 @@
+//! D45: creates or deletes fail at once, again and again.
+
+use super::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::clock::Wall;
+use crate::cri::Rpc;
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::facts::{Program, Quoted};
+use crate::diagnosis::failing_pods::{FailingPod, FailingStep, FailureCause};
+use crate::host::CNI_DIRECTORY;
+
+/// The most pods that the evidence names.
+const MAX_NAMED: usize = 3;
+
+/// Returns whether the journal has an error with this cause.
+pub(super) fn any(evidence: &Evidence, cause: FailureCause) -> bool {
+    evidence.journal.iter().flat_map(|journal| &journal.failing_pods).any(|pod| pod.cause == cause)
+}
+
+/// Returns the pods for which a step fails again and again, and still does.
+pub fn persisting(evidence: &Evidence) -> Vec<&FailingPod> {
+    let Some(journal) = &evidence.journal else { return Vec::new() };
+    let span = std::time::Duration::try_from_secs_f64(journal.span_seconds).unwrap_or_default();
+    let persists = |pod: &&FailingPod| pod.persists(span) && may_last(evidence, pod);
+    journal.failing_pods.iter().filter(persists).collect()
+}
+
+/// Returns whether a step may still fail: its last error is recent, and nothing shows that it has succeeded since.
+pub fn may_last(evidence: &Evidence, failing: &FailingPod) -> bool {
+    failing.is_recent(evidence.taken_at) && !is_over(evidence, failing)
+}
+
+/// Returns whether the runtime shows that the step has succeeded since its last error: the pod has a new sandbox or a new
+/// container, or no sandbox any more.
+fn is_over(evidence: &Evidence, failing: &FailingPod) -> bool {
+    let runtime = &evidence.runtime;
+    let is_own = |id: &str| evidence.names.pod(id).is_some_and(|pod| pod.uid == failing.pod.uid);
+    let is_newer = |at: i64| at > failing.last.nanos();
+    let (Some(sandboxes), Some(containers)) = (runtime.sandboxes.latest(), runtime.containers.latest())
+    else {
+        return false;
+    };
+    let mut sandboxes = sandboxes.iter().filter(|one| is_own(&one.id));
+    match failing.step {
+        FailingStep::CreateSandbox => sandboxes.any(|one| is_newer(one.created_at)),
+        FailingStep::StartContainer => {
+            containers.iter().any(|one| is_newer(one.created_at) && is_own(&one.id))
+        }
+        FailingStep::StopContainer | FailingStep::StopSandbox => sandboxes.next().is_none(),
+    }
+}
+
+/// Applies D45, once for each cause of starts and of ends. A pod that cannot end is certain. A create may fail because of the
+/// pod itself, so it needs a cause that is the node's, and more pods that fail than pods that start.
+pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
+    let mut groups: BTreeMap<(bool, FailureCause), Vec<&FailingPod>> = BTreeMap::new();
+    let counts = |pod: &&FailingPod| match pod.cause {
+        // D18 reports reserved names.
+        FailureCause::NameReserved => false,
+        // The program of a container may not exist.
+        FailureCause::Other => pod.step != FailingStep::StartContainer,
+        FailureCause::Network
+        | FailureCause::Cgroup
+        | FailureCause::NoSpace
+        | FailureCause::SandboxImage
+        | FailureCause::ImageStore => true,
+    };
+    for pod in persisting(case.evidence).into_iter().filter(counts) {
+        groups.entry((pod.step.is_of_end(), pod.cause)).or_default().push(pod);
+    }
+    groups.into_values().filter_map(|pods| of_group(case, pods)).collect()
+}
+
+fn of_group(case: &Case<'_>, mut pods: Vec<&FailingPod>) -> Option<HealthFinding> {
+    let evidence = case.evidence;
+    pods.sort_by_key(|failing| (failing.first, failing.step, &failing.pod.uid));
+    let first = *pods.first()?;
+    let uids: BTreeSet<&str> = pods.iter().map(|failing| failing.pod.uid.as_str()).collect();
+    let started = if first.step.is_of_end() { 0 } else { started_since(evidence, first, &uids) };
+    let confidence = confidence(&pods, uids.len(), started);
+    let step = first.step;
+    let title =
+        FactKind::PodsFail { step, cause: first.cause, pod: first.pod.clone(), others: uids.len() - 1 };
+    let mut found = finding(RuleId::FailingPods, Severity::Warning, confidence, title);
+    found.pod = Some(first.pod.clone());
+    found.ids = uids.iter().take(limits::MAX_LISTED_IDS).map(|&uid| uid.to_owned()).collect();
+    let latest = pods.iter().max_by_key(|failing| failing.last).copied().unwrap_or(first);
+    found.add_fact(words(latest));
+    found.add_facts(pods.iter().take(MAX_NAMED).map(|failing| since(failing, evidence.taken_at)));
+    if !step.is_of_end() && started == 0 {
+        found.add_fact(FactKind::NothingElseStarted { step });
+    } else if started > 0 {
+        found.add_fact(FactKind::OthersStarted { pods: started });
+    }
+    found.steps = steps(evidence, latest);
+    Some(found)
+}
+
+fn confidence(pods: &[&FailingPod], failing: usize, started: usize) -> Confidence {
+    let Some(first) = pods.first() else { return Confidence::Possible };
+    let namespaces: BTreeSet<&str> = pods.iter().map(|failing| failing.pod.namespace.as_str()).collect();
+    // One container may ask for something that the node does not have; so may the pods of one application.
+    let is_of_node = match (first.cause, first.step) {
+        (FailureCause::Other, _) => namespaces.len() > 1,
+        (_, FailingStep::StartContainer) => failing > 1,
+        _ => true,
+    };
+    match (first.step.is_of_end(), is_of_node && failing > started) {
+        (true, _) => Confidence::Certain,
+        (false, true) if failing > 1 && started == 0 => Confidence::Certain,
+        (false, true) => Confidence::Likely,
+        (false, false) => Confidence::Possible,
+    }
+}
+
+/// Returns for how many other pods the same step has succeeded since the first error. A pod in the node's network needs no
+/// network plugin.
+fn started_since(evidence: &Evidence, failing: &FailingPod, uids: &BTreeSet<&str>) -> usize {
+    let rpc =
+        if failing.step == FailingStep::CreateSandbox { Rpc::PodSandboxStatus } else { Rpc::ContainerStatus };
+    let started = evidence.runtime.status_calls.iter().filter(|record| record.rpc == rpc).filter(|record| {
+        record.result.as_ref().is_ok_and(|facts| {
+            let needs_plugin = failing.cause != FailureCause::Network || facts.host_network != Some(true);
+            needs_plugin && facts.started_at.or(facts.created_at) > Some(failing.first)
+        })
+    });
+    let pods = started.filter_map(|record| evidence.names.pod(&record.target.id));
+    pods.map(|pod| pod.uid).filter(|uid| !uids.contains(uid.as_str())).collect::<BTreeSet<_>>().len()
+}
+
+/// Quotes the plugin or the runtime.
+pub fn words(failing: &FailingPod) -> FactKind {
+    let words = Quoted::from(&failing.words);
+    match &failing.plugin {
+        Some(plugin) => FactKind::PluginSays { plugin: Program::from(plugin), words },
+        None => FactKind::RuntimeSays { words },
+    }
+}
+
+/// Says how often a step has failed, and since when.
+pub fn since(failing: &FailingPod, now: Wall) -> FactKind {
+    FactKind::HasFailed {
+        pod: failing.pod.clone(),
+        failures: failing.failures,
+        since: now.duration_since(failing.first).into(),
+        last: now.duration_since(failing.last).into(),
+    }
+}
+
+/// Returns what to do about a cause.
+pub fn steps(evidence: &Evidence, failing: &FailingPod) -> Vec<Step> {
+    match failing.cause {
+        FailureCause::Network => {
+            let directory = evidence.cni_directory.as_deref().unwrap_or(CNI_DIRECTORY);
+            let list = Command::new("ls {}").arg(directory);
+            vec![
+                Step::look("check that the network plugin's DaemonSet runs on this node").with(list),
+                Step::look(
+                    "do not delete the pod with --force: its address and its sandbox stay on the node",
+                ),
+            ]
+        }
+        FailureCause::NoSpace => {
+            let show = "timeout 20 df -h; timeout 20 df -i; crictl --timeout 20s images";
+            vec![Step::look("what is full: blocks or inodes").with(Command::new(show))]
+        }
+        FailureCause::Cgroup => {
+            let show = "cat /proc/cgroups; systemctl --no-pager --failed; systemctl --no-pager list-jobs";
+            vec![Step::look("how many cgroups there are, and whether systemd works").with(Command::new(show))]
+        }
+        FailureCause::SandboxImage => {
+            vec![Step::look("whether the image is there").with(Command::new("crictl --timeout 20s images"))]
+        }
+        FailureCause::ImageStore => {
+            let show = "findmnt /var/lib/containerd /var/lib/containers; dmesg -T | tail -50";
+            vec![
+                Step::look("whether the disk of the runtime is mounted and well").with(Command::new(show)),
+                Step::change(
+                    "if only images are damaged: drain the node, stop the runtime, and remove its images",
+                ),
+            ]
+        }
+        FailureCause::NameReserved | FailureCause::Other => {
+            let log = Command::new("journalctl --no-pager -S -15min {} | grep -e {}");
+            let units = evidence.runtime_units().iter().flat_map(|unit| ["-u", unit]);
+            vec![Step::look("what the runtime logs about it").with(log.options(units).arg(&failing.pod.name))]
+        }
+    }
+}
