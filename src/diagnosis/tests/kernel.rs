@@ -156,6 +156,18 @@ async fn documented_stacks_have_their_reason() {
             "percpu_rwsem_wait",
             "[<0>] percpu_rwsem_wait+0x15f/0x1d0\n[<0>] mnt_want_write+0x96/0xc0\n",
         ),
+        // kubernetes issue 138512: every mount of the node waits, and so does an umount.
+        (
+            "KR12",
+            "rwsem_down_write_slowpath",
+            "[<0>] rwsem_down_write_slowpath+0x2b1/0x5d0\n[<0>] register_shrinker_prepared+0x1f/0x60\n[<0>] \
+             sget_fc+0x1d6/0x300\n[<0>] get_tree_nodev+0x1b/0x90\n",
+        ),
+        (
+            "KR12",
+            "rwsem_down_write_killable",
+            "[<0>] unregister_shrinker+0x24/0x80\n[<0>] deactivate_locked_super+0x2f/0xa0\n[<0>] cleanup_mnt+0xbd/0x150\n",
+        ),
         // containerd's shim while an ext4 is unmounted.
         (
             "KR07",
