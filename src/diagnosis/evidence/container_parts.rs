@@ -44,7 +44,7 @@ pub fn parts_of<'a>(evidence: &'a Evidence, id: &str) -> ContainerParts<'a> {
         .values()
         .filter(|process| process.container_id.as_deref() == Some(id) && process.role != Role::Shim)
         .collect();
-    let shim = shim_of(sample, id, sandbox, &own);
+    let shim = shim_of(sample, id, sandbox);
     let oci: Vec<&Process> = sample
         .with_role(Role::OciRuntime)
         .filter(|process| {
@@ -106,11 +106,15 @@ pub fn is_frozen_by(process: &Process, freeze: &Freeze) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Finds the shim by the id on its command line, otherwise as an ancestor of the container's processes.
-fn shim_of<'a>(sample: &'a ProcSample, id: &str, sandbox: &str, own: &[&Process]) -> Option<&'a Process> {
+/// Finds the shim by the id on its command line, otherwise as an ancestor of the processes of the container or its sandbox. The
+/// command line of a shim with a blocked task is not read, and a container that has ended has no process.
+fn shim_of<'a>(sample: &'a ProcSample, id: &str, sandbox: &str) -> Option<&'a Process> {
     let is_searched = |named: &str| named == id || named == sandbox;
     let by_id = sample.with_role(Role::Shim).find(|shim| proc::monitored_ids(&shim.command).any(is_searched));
     by_id.or_else(|| {
+        let processes = sample.processes.values().filter(|process| process.role != Role::Shim);
+        let own: Vec<&Process> =
+            processes.filter(|process| process.container_id.as_deref().is_some_and(is_searched)).collect();
         sample
             .with_role(Role::Shim)
             .find(|shim| own.iter().any(|process| sample.descends(process.pid, shim.pid)))

@@ -820,6 +820,7 @@ facts! {
     AndMore { others: usize } => "and {others} more";
     ExitAwaitsCommand { process: ProcessRef, command: Word, age: Took } =>
         "{process} {command} has not finished for {age}: the runtime records the exit only after it";
+    ExitIsHeld { of: Item, why: Box<Fact> } => "what keeps the exit of {of} from being recorded: {why}";
     ConmonLostToo { containers: usize } =>
         "{containers} of them also lost their conmon: nothing records the exit, so the list shows RUNNING for ever";
     NothingMonitors =>

@@ -64,6 +64,13 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         command: Word::from(sub_command(&process.command).unwrap_or_default()),
         age: process.age.into(),
     }));
+    // The shim reports the exit, and unmounts before the runtime records it.
+    let unawaited = without_process().filter(|oddity| awaited_command(case.evidence, oddity.id).is_none());
+    let held = unawaited.filter_map(|oddity| Some((oddity, case.evidence.second_evidence(oddity.id)?)));
+    found.add_facts(
+        held.take(5)
+            .map(|(oddity, why)| FactKind::ExitIsHeld { of: item(oddity.id), why: Box::new(why.into()) }),
+    );
     let lost_conmon = |oddity: &&Oddity<'_>| {
         let sandbox = case.evidence.names.sandbox_of(oddity.id);
         // conmon ends with its container, so its absence proves nothing while the runtime has not recorded the exit.

@@ -197,6 +197,35 @@ async fn documented_stacks_have_their_reason() {
     assert_eq!(reason(&node.diagnose(hung(3, 1)).await), None);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_shim_that_unmounts_explains_a_running_container_without_a_process() {
+    let node = FakeNode::new("unrecorded-exit").with_pods(3);
+    std::fs::remove_dir_all(node.proc().join("2001")).unwrap();
+    // The pause container: the shim's command line is not read while a task of it is blocked.
+    let cgroup = format!("/kubepods/poduid-1/{}", sandbox_id(1));
+    node.process(&FakeProcess {
+        pid: 3001,
+        parent: 1001,
+        comm: "pause",
+        cgroup: &cgroup,
+        ..FakeProcess::default()
+    });
+    let evidence_of = |report: &HealthReport| {
+        let found = report.findings.iter().find(|finding| finding.id == RuleId::InconsistentState).unwrap();
+        assert!(found.title.ends_with("is RUNNING and has no process"), "{found:#?}");
+        found.evidence.join("\n")
+    };
+    let why = "what keeps the exit of default/web-1/app from being recorded: ";
+    let unknown = node.diagnose(Scripted::with_pods(3)).await;
+    assert!(!evidence_of(&unknown).contains(why), "{unknown:#?}");
+    let stack = "[<0>] sync_inodes_sb+0xd0/0x2a0\n[<0>] generic_shutdown_super+0x37/0x130\n";
+    blocked_shim(&node, "sync_inodes_sb", stack);
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    let evidence = evidence_of(&report);
+    let line = evidence.lines().find(|line| line.starts_with(why)).unwrap_or_else(|| panic!("{report:#?}"));
+    assert!(line.contains("containerd-shim[1001]") && line.contains("umount"), "{line}");
+}
+
 /// Mounts a remote file system in pod 1, and lets the pod's shim wait for it.
 async fn waits_for_remote(kind: &str, source: &str, wchan: &str, stack: &str) -> HealthReport {
     let node = FakeNode::new(&format!("remote-{kind}-{}", stack.len())).with_pods(3);
