@@ -77,13 +77,13 @@ pub struct ReadBudget {
 
 impl Default for ReadBudget {
     fn default() -> Self {
-        Self::of(0)
+        Self::of_bytes(0)
     }
 }
 
 impl ReadBudget {
     /// Creates the budget for a capture of this size.
-    pub const fn of(bytes: u64) -> Self {
+    pub const fn of_bytes(bytes: u64) -> Self {
         Self {
             left: AtomicU64::new(BASE_BYTES.saturating_add(bytes.saturating_mul(BYTES_PER_BYTE))),
             refusals: AtomicU64::new(0),
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn budget_grows_with_the_file_and_can_be_exhausted() {
-        let budget = ReadBudget::of(1000);
+        let budget = ReadBudget::of_bytes(1000);
         let all = usize::try_from(BASE_BYTES + 1000 * BYTES_PER_BYTE).unwrap();
         assert!(budget.charge(all - 1).is_some() && budget.refusals() == 0);
         assert!(budget.charge(2).is_none(), "one byte is left");
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn largest_message_grows_with_the_file() {
-        let budget = ReadBudget::of(1000);
+        let budget = ReadBudget::of_bytes(1000);
         assert!(budget.charge_message(BASE_MESSAGE_SIZE + 1000 * MESSAGE_SIZE_PER_BYTE).is_some());
         assert!(budget.charge_message(BASE_MESSAGE_SIZE + 1000 * MESSAGE_SIZE_PER_BYTE + 1).is_none());
     }

@@ -67,7 +67,7 @@ pub fn export(
     names: Option<Pseudonyms>,
     out: &mut dyn Write,
 ) -> io::Result<Exported> {
-    let selection = Selection::of(capture, range)?;
+    let selection = Selection::within(capture, range)?;
     let Some(names) = names else { return selection.write(capture, None, out) };
     let mut names = names.with_cache_limit(capture.cache_limit());
     let exported = selection.write(capture, Some(&mut |entry, rpc| names.entry(entry, rpc)), out)?;
@@ -83,7 +83,7 @@ pub fn export_renamed(
 ) -> io::Result<Exported> {
     let mut rename = |entry: &mut CaptureEntry, rpc| renames.entry(entry, rpc);
     let rename: Option<RenameEntry<'_>> = if renames.is_empty() { None } else { Some(&mut rename) };
-    Selection::of(capture, range)?.write(capture, rename, out)
+    Selection::within(capture, range)?.write(capture, rename, out)
 }
 
 /// Replaces the names in an entry; gets the RPC if the entry is the end of a call. Returns false if the entry must be left out.
@@ -200,7 +200,7 @@ impl Selection {
     }
 
     /// Selects the entries of the part of `capture` in `range`.
-    pub fn of(capture: &Capture, range: Range) -> io::Result<Self> {
+    pub fn within(capture: &Capture, range: Range) -> io::Result<Self> {
         let id = |at: CaptureMoment| capture.sessions.get(at.session).map(|run| run.session.id);
         let lost_ends =
             capture.calls.iter().filter_map(|call| Some(((id(call.sent)?, call.number), call.lost?.mono)));

@@ -176,7 +176,7 @@ struct SortedItem {
 
 impl SortedItem {
     /// Sorts the fields of an item.
-    fn of(&(_, whole, content): &WireField<'_>) -> Self {
+    fn from_field(&(_, whole, content): &WireField<'_>) -> Self {
         let head = whole.len() - content.len();
         let mut item = Self { bytes: whole.get(..head).unwrap_or_default().to_vec(), head, back: Vec::new() };
         let Some(fields) = fields(content) else { return Self { bytes: whole.to_vec(), ..item } };
@@ -199,7 +199,7 @@ impl SortedItem {
 /// the orders are equal. Items are sorted by their content, which begins with the id. Returns `None` if the bytes are not
 /// a list of items.
 pub fn sorted(list: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let items: Vec<SortedItem> = items(list)?.iter().map(SortedItem::of).collect();
+    let items: Vec<SortedItem> = items(list)?.iter().map(SortedItem::from_field).collect();
     let (order, places) = canonical_order(items.len(), |item| items.get(item).map(SortedItem::content));
     let (mut bytes, mut permutation) = (Vec::with_capacity(list.len()), BitWriter::default());
     permutation.write(&steps(&places));

@@ -26,7 +26,7 @@ const SESSION_ENTRY: u64 = 16 * 1024;
 /// Opens the segments of a period, and earlier ones as far as they are small.
 pub fn open_part(path: &Path, period: Range, clock: Arc<dyn Clock>) -> Result<Capture, Error> {
     let files: Vec<SegmentFile> =
-        store::segments_in(path)?.into_iter().map(|(_, path)| SegmentFile::of(path)).collect();
+        store::segments_in(path)?.into_iter().map(|(_, path)| SegmentFile::at(path)).collect();
     let chosen = chosen(&files, period)?;
     let files = files.into_iter().skip(chosen.start).take(chosen.len()).map(|file| file.path).collect();
     let how =
@@ -42,7 +42,7 @@ struct SegmentFile {
 }
 
 impl SegmentFile {
-    fn of(path: PathBuf) -> Self {
+    fn at(path: PathBuf) -> Self {
         let mut start = Vec::new();
         let opened = open_nonblocking(&path).ok();
         let about = opened.as_ref().and_then(|file| file.metadata().ok());
@@ -50,7 +50,7 @@ impl SegmentFile {
         let file = opened.filter(|_| about.is_some_and(|about| about.is_file()));
         // A segment that cannot be read has no beginning.
         let _ = file.map(|file| file.take(SESSION_ENTRY).read_to_end(&mut start));
-        let first = segment::check(&start).is_ok().then(|| Entries::of(&start).next()).flatten();
+        let first = segment::check(&start).is_ok().then(|| Entries::in_bytes(&start).next()).flatten();
         Self { path, size, begins: first.map(|(_, entry)| Wall::from_nanos(entry.wall)) }
     }
 }

@@ -451,7 +451,7 @@ impl Capture {
             let unfinished = directory && index == last && store::is_being_recorded(path);
             capture.add_segment(file, &bytes, directory, unfinished, &mut builder)?;
         }
-        capture.budget = ReadBudget::of(capture.segments.iter().map(|segment| segment.bytes).sum());
+        capture.budget = ReadBudget::of_bytes(capture.segments.iter().map(|segment| segment.bytes).sum());
         capture.is_being_recorded = directory && store::is_being_recorded(path);
         capture.mark_lost_ends(&builder);
         if !is_indexed {
@@ -593,7 +593,7 @@ impl Capture {
         }
         builder.current = None;
         let number = self.segments.len();
-        let mut entries = Entries::of(bytes);
+        let mut entries = Entries::in_bytes(bytes);
         let mut damaged = 0;
         while let Some((offset, entry)) = entries.next() {
             self.processor_limit.pause_if_due();
@@ -814,7 +814,7 @@ impl Capture {
                 continue;
             };
             let count = usize::try_from(state.entries).unwrap_or(usize::MAX);
-            for (_, entry) in Entries::of(&bytes).take(count) {
+            for (_, entry) in Entries::in_bytes(&bytes).take(count) {
                 self.processor_limit.pause_if_due();
                 handle(segment, entry)?;
             }
@@ -838,7 +838,7 @@ impl Capture {
         }
         let bytes = self.bytes_of(segment)?;
         let mut places = MessagePlaces::new();
-        for (offset, entry) in Entries::of(&bytes) {
+        for (offset, entry) in Entries::in_bytes(&bytes) {
             self.processor_limit.pause_if_due();
             match entry.body {
                 Some(Body::CallFinished(ended)) => add_places(&mut places, offset, &ended.answers),

@@ -96,7 +96,7 @@ enum RequestKey {
 }
 
 impl RequestKey {
-    fn of(rpc: Rpc, subject: &RequestSubject, request: &Bytes) -> Self {
+    fn for_request(rpc: Rpc, subject: &RequestSubject, request: &Bytes) -> Self {
         match subject {
             RequestSubject::Runtime => Self::Runtime(rpc),
             RequestSubject::One(id) => Self::One(rpc, id.clone()),
@@ -282,19 +282,22 @@ impl Playback {
         let mut calls: HashMap<RequestKey, Vec<usize>> = HashMap::new();
         for (index, call) in capture.calls.iter().enumerate() {
             if let Ok(subject) = RequestSubject::read(call.rpc, call.request.clone()) {
-                calls.entry(RequestKey::of(call.rpc, &subject, &call.request)).or_default().push(index);
+                calls
+                    .entry(RequestKey::for_request(call.rpc, &subject, &call.request))
+                    .or_default()
+                    .push(index);
             }
         }
-        Self::of(Arc::new(capture), Arc::new(calls), start, clock)
+        Self::start_at(Arc::new(capture), Arc::new(calls), start, clock)
     }
 
     /// Replays the same capture from another moment.
     #[must_use]
     pub fn moved_to(&self, start: (CaptureMoment, Wall), clock: Arc<ReplayClock>) -> Self {
-        Self::of(Arc::clone(&self.capture), Arc::clone(&self.calls), start, clock)
+        Self::start_at(Arc::clone(&self.capture), Arc::clone(&self.calls), start, clock)
     }
 
-    fn of(
+    fn start_at(
         capture: Arc<Capture>,
         calls: Arc<HashMap<RequestKey, Vec<usize>>>,
         start: (CaptureMoment, Wall),
@@ -302,7 +305,7 @@ impl Playback {
     ) -> Self {
         clock.run_from(start.1);
         Self {
-            stream: StreamReplay::of(&capture, start.0),
+            stream: StreamReplay::from_moment(&capture, start.0),
             unreachable: unreachable_at(&capture, start.0),
             gap: gap_at(&capture, start.0),
             incident: None,
@@ -866,7 +869,7 @@ impl Playback {
                 _ => Err(not_recorded(rpc, gap.clone())),
             };
         }
-        let mut key = RequestKey::of(rpc, &request.subject, &request.message);
+        let mut key = RequestKey::for_request(rpc, &request.subject, &request.message);
         let mut known = self.known(&key, now);
         let mut part = None;
         if matches!(known, KnownResult::Nothing)
@@ -939,7 +942,7 @@ impl Playback {
 
     /// Answers a call of a played relist, after the recorded duration.
     async fn play_call(&self, request: CallRequest) -> Result<Answer, Error> {
-        let key = RequestKey::of(request.rpc, &request.subject, &request.message);
+        let key = RequestKey::for_request(request.rpc, &request.subject, &request.message);
         let now = self.now();
         let mut part = None;
         let mut found = self.find(&key, now);

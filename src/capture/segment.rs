@@ -86,7 +86,7 @@ pub struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     /// Creates an iterator over the entries of a segment that [`check`] accepts.
-    pub const fn of(bytes: &'a [u8]) -> Self {
+    pub const fn in_bytes(bytes: &'a [u8]) -> Self {
         Self { bytes, offset: HEADER_SIZE, damaged: 0, cut: 0, fault: None }
     }
 

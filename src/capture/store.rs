@@ -239,7 +239,7 @@ impl Store {
         if let Ok(bytes) = self.directory.read(&name, MAX_ADOPTED_SIZE)
             && segment::check(&bytes).is_ok()
         {
-            let mut entries = Entries::of(&bytes);
+            let mut entries = Entries::in_bytes(&bytes);
             for (_, entry) in &mut entries {
                 let position = match &entry.body {
                     Some(Body::Session(session)) => {

@@ -45,7 +45,7 @@ struct StreamPosition {
 
 impl StreamReplay {
     /// Collects the recorded event stream of `capture`; the replay starts at `from`.
-    pub(super) fn of(capture: &Capture, from: CaptureMoment) -> Self {
+    pub(super) fn from_moment(capture: &Capture, from: CaptureMoment) -> Self {
         let mut items: Vec<(CaptureMoment, Wall, StreamChange)> = Vec::new();
         for call in capture.calls.iter().filter(|call| call.rpc == Rpc::GetContainerEvents) {
             items.push((call.sent, call.wall, StreamChange::Opened));

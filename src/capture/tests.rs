@@ -266,7 +266,7 @@ fn file_truncated_at_any_byte_keeps_its_earlier_entries() {
     let file = files(&place.0).pop().unwrap();
     let whole = fs::read(&file).unwrap();
     let ends: Vec<(usize, u64)> = {
-        let mut entries = super::segment::Entries::of(&whole);
+        let mut entries = super::segment::Entries::in_bytes(&whole);
         let mut ends = Vec::new();
         let mut number = 0;
         while let Some((_, _)) = entries.next() {
@@ -340,7 +340,7 @@ fn flipped_bit_loses_one_entry_and_the_differences_from_it() {
     let file = files(&place.0).pop().unwrap();
     let whole = fs::read(&file).unwrap();
     let before = answers(&Capture::open(&place.0).unwrap()).len();
-    let last = segment::Entries::of(&whole).last().unwrap().0;
+    let last = segment::Entries::in_bytes(&whole).last().unwrap().0;
     let mut runner = TestRunner::new(Config { cases: 200, ..Config::default() });
     runner
         .run(&(super::segment::HEADER_SIZE..whole.len(), 0..8_u32), |(byte, bit)| {
@@ -407,7 +407,7 @@ fn incomplete_entry_of_a_killed_recorder_is_counted_once() {
     record_capture(&place.0, 256 << 20, 3);
     let file = files(&place.0).pop().unwrap();
     let whole = fs::read(&file).unwrap();
-    let (last, _) = segment::Entries::of(&whole).last().unwrap();
+    let (last, _) = segment::Entries::in_bytes(&whole).last().unwrap();
     let mut torn = whole[..last + 20].to_vec();
     torn.resize(4 << 20, 0);
     fs::write(&file, torn).unwrap();

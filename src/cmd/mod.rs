@@ -212,7 +212,7 @@ fn parse_and_run(arguments: Vec<OsString>) -> Result<Exit, Error> {
         return children::guard::run().map(|()| Exit::Good).map_err(Error::Start);
     }
     writable_stdout()?;
-    let started_as = StartedAs::of(arguments.first());
+    let started_as = StartedAs::from_program(arguments.first());
     if started_as == StartedAs::Completion {
         return complete::kubectl(arguments).map(|()| Exit::Good).map_err(Error::Output);
     }

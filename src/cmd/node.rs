@@ -316,7 +316,7 @@ impl Node {
     /// Returns the settings of the gate of streamed lists of this node's kubelet.
     pub fn list_gates(&self) -> ListGates {
         let kubelet = self.kubelet().filter(|_| self.is_live());
-        kubelet.map(|kubelet| Config::of(kubelet.settings()).list_gates).unwrap_or_default()
+        kubelet.map(|kubelet| Config::from_settings(kubelet.settings()).list_gates).unwrap_or_default()
     }
 
     /// Returns the release that the program of this node's kubelet shows.

@@ -41,7 +41,7 @@ pub enum StartedAs {
 
 impl StartedAs {
     /// Returns the name in the first argument of a process.
-    pub fn of(program: Option<&OsString>) -> Self {
+    pub fn from_program(program: Option<&OsString>) -> Self {
         let name = program.map(Path::new).and_then(Path::file_name).unwrap_or_default();
         match name.to_str() {
             Some(PLUGIN) => Self::Plugin,
@@ -52,7 +52,7 @@ impl StartedAs {
 
     /// Returns the name of this process.
     pub fn current() -> Self {
-        Self::of(env::args_os().next().as_ref())
+        Self::from_program(env::args_os().next().as_ref())
     }
 }
 
@@ -98,9 +98,9 @@ mod tests {
             ("/proc/self/exe", StartedAs::Plegctl),
             ("", StartedAs::Plegctl),
         ] {
-            assert_eq!(StartedAs::of(Some(&program.into())), expected, "{program}");
+            assert_eq!(StartedAs::from_program(Some(&program.into())), expected, "{program}");
         }
-        assert_eq!(StartedAs::of(None), StartedAs::Plegctl);
+        assert_eq!(StartedAs::from_program(None), StartedAs::Plegctl);
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl ProcessGroup {
     /// Starts `command` as the leader of a new process group.
     pub fn start(command: &mut Command) -> io::Result<(Self, Option<ChildStdout>)> {
         let child = command.process_group(0).spawn()?;
-        Ok(Self::of(Pid::from_child(&child), child, None))
+        Ok(Self::new(Pid::from_child(&child), child, None))
     }
 
     /// Starts `command` in a process group with a guard, which ends the group when plegctl ends for any reason.
@@ -41,7 +41,7 @@ impl ProcessGroup {
         };
         let group = Pid::from_child(&guard);
         match command.process_group(group.as_raw_nonzero().get()).spawn() {
-            Ok(child) => Ok(Self::of(group, child, Some(guard))),
+            Ok(child) => Ok(Self::new(group, child, Some(guard))),
             Err(why) => {
                 // `wait` closes the guard's stdin, which ends the guard.
                 let _ = guard.wait();
@@ -50,7 +50,7 @@ impl ProcessGroup {
         }
     }
 
-    fn of(id: Pid, mut child: Child, guard: Option<Child>) -> (Self, Option<ChildStdout>) {
+    fn new(id: Pid, mut child: Child, guard: Option<Child>) -> (Self, Option<ChildStdout>) {
         let stdout = child.stdout.take();
         let pid = Pid::from_child(&child);
         (Self { id, pid, child: Mutex::new(Some(child)), guard: Mutex::new(guard) }, stdout)

@@ -18,7 +18,7 @@ pub fn table(difference: &DiffReport, out: &mut Page<'_>) -> io::Result<()> {
             difference.before.taken_at, difference.after.taken_at
         );
     }
-    let columns = Columns::of(None, false);
+    let columns = Columns::with_limit(None, false);
     let events = difference.events.iter();
     let events = events.map(|change| (columns.event(change), change.id.as_deref())).collect();
     write_distinct(events, "", out)?;

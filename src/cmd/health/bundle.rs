@@ -102,7 +102,7 @@ pub(super) async fn write(
         era: KubeletVersion::CONFIRMED.era(),
         inspect: Inspect::Everything { concurrency: 1 },
     };
-    match relist(&ReceivedAnswers::of(evidence), clock, request).await {
+    match relist(&ReceivedAnswers::from_evidence(evidence), clock, request).await {
         Ok(relist) => {
             let about = "the lists and statuses that it saw; read it with `plegctl diff` or `health --from`";
             input_files.push(InputFile::whole("relist.json", about, pretty(&document(&relist))?));
@@ -284,7 +284,7 @@ struct ReceivedAnswers<'a> {
 }
 
 impl<'a> ReceivedAnswers<'a> {
-    fn of(evidence: &'a Evidence) -> Self {
+    fn from_evidence(evidence: &'a Evidence) -> Self {
         let runtime = &evidence.runtime;
         let sandboxes = runtime.sandboxes.items().into_iter().flatten();
         let containers = runtime.containers.items().into_iter().flatten();

@@ -213,7 +213,7 @@ async fn of_recorder(
         let answer = pod.verdict(cluster, timeout).await.map_err(|why| why.to_string())?;
         let verdict = parse_verdict(pod, &answer.text)?;
         let verdict = RecorderVerdict { no_facts: no_facts.or(verdict.no_facts), ..verdict };
-        Ok(RecorderReport { date: answer.date, ..RecorderReport::of(verdict) })
+        Ok(RecorderReport { date: answer.date, ..RecorderReport::from_verdict(verdict) })
     });
     let (RecorderReport { mut report, note, date }, pod) = answer.await?;
     if let Some(note) = note {
@@ -252,7 +252,7 @@ async fn answer_with_facts(
     let part: MeasuredPart<'_> = serde_json::from_str(&answer.text).map_err(unusable)?;
     let report = match (part.measured, part.verdict_facts) {
         (Some(measured), Some(facts)) => judged_again(verdict, measured.get().as_bytes(), &facts),
-        _ => RecorderReport::of(verdict),
+        _ => RecorderReport::from_verdict(verdict),
     };
     Ok(RecorderReport { date: answer.date, ..report })
 }
@@ -268,7 +268,7 @@ fn judged_again(said: RecorderVerdict, measured: &[u8], facts: &VerdictFacts) ->
         Ok(measured) => measured,
         Err(why) => {
             let note = Some(saved::unreadable(&why));
-            return RecorderReport { note, ..RecorderReport::of(said) };
+            return RecorderReport { note, ..RecorderReport::from_verdict(said) };
         }
     };
     let measured_by = measured.plegctl().to_owned();
@@ -291,7 +291,7 @@ fn judged_again(said: RecorderVerdict, measured: &[u8], facts: &VerdictFacts) ->
 
 impl RecorderReport {
     /// Takes over the recorder's verdict.
-    fn of(verdict: RecorderVerdict) -> Self {
+    fn from_verdict(verdict: RecorderVerdict) -> Self {
         let no_facts = verdict.no_facts.clone();
         let mut report = verdict.into_report();
         report.not_checked.extend(

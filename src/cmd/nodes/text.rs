@@ -250,7 +250,7 @@ pub fn preflight(report: &FleetPreflight, wide: bool, out: &mut Page<'_>) -> io:
             node.verdict.as_str().to_owned(),
             or_none(node.kubelet_version.as_deref().unwrap_or_default()),
             restarts,
-            why(node.why.as_deref(), wide),
+            shortened_reason(node.why.as_deref(), wide),
         ]
     });
     table::write(out, &headers, rows)?;
@@ -296,7 +296,7 @@ fn details(node: &NodePreflight, out: &mut Page<'_>) -> io::Result<()> {
 }
 
 /// Returns a reason, shortened in the narrow table.
-fn why(why: Option<&str>, wide: bool) -> String {
+fn shortened_reason(why: Option<&str>, wide: bool) -> String {
     let Some(why) = why else { return NONE.to_owned() };
     if wide || why.chars().count() <= MAX_REASON {
         return why.to_owned();
@@ -322,7 +322,7 @@ fn cells(node: &NodeReport, wide: bool) -> Vec<String> {
     if wide {
         cells.extend([count(node.relists), took(node.duration_seconds.duration())]);
     }
-    cells.push(why(node.why.as_deref(), wide));
+    cells.push(shortened_reason(node.why.as_deref(), wide));
     cells
 }
 

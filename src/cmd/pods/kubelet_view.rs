@@ -30,7 +30,7 @@ pub struct KubeletView {
 
 impl KubeletView {
     /// Returns where to read the pods of the kubelet that the user named, else of this node's kubelet.
-    pub fn of(arguments: &PodsArgs, node: &Node, server: Option<&ApiServer>) -> Result<Self, Error> {
+    pub fn chosen_by(arguments: &PodsArgs, node: &Node, server: Option<&ApiServer>) -> Result<Self, Error> {
         let timeout = node.global.timeout.unwrap_or(KUBELET_TIMEOUT);
         let named = arguments.pods_api.as_ref().map(|socket| node.host.given_path(socket));
         let mut view = Self { is_named: named.is_some(), timeout, ..Self::default() };

@@ -184,7 +184,7 @@ async fn once(
         _ => None,
     };
     let proxy = server.as_ref().filter(|_| arguments.kubeconfig.is_some());
-    let view = KubeletView::of(arguments, node, proxy)?;
+    let view = KubeletView::chosen_by(arguments, node, proxy)?;
     let runtimes_pods =
         async { if arguments.no_cri { Err(None) } else { runtime_pods(node).await.map_err(Some) } };
     let ((states, rows, mut times), runtime, kubelets_pods) = tokio::join!(

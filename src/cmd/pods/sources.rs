@@ -322,7 +322,9 @@ pub fn each_pod_list(
             _ if bytes_left.get() == 0 => {
                 Err(format!("{name}: a list of more than {} MiB", MAX_POD_LIST_SIZE >> 20))
             }
-            Ok(list) => ApiPods::of(list, node).map(|list| list.pods).map_err(|why| format!("{name}: {why}")),
+            Ok(list) => {
+                ApiPods::from_list(list, node).map(|list| list.pods).map_err(|why| format!("{name}: {why}"))
+            }
             Err(why) => Err(format!("{name}: {}", PodListError::from(why))),
         };
         bytes_left.set(MAX_POD_LIST_SIZE);

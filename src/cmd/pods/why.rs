@@ -45,7 +45,7 @@ const LOOK_BUDGET: Duration = Duration::from_secs(15);
 pub fn run(arguments: &PodsArgs, node: &Rc<Node>, kubelet: &Kubelet, pod: &str) -> Result<Exit, Error> {
     let identity = arguments.identity(pod);
     let line = WaitingLine::begin(node);
-    let report = block_on(line.during(why(arguments, node, kubelet, &identity, &line)))??;
+    let report = block_on(line.during(explain_pod(arguments, node, kubelet, &identity, &line)))??;
     arguments.output.print(&document(&report), node.global.style(), |out| match arguments.output {
         Output::Name => text::name(&report, out),
         output => text::screen(&report, output == Output::Wide, out),
@@ -56,7 +56,7 @@ pub fn run(arguments: &PodsArgs, node: &Rc<Node>, kubelet: &Kubelet, pod: &str) 
     })
 }
 
-async fn why(
+async fn explain_pod(
     arguments: &PodsArgs,
     node: &Rc<Node>,
     kubelet: &Kubelet,
@@ -110,7 +110,7 @@ impl KnownPods {
             Err(Error::NoSource) => None,
             Err(why) => return Err(why),
         };
-        let view = KubeletView::of(arguments, node, None)?;
+        let view = KubeletView::chosen_by(arguments, node, None)?;
         let states = async {
             let (states, rows, _) = sources::read_once(configured?, &*node.clock).await;
             for row in rows {

@@ -249,7 +249,7 @@ impl RelistArgs {
             Some(Column::State) => {
                 rows.sort_by_key(|(_, container)| container.map(|container| container.state));
             }
-            Some(Column::Duration) => rows.sort_by_key(|row| std::cmp::Reverse(took.of(row))),
+            Some(Column::Duration) => rows.sort_by_key(|row| std::cmp::Reverse(took.longest_of(row))),
         }
     }
 }

@@ -45,7 +45,7 @@ impl Durations {
 
     /// Returns the longest duration for a row: of its container, or of the sandboxes of a pod without
     /// containers.
-    pub fn of(&self, (pod, container): &Row<'_>) -> Option<Duration> {
+    pub fn longest_of(&self, (pod, container): &Row<'_>) -> Option<Duration> {
         match container {
             Some(container) => self.0.get(&container.id).copied(),
             None => pod.sandboxes.iter().filter_map(|sandbox| self.0.get(&sandbox.id)).max().copied(),
@@ -112,7 +112,7 @@ fn cells(row: &Row<'_>, shown: &Shown<'_>) -> Vec<String> {
         ]),
     }
     if !shown.took.0.is_empty() {
-        cells.push(shown.took.of(row).map_or_else(|| NONE.to_owned(), took));
+        cells.push(shown.took.longest_of(row).map_or_else(|| NONE.to_owned(), took));
     }
     if wide {
         let sandboxes: Vec<&str> = pod.sandboxes.iter().map(|sandbox| sandbox.state.as_str()).collect();

@@ -91,7 +91,7 @@ const MAX_SUBJECT: usize = 20;
 
 impl Columns {
     /// Divides a line of this width. `streams` is whether there are events of the stream too.
-    pub fn of(limit: Option<usize>, streams: bool) -> Self {
+    pub fn with_limit(limit: Option<usize>, streams: bool) -> Self {
         let width = limit.unwrap_or(120);
         // `running → exited (137 OOMKilled)` has 32 columns. Its type is short, so 29 are enough if space is rare.
         let (gap, time, change) = match width {
@@ -744,7 +744,7 @@ mod tests {
     }
 
     fn screen(columns: Option<usize>) -> String {
-        let columns = Columns::of(columns, false);
+        let columns = Columns::with_limit(columns, false);
         let rows = events().map(|event| columns.event(&event));
         [columns.header()].into_iter().chain(rows).flat_map(|row| [row, "\n".to_owned()]).collect()
     }
@@ -784,7 +784,7 @@ mod tests {
             ]
         );
         let [_, _, _, removed] = events();
-        let piped = Columns::of(None, false).event(&removed);
+        let piped = Columns::with_limit(None, false).event(&removed);
         assert!(piped.contains("  a-sidecar-with-a-long-name  exited"), "a pipe gets whole names: {piped}");
     }
 
@@ -793,7 +793,7 @@ mod tests {
         let [_, mut died, ..] = events();
         died.reason = Some("ContainerCannotRun".to_owned());
         for columns in [80, 100, 120] {
-            let row = Columns::of(Some(columns), false).event(&died);
+            let row = Columns::with_limit(Some(columns), false).event(&died);
             assert!(width(&row) <= columns, "{row}");
             assert!(
                 row.ends_with("running → exited (137 ContainerCannotRun) ContainerDied") || columns > 80,
@@ -814,7 +814,7 @@ mod tests {
         let [event, ..] = events();
         let event =
             Event { source: EventSource::Evented, latency_seconds: Some((2 * SECOND).into()), ..event };
-        let row = |columns| Columns::of(columns, true).event(&event);
+        let row = |columns| Columns::with_limit(columns, true).event(&event);
         assert!(row(None).ends_with("  ContainerStarted  [stream after 2.00s]"), "{}", row(None));
         for columns in [60, 80, 120] {
             let row = row(Some(columns));

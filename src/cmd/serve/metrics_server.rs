@@ -202,7 +202,7 @@ impl fmt::Debug for Secret {
 impl<'a> HttpRequest<'a> {
     /// Creates a request for a path with a query.
     #[cfg(test)]
-    pub const fn of(path: &'a str, query: &'a str) -> Self {
+    pub const fn for_page(path: &'a str, query: &'a str) -> Self {
         Self { path, query, accepts_json: false, token: None }
     }
 

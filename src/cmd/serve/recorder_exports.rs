@@ -147,7 +147,7 @@ impl Exports {
     /// Writes the verdict with what its diagnosis measured.
     fn write_verdict(&self, out: &mut dyn Write) -> io::Result<()> {
         let snapshot = self.view.snapshot();
-        let mut verdict = RecorderVerdict::of(&snapshot, &self.node, &self.endpoint);
+        let mut verdict = RecorderVerdict::from_snapshot(&snapshot, &self.node, &self.endpoint);
         let facts = verdict_facts(&snapshot);
         let measured = match snapshot.measured.transpose() {
             Ok(measured) => measured.and_then(|measured| measured.text()),
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     fn parse(query: &str) -> Result<CaptureRequest, &'static str> {
-        match CaptureRequest::parse(&HttpRequest::of("/capture", query))? {
+        match CaptureRequest::parse(&HttpRequest::for_page("/capture", query))? {
             ExportRequest::Capture(wanted) => Ok(wanted),
             ExportRequest::VerdictWithFacts => Err("another page"),
         }

@@ -178,7 +178,7 @@ struct ShownDiagnosis {
 }
 
 impl ShownDiagnosis {
-    fn of(report: &HealthReport) -> Self {
+    fn from_report(report: &HealthReport) -> Self {
         let mut primary = report.primary.clone();
         if let Some(primary) = &mut primary {
             primary.ids.truncate(MAX_SHOWN);
@@ -207,7 +207,7 @@ impl ShownDiagnosis {
 
 /// Returns the part of a report that the recorder shows over HTTP, as JSON.
 pub fn shown_part(report: &HealthReport) -> Arc<str> {
-    json::text(&ShownDiagnosis::of(report)).unwrap_or_default().into()
+    json::text(&ShownDiagnosis::from_report(report)).unwrap_or_default().into()
 }
 
 /// Returns the pages of a recording of `node` at `endpoint`.
@@ -235,7 +235,7 @@ fn verdict_page(
             _ => return HttpReply::bad_request("/verdict takes only o=json, o=text and facts=true"),
         }
     }
-    let verdict = RecorderVerdict::of(snapshot, node, endpoint);
+    let verdict = RecorderVerdict::from_snapshot(snapshot, node, endpoint);
     if wants_json {
         return HttpReply::json(&document(&verdict));
     }
@@ -258,12 +258,12 @@ fn incidents_page(request: &HttpRequest<'_>, known: &IncidentSnapshot, node: &st
             }
         }
     }
-    HttpReply::json(&document(&IncidentList::of(known, period, node)))
+    HttpReply::json(&document(&IncidentList::from_snapshot(known, period, node)))
 }
 
 impl IncidentList {
     /// Lists the incidents that lasted in the `period` before this moment.
-    pub fn of(known: &IncidentSnapshot, period: Duration, node: &str) -> Self {
+    pub fn from_snapshot(known: &IncidentSnapshot, period: Duration, node: &str) -> Self {
         let from = known.taken_at.minus(period);
         // The end of an incident is not known if its recorder ended before it.
         let last = |incident: &Incident| match Wall::known(incident.to) {
@@ -302,7 +302,7 @@ impl KnownIncident {
 
 impl RecorderVerdict {
     /// Judges the node from what the recorder knows.
-    pub fn of(snapshot: &RecordingSnapshot, node: &str, endpoint: &str) -> Self {
+    pub fn from_snapshot(snapshot: &RecordingSnapshot, node: &str, endpoint: &str) -> Self {
         let shown = shown_diagnosis(snapshot);
         let (verdict, summary) = judge(snapshot, shown.as_ref());
         let diagnosis_age = snapshot.diagnosis.as_ref().filter(|_| shown.is_some()).map(|(age, _)| *age);
@@ -352,7 +352,7 @@ impl RecorderVerdict {
 
     /// Returns the verdict of a recorder whose diagnosis gave this report. `facts` decided its present verdict.
     pub fn with_diagnosis(self, report: &HealthReport, facts: &VerdictFacts) -> Self {
-        let shown = ShownDiagnosis::of(report);
+        let shown = ShownDiagnosis::from_report(report);
         let verdict = verdict(&VerdictFacts { reported: Some(shown.verdict), ..*facts });
         let summary = match self.incident.as_ref().filter(|_| verdict != self.verdict) {
             _ if shown.verdict == verdict => shown.summary_at(self.taken_at),
@@ -625,7 +625,7 @@ mod tests {
     }
 
     fn verdict(snapshot: &RecordingSnapshot) -> (Verdict, String) {
-        let verdict = RecorderVerdict::of(snapshot, "n1", "unix:///run/c.sock");
+        let verdict = RecorderVerdict::from_snapshot(snapshot, "n1", "unix:///run/c.sock");
         (verdict.verdict, verdict.summary)
     }
 
@@ -724,7 +724,7 @@ mod tests {
         };
         let later = RecordingSnapshot { taken_at: at(169), ..open.clone() };
         for (snapshot, distance) in [(open, "in 46s"), (later, "23s ago")] {
-            let verdict = RecorderVerdict::of(&snapshot, "n1", "unix:///run/c.sock");
+            let verdict = RecorderVerdict::from_snapshot(&snapshot, "n1", "unix:///run/c.sock");
             let time = format!("NotReady at the latest at 22:15:46 UTC ({distance})");
             assert_eq!(verdict.summary, format!("ListContainers does not answer: {time}"));
             assert_eq!(verdict.into_report().estimate.unwrap().not_ready_at, Some(at(146)));
@@ -771,7 +771,7 @@ mod tests {
             ],
         };
         let listed = |seconds| {
-            let list = IncidentList::of(&known, Duration::from_secs(seconds), "n1");
+            let list = IncidentList::from_snapshot(&known, Duration::from_secs(seconds), "n1");
             list.incidents.iter().map(|incident| (incident.number, incident.open)).collect::<Vec<_>>()
         };
         assert_eq!(listed(100), [(3, false), (4, true)]);

@@ -29,7 +29,7 @@ impl EngineRun<'_> {
                 Some(frozen) => (&frozen.0, frozen.1),
                 None => (&*model, now),
             };
-            let rows = Rows::of(model, &ui.view.filter, moment.mono).ids();
+            let rows = Rows::matching(model, &ui.view.filter, moment.mono).ids();
             let (width, height) = size();
             let height = screen::page_height(height, model, ui.view.replay.is_some());
             let explain =

@@ -331,7 +331,7 @@ impl EngineRun<'_> {
         let is_recent = self.session.node.clock.wall().duration_since(read) <= limits::RECORDED_READING;
         if self.kubelet_read.replace(Some(read)) != Some(read) {
             let metrics = sample.text.as_deref().and_then(|text| Metrics::parse(text).ok());
-            self.model().kubelet = metrics.map(|metrics| KubeletFigures::of(&metrics, read));
+            self.model().kubelet = metrics.map(|metrics| KubeletFigures::from_metrics(&metrics, read));
         }
         // The kubelet may have relisted since an older reading.
         let mut model = self.model();

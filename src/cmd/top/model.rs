@@ -120,7 +120,7 @@ pub struct KubeletFigures {
 
 impl KubeletFigures {
     /// Takes the figures from the kubelet's metrics.
-    pub fn of(metrics: &Metrics, read: Wall) -> Self {
+    pub fn from_metrics(metrics: &Metrics, read: Wall) -> Self {
         let since_epoch = metrics.last_seen.and_then(|seen| Duration::try_from_secs_f64(seen).ok());
         Self {
             last_seen: since_epoch.filter(|seen| !seen.is_zero()).map(|seen| Wall::default().plus(seen)),

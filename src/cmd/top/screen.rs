@@ -52,7 +52,7 @@ pub fn draw(buffer: &mut Buffer, model: &Model, view: &View, moment: Moment) {
         painter.text(&format!("top needs {}×{}", SMALLEST.0, SMALLEST.1), Style::new());
         return;
     }
-    let sizes = Sizes::of(area.height, model.kubelet.is_some(), view.replay.is_some());
+    let sizes = Sizes::fitting(area.height, model.kubelet.is_some(), view.replay.is_some());
     let now = moment.mono;
     let judgement = model.judge(now);
     painter.heading(model, view, moment);
@@ -79,7 +79,7 @@ pub fn draw(buffer: &mut Buffer, model: &Model, view: &View, moment: Moment) {
         painter.text(&format!("{more}Esc back"), Style::new().add_modifier(Modifier::REVERSED));
         return;
     }
-    let rows = Rows::of(model, &view.filter, now);
+    let rows = Rows::matching(model, &view.filter, now);
     let selected = view.selected.as_ref();
     painter.calls(&rows.calls, selected, sizes.calls);
     let slow = sizes.pods.min(rows.pods.len().max(1));
@@ -99,7 +99,7 @@ pub fn page_lines(lines: &[String], width: u16) -> Vec<String> {
 
 /// Returns how many lines a page of text has on a screen of this height.
 pub fn page_height(height: u16, model: &Model, replays: bool) -> usize {
-    let sizes = Sizes::of(height, model.kubelet.is_some(), replays);
+    let sizes = Sizes::fitting(height, model.kubelet.is_some(), replays);
     usize::from(height).saturating_sub(sizes.above + 2)
 }
 
@@ -114,7 +114,7 @@ struct Sizes {
 
 impl Sizes {
     /// Divides a screen of this height among its parts.
-    fn of(height: u16, kubelet: bool, replay: bool) -> Self {
+    fn fitting(height: u16, kubelet: bool, replay: bool) -> Self {
         let (chart, calls, pods) = match height {
             ..20 => (1, 1, 0),
             20..32 => (3, 2, 3),

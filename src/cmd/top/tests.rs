@@ -283,7 +283,7 @@ fn the_page_of_a_call_has_its_details_and_commands() {
     open(&mut model, Rpc::ContainerStatus, Some("shop/db-0/postgres"), seconds(241));
     let now = seconds(260);
     let mut view = view();
-    let rows = Rows::of(&model, "", now.mono).ids();
+    let rows = Rows::matching(&model, "", now.mono).ids();
     assert_eq!(view.key(Key::Down, &rows, 10, |_| Vec::new()), None);
     assert_eq!(view.key(Key::Enter, &rows, 10, |row| explanation::lines(&model, row, now.mono)), None);
     let Page::Text { lines, .. } = &view.page else { panic!("{:?}", view.page) };
@@ -366,7 +366,7 @@ fn two_hung_pods_make_the_node_unhealthy() {
     assert_eq!((judgement.verdict, judgement.outlook), (Verdict::Unhealthy, not_ready));
     let judgement = model.judge(seconds(430).mono);
     assert_eq!(judgement.outlook, not_ready, "the time does not move");
-    assert_eq!(Rows::of(&model, "", seconds(430).mono).calls.len(), 2);
+    assert_eq!(Rows::matching(&model, "", seconds(430).mono).calls.len(), 2);
 }
 
 #[test]
@@ -474,10 +474,10 @@ fn hostile_names_are_escaped_in_every_part() {
     call(&mut model, seconds(2), &name, Duration::from_secs(6), Outcome::Ok);
     open(&mut model, Rpc::ContainerStatus, Some(&name), seconds(3));
     let now = seconds(20);
-    for row in [None, Rows::of(&model, "", now.mono).ids().first().cloned()] {
+    for row in [None, Rows::matching(&model, "", now.mono).ids().first().cloned()] {
         let mut view = view();
         view.selected = row;
-        let rows = Rows::of(&model, "", now.mono).ids();
+        let rows = Rows::matching(&model, "", now.mono).ids();
         let lists = shown(&screen(&model, &view, now, (200, 60)));
         view.key(Key::Enter, &rows, 10, |row| explanation::lines(&model, row, now.mono));
         let page = shown(&screen(&model, &view, now, (200, 60)));
@@ -526,7 +526,7 @@ fn the_filter_hides_pods_and_transitions_but_no_pending_call() {
         assert_eq!(press(key), None);
     }
     assert_eq!((view.filter.as_str(), &view.page), ("Oom", &Page::Lists));
-    let rows = Rows::of(&model, &view.filter, moment.mono);
+    let rows = Rows::matching(&model, &view.filter, moment.mono);
     assert_eq!((rows.calls.len(), rows.pods.len(), rows.entries.len()), (1, 0, 2));
     view.key(Key::Escape, &[], 10, |_| Vec::new());
     assert_eq!(view.filter, "");
@@ -536,14 +536,14 @@ fn the_filter_hides_pods_and_transitions_but_no_pending_call() {
 fn the_selection_stays_on_its_row_while_rows_arrive() {
     let mut model = four_minutes();
     let mut view = view();
-    let rows = Rows::of(&model, "", seconds(241).mono).ids();
+    let rows = Rows::matching(&model, "", seconds(241).mono).ids();
     for _ in 0..5 {
         view.key(Key::Down, &rows, 10, |_| Vec::new());
     }
     let selected = view.selected.clone();
     assert!(matches!(selected, Some(RowId::Entry(_))), "{selected:?}");
     event(&mut model, seconds(242), "shop/new-0/new", PlegState::NonExistent, PlegState::Running);
-    let rows = Rows::of(&model, "", seconds(243).mono).ids();
+    let rows = Rows::matching(&model, "", seconds(243).mono).ids();
     assert!(rows.contains(selected.as_ref().unwrap()));
     view.key(Key::Up, &rows, 10, |_| Vec::new());
     assert_eq!(

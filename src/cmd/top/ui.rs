@@ -151,7 +151,7 @@ impl Ui {
             let url = format!("http://127.0.0.1:{port}/metrics");
             let answer =
                 http::get(&url, KUBELET_TIME_LIMIT).await.ok().filter(|answer| answer.status == 200)?;
-            Some(KubeletFigures::of(&Metrics::parse(&answer.text()).ok()?, clock.wall()))
+            Some(KubeletFigures::from_metrics(&Metrics::parse(&answer.text()).ok()?, clock.wall()))
         });
     }
 

@@ -123,7 +123,7 @@ pub struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// Returns the rows that pass the filter. The filter never hides a pending call.
-    pub fn of(model: &'a Model, filter: &str, now: Mono) -> Self {
+    pub fn matching(model: &'a Model, filter: &str, now: Mono) -> Self {
         let wanted = filter.to_lowercase();
         let passes = |text: String| wanted.is_empty() || text.to_lowercase().contains(&wanted);
         let pods = model.slow_pods().into_iter();

@@ -213,7 +213,7 @@ impl Reporter {
     /// Prints one event, below a header if the last one has scrolled away.
     fn row(&self, event: &Event) {
         let terminal = streams::terminal_size();
-        let columns = Columns::of(terminal.map(|(_, columns)| columns), self.streams);
+        let columns = Columns::with_limit(terminal.map(|(_, columns)| columns), self.streams);
         let mut rows = locked(&self.rows);
         let screen = terminal.map_or(usize::MAX, |(lines, _)| lines.saturating_sub(HEADER_MARGIN).max(1));
         if self.style.headers && rows.is_multiple_of(screen) {

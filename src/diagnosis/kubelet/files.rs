@@ -62,7 +62,7 @@ pub(in crate::diagnosis) async fn read_files<R>(
         let host = HostRoot::resolve(Some(&root));
         let settings =
             process.map(|(command, directory)| KubeletSettings::read(command, directory.as_deref(), &host));
-        let config = settings.as_ref().map(Config::of).unwrap_or_default();
+        let config = settings.as_ref().map(Config::from_settings).unwrap_or_default();
         // Finding the unit of a kubelet means reading the units of all programs.
         let stopped = || installed.then(|| stopped_settings(&host)).flatten().map(|(settings, _)| settings);
         let settings = settings.or_else(stopped).filter(|_| is_this_node);

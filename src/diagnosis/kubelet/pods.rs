@@ -80,7 +80,7 @@ fn stuck(pod: &Value) -> Option<StuckPod> {
 /// an image, their configuration or their next start.
 fn waits_since(status: &Value) -> Option<Wall> {
     let is_untouched = |container: &Value| {
-        let waiting = WaitingContainer::of(container);
+        let waiting = WaitingContainer::from_status(container);
         waiting.is_some_and(|waiting| waiting.waits_for_pod()) && container.get("containerID").is_none()
     };
     let is_pending = status.get("phase").is_some_and(|phase| phase == "Pending");

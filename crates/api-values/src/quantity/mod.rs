@@ -105,7 +105,7 @@ struct QuantityParts<'a> {
 
 impl<'a> QuantityParts<'a> {
     /// Splits a text. Checks its form, but not its suffix.
-    fn of(text: &'a str) -> Result<Self, NotAQuantity> {
+    fn parse(text: &'a str) -> Result<Self, NotAQuantity> {
         let negative = text.starts_with('-');
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let (digits, rest) = split_digits(unsigned);
@@ -239,7 +239,7 @@ enum Suffix {
 
 impl Suffix {
     /// Parses a suffix.
-    fn of(text: &str) -> Result<Self, NotAQuantity> {
+    fn parse(text: &str) -> Result<Self, NotAQuantity> {
         let power_in = |table: &[(&str, i32)]| {
             let row = table.iter().find(|(suffix, _)| *suffix == text);
             row.map(|(_, power)| *power)
@@ -287,8 +287,8 @@ impl Quantity {
         if text == "0" {
             return Ok(Self { written: text.to_owned(), format: Format::DecimalSi, ..Self::ZERO });
         }
-        let parts = QuantityParts::of(text)?;
-        let suffix = Suffix::of(parts.suffix)?;
+        let parts = QuantityParts::parse(text)?;
+        let suffix = Suffix::parse(parts.suffix)?;
         if let Some((value, scale)) = parts.small(&suffix)? {
             if is_endless(scale) {
                 return Err(NotAQuantity::Endless);
@@ -511,7 +511,7 @@ impl fmt::Display for Quantity {
 
 /// Whether the text has an exponent that, or whose negative, does not fit in 32 bits.
 fn has_large_exponent(text: &str) -> bool {
-    let suffix = QuantityParts::of(text).map_or("", |parts| parts.suffix);
+    let suffix = QuantityParts::parse(text).map_or("", |parts| parts.suffix);
     let exponent = suffix.strip_prefix(['e', 'E']).and_then(|power| power.parse::<i64>().ok());
     exponent.is_some_and(|power| power.unsigned_abs() > i32::MAX.unsigned_abs().into())
 }

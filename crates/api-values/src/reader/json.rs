@@ -16,7 +16,7 @@ use plegctl_base::report::json;
 /// Reads one JSON value. Anything after the value is an error.
 pub fn read(text: &str, notes: &mut ReaderNotes) -> Result<ManifestNode, SyntaxError> {
     let whole: &RawValue = serde_json::from_str(text).map_err(|why| parser_error(text, &why))?;
-    let extent = JsonExtent::of(text);
+    let extent = JsonExtent::measure(text);
     let start = Position::START;
     if extent.depth > MAX_DEPTH {
         return Err(json_error(start, "nested more than 10000 levels deep", WRITE_JSON));
@@ -37,7 +37,7 @@ struct JsonExtent {
 }
 
 impl JsonExtent {
-    fn of(text: &str) -> Self {
+    fn measure(text: &str) -> Self {
         let mut extent = Self { values: 1, depth: 0 };
         let (mut open, mut quoted, mut escaped) = (0_usize, false, false);
         for byte in text.bytes() {

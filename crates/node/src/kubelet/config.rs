@@ -53,7 +53,7 @@ pub struct Config {
 
 impl Config {
     /// Reads the settings; a flag overrides a file.
-    pub fn of(settings: &KubeletSettings) -> Self {
+    pub fn from_settings(settings: &KubeletSettings) -> Self {
         Self {
             request_timeout: sourced(
                 settings,
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     fn config(line: &str, file: &str) -> Config {
-        Config::of(&KubeletSettings::of(line.split(' ').collect(), file.as_bytes()))
+        Config::from_settings(&KubeletSettings::parse(line.split(' ').collect(), file.as_bytes()))
     }
 
     #[test]

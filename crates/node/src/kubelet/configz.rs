@@ -27,8 +27,8 @@ impl Configz {
         let document: ConfigzDocument = serde_json::from_str(text).ok()?;
         // `kubeletconfig` has the format of the configuration file.
         let settings =
-            KubeletSettings::of(Arguments::default(), document.kubeletconfig.to_string().as_bytes());
-        let mut config = Config::of(&settings);
+            KubeletSettings::parse(Arguments::default(), document.kubeletconfig.to_string().as_bytes());
+        let mut config = Config::from_settings(&settings);
         for source in config.sources() {
             SOURCE.clone_into(source);
         }

@@ -479,7 +479,7 @@ impl RequestFailure {
         // With TLS 1.3 the server checks the client's certificate after the handshake.
         if let Self::Http(why) = &self
             && let Some(cause) = std::error::Error::source(why)
-            && let Some(trouble) = cause.downcast_ref::<io::Error>().and_then(CertificateProblem::of)
+            && let Some(trouble) = cause.downcast_ref::<io::Error>().and_then(CertificateProblem::from_error)
         {
             return Error::Certificate { url, trouble };
         }
@@ -574,7 +574,7 @@ impl HttpClient {
             name.ok_or_else(|| RequestFailure::Io(io::Error::other("its host cannot be in a certificate")))?;
         match connector.connect(name, stream).await {
             Ok(stream) => start_http(stream).await,
-            Err(why) => Err(match CertificateProblem::of(&why) {
+            Err(why) => Err(match CertificateProblem::from_error(&why) {
                 Some(trouble) => RequestFailure::Certificate(trouble),
                 None => RequestFailure::Io(why),
             }),

@@ -49,7 +49,7 @@ pub struct WaitingContainer {
 
 impl WaitingContainer {
     /// Returns all that a status says about a container that waits.
-    pub fn of(status: &Value) -> Option<Self> {
+    pub fn from_status(status: &Value) -> Option<Self> {
         let waiting = status.pointer("/state/waiting")?;
         let text = |of: &Value, key| of.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         Some(Self {
@@ -61,7 +61,7 @@ impl WaitingContainer {
 
     /// Returns the containers of a pod's status that wait for something of their own.
     pub fn all(status: &Value) -> impl Iterator<Item = Self> {
-        let waiting = container_statuses(status).filter_map(Self::of);
+        let waiting = container_statuses(status).filter_map(Self::from_status);
         waiting.filter(|container| !container.reason.is_empty() && !container.waits_for_pod())
     }
 

@@ -113,7 +113,7 @@ impl KubeletSettings {
     }
 
     /// Combines a command line with the text of a configuration file. Text that cannot be parsed has no settings.
-    pub fn of(arguments: Arguments, file: &[u8]) -> Self {
+    pub fn parse(arguments: Arguments, file: &[u8]) -> Self {
         let mut settings = Self { arguments, ..Self::default() };
         settings.add_values(scalars(file).unwrap_or_default(), Path::new("the configuration file"));
         settings

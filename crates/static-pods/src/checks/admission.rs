@@ -43,7 +43,7 @@ const USER_NAMESPACES: u8 = 33;
 
 /// Adds findings to all files that load.
 pub fn check(files: &mut [FileReport], context: &CheckContext<'_>) {
-    let node = context.host.filter(|_| context.on_node).map(|host| NodeCapabilities::of(host, context));
+    let node = context.host.filter(|_| context.on_node).map(|host| NodeCapabilities::read(host, context));
     for file in files.iter_mut().filter(|file| file.verdict == FileVerdict::Loaded) {
         let Some(spec) = file.decoded_root().map(|root| root.get("spec")) else { continue };
         let mut findings = Vec::new();
@@ -222,7 +222,7 @@ struct NodeCapabilities {
 }
 
 impl NodeCapabilities {
-    fn of(host: &HostRoot, context: &CheckContext<'_>) -> Self {
+    fn read(host: &HostRoot, context: &CheckContext<'_>) -> Self {
         let text = |path: &str| kernel_text(&host.path(path)).ok();
         let root = context
             .kubelet_settings
@@ -463,7 +463,7 @@ mod tests {
     fn sp073_and_sp074_use_the_kubelets_settings() {
         let node = small_node();
         let kubelet_settings =
-            |flags: &[&str]| KubeletSettings::of(flags.iter().copied().collect::<Arguments>(), b"");
+            |flags: &[&str]| KubeletSettings::parse(flags.iter().copied().collect::<Arguments>(), b"");
         let sysctl = in_spec("securityContext: {sysctls: [{name: kernel.msgmax, value: \"1\"}]}");
         assert_eq!(found_on(&node, &sysctl, None), [73]);
         let allows =

@@ -234,7 +234,7 @@ mod tests {
         let severity_with = |words: Option<&[&str]>| {
             let kubelet = kubelet();
             let kubelet_settings =
-                words.map(|words| KubeletSettings::of(words.iter().copied().collect::<Arguments>(), b""));
+                words.map(|words| KubeletSettings::parse(words.iter().copied().collect::<Arguments>(), b""));
             let text = in_spec("runtimeClassName: kata");
             let mut file = inspect_bytes("web.yaml".as_ref(), text.as_bytes(), &kubelet);
             let kubelet_settings = kubelet_settings.as_ref();

@@ -104,11 +104,11 @@ impl ApiPods {
     /// Parses `text`, a `PodList` as `kubectl get pods -o json` prints it, and returns the pods that are not
     /// bound to another node than `node`.
     pub fn parse(text: &[u8], node: &str) -> Result<Self, PodListError> {
-        Self::of(serde_json::from_slice(text)?, node)
+        Self::from_list(serde_json::from_slice(text)?, node)
     }
 
     /// Returns the pods of a parsed document that are not bound to another node than `node`.
-    pub fn of(list: PodListDocument, node: &str) -> Result<Self, PodListError> {
+    pub fn from_list(list: PodListDocument, node: &str) -> Result<Self, PodListError> {
         if !matches!(list.kind.as_str(), "PodList" | "List") {
             return Err(PodListError::Kind(list.kind));
         }

@@ -53,7 +53,7 @@ impl KubeletPods {
         }
         let mut pods = BTreeMap::new();
         for (number, json) in document.items.unwrap_or_default().into_iter().enumerate() {
-            let pod = KubeletPod::of(json).ok_or(PodListError::Unnamed(number + 1))?;
+            let pod = KubeletPod::from_json(json).ok_or(PodListError::Unnamed(number + 1))?;
             pods.insert(pod.uid.clone(), pod);
         }
         Ok(Self { pods, observed_at })
@@ -67,7 +67,7 @@ impl KubeletPods {
 
 impl KubeletPod {
     /// Returns `None` if the pod has no name or no UID.
-    fn of(json: CompactJson) -> Option<Self> {
+    fn from_json(json: CompactJson) -> Option<Self> {
         let pod = json.read();
         let metadata = pod.get("metadata")?;
         let text = |key: &str| metadata.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());

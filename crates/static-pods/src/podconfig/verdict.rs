@@ -146,7 +146,7 @@ pub struct VerdictInput<'a> {
 /// Returns a row for each pod that a source wants or the runtime runs, by namespace and name.
 pub fn pod_rows(input: &VerdictInput<'_>) -> Vec<PodRow> {
     let of_kubelet = pods_of_unread_sources(input);
-    let index = PodIndex::of(input, &of_kubelet);
+    let index = PodIndex::build(input, &of_kubelet);
     let mut rows = Vec::new();
     for (source, pod) in &of_kubelet {
         let mut row = index.wanted_pod(*source, pod);
@@ -221,7 +221,7 @@ impl PodRow {
 }
 
 impl<'a> PodIndex<'a> {
-    fn of(input: &'a VerdictInput<'a>, of_kubelet: &'a [(PodSource, WantedPod)]) -> Self {
+    fn build(input: &'a VerdictInput<'a>, of_kubelet: &'a [(PodSource, WantedPod)]) -> Self {
         let mut index = Self {
             input,
             running: HashMap::new(),

@@ -348,7 +348,7 @@ fn short(report: &HealthReport, out: &mut Page<'_>, style: ScreenStyle) -> io::R
     to_do.needed = to_do.needed.min(needed);
     let mut parts = vec![
         Part::new(
-            why(report),
+            heading_of_evidence(report),
             evidence.into_iter().chain(disagreements).chain(not_looked_at(report)),
             8,
             style,
@@ -374,7 +374,7 @@ fn short(report: &HealthReport, out: &mut Page<'_>, style: ScreenStyle) -> io::R
         }
     }
     let all: usize = parts.iter().flat_map(|part| &part.texts).map(Vec::len).sum();
-    let footer = |hidden| match more(report, primary, hidden) {
+    let footer = |hidden| match footer_of_hidden_parts(report, primary, hidden) {
         text if text.is_empty() => Vec::new(),
         text => wrapped(&text, style.columns(), "  "),
     };
@@ -400,12 +400,12 @@ fn short(report: &HealthReport, out: &mut Page<'_>, style: ScreenStyle) -> io::R
 }
 
 /// Formats the heading of the evidence: the rule, how sure it is, and of what.
-fn why(report: &HealthReport) -> String {
+fn heading_of_evidence(report: &HealthReport) -> String {
     let Some(primary) = &report.primary else { return "why".to_owned() };
     if report.verdict == Verdict::Healthy {
         return LOOKED_AT.to_owned();
     }
-    format!("why: {} {}{}", primary.id, primary.confidence.as_str(), of_what(primary))
+    format!("why: {} {}{}", primary.id, primary.confidence.as_str(), what_the_confidence_is_about(primary))
 }
 
 /// Returns the line of a healthy report that names what was not checked. Other reports name the most important of it in
@@ -446,7 +446,7 @@ fn kubelet_is_known(report: &HealthReport) -> bool {
 }
 
 /// Says whether the confidence of a finding is about a symptom or about a cause.
-fn of_what(finding: &HealthFinding) -> &'static str {
+fn what_the_confidence_is_about(finding: &HealthFinding) -> &'static str {
     match (row(finding.id).screen.confidence_is_of, finding.confidence) {
         (ConfidenceIsOf::Nothing, Confidence::Likely) => " to be a problem",
         (ConfidenceIsOf::Nothing, Confidence::Certain | Confidence::Possible) => "",
@@ -505,7 +505,7 @@ fn possible_lines(findings: Vec<&HealthFinding>) -> Vec<String> {
 }
 
 /// Formats the footer: what the screen does not show, and how to see it.
-fn more(report: &HealthReport, primary: Option<&HealthFinding>, hidden: usize) -> String {
+fn footer_of_hidden_parts(report: &HealthReport, primary: Option<&HealthFinding>, hidden: usize) -> String {
     let mut parts = Vec::new();
     if hidden > 0 {
         parts.push(format!("{} of this", plural(hidden, "more line")));

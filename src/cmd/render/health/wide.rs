@@ -14,7 +14,7 @@ use crate::report::{Step, plural};
 pub(super) fn sections(report: &HealthReport, out: &mut Page<'_>) -> io::Result<()> {
     if let Some(primary) = &report.primary {
         culprit(primary, out)?;
-        section(out, &super::why(report), &primary.evidence)?;
+        section(out, &super::heading_of_evidence(report), &primary.evidence)?;
     }
     culprits(report, out)?;
     section(out, super::SUSPECTS, &super::suspect_lines(report))?;

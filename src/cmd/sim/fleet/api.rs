@@ -337,7 +337,7 @@ mod tests {
     fn selectors_are_decoded_and_lists_have_pages() {
         assert_eq!(decoded("spec.nodeName%3Dnode-001%2c%zz%"), "spec.nodeName=node-001,%zz%");
         let page = |query: &str| {
-            let wanted = ListRequest::parse(&HttpRequest::of("/", query)).unwrap();
+            let wanted = ListRequest::parse(&HttpRequest::for_page("/", query)).unwrap();
             let Some(PageReply::Ready(reply)) = Some(wanted.page("List", 0..5, Value::from).into()) else {
                 panic!()
             };
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(page("limit=2&continue=2"), HttpReply::json(&0).with_body(|_| "[2,3] \"4\"".to_owned()));
         assert_eq!(page("limit=2&continue=4"), HttpReply::json(&0).with_body(|_| "[4] \"\"".to_owned()));
         for query in ["fieldSelector=status.phase%3DRunning", "continue=x", "labelSelector=%3D"] {
-            assert!(ListRequest::parse(&HttpRequest::of("/", query)).is_err(), "{query}");
+            assert!(ListRequest::parse(&HttpRequest::for_page("/", query)).is_err(), "{query}");
         }
     }
 }

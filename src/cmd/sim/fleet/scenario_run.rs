@@ -89,7 +89,7 @@ impl ScenarioRun {
 
     /// Whether the recorder has found what is wrong in the scenario.
     pub fn has_found_the_fault(&self) -> bool {
-        let verdict = RecorderVerdict::of(&self.recorder.view.snapshot(), "", "");
+        let verdict = RecorderVerdict::from_snapshot(&self.recorder.view.snapshot(), "", "");
         match &self.scenario.finds {
             Some(id) => verdict.primary.is_some_and(|primary| primary.id.to_string() == *id),
             None => verdict.verdict == Verdict::Healthy,

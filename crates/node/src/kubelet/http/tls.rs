@@ -323,7 +323,7 @@ fn after_colon(names: &[String]) -> String {
 
 impl CertificateProblem {
     /// Returns the reason why a handshake failed; `None` if the error does not come from TLS.
-    pub(super) fn of(why: &io::Error) -> Option<Self> {
+    pub(super) fn from_error(why: &io::Error) -> Option<Self> {
         let why = why.get_ref()?.downcast_ref::<rustls::Error>()?;
         Some(match why {
             rustls::Error::InvalidCertificate(invalid) => match invalid {
@@ -392,7 +392,7 @@ mod tests {
         let other = verified(&ServerTrust::Only(pem(include_bytes!(
             "../../../../../tests/fleet/pki/other-name.crt"
         ))));
-        let trouble = CertificateProblem::of(&io::Error::other(other.unwrap_err())).unwrap();
+        let trouble = CertificateProblem::from_error(&io::Error::other(other.unwrap_err())).unwrap();
         assert_eq!(trouble.to_string(), "shows another certificate than the one in the kubelet's file");
         assert!(
             verified(&ServerTrust::Authorities(authority)).is_err(),
@@ -413,7 +413,7 @@ mod tests {
         };
         assert_eq!(verified(&own, "localhost"), Ok(()));
         let trouble = |verified: Result<(), rustls::Error>| {
-            CertificateProblem::of(&io::Error::other(verified.unwrap_err())).unwrap()
+            CertificateProblem::from_error(&io::Error::other(verified.unwrap_err())).unwrap()
         };
         assert!(matches!(trouble(verified(&own, "elsewhere.example")), CertificateProblem::OtherName(_)));
         let stranger = trouble(verified(&other, "localhost"));

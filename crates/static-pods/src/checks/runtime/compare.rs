@@ -38,7 +38,7 @@ pub fn compare(
     let node = node_name(&files, running, input.kubelet);
     findings.extend(check_node_name(&node, running, input.kubelet));
     let kubelet = Kubelet { node_name: node.clone(), ..input.kubelet.clone() };
-    let origins = PodOrigins::of(&files, running, &kubelet);
+    let origins = PodOrigins::find(&files, running, &kubelet);
     let (mut expected, mut wanted) = (HashSet::new(), HashMap::new());
     for source in sources {
         for file in &source.files {
@@ -89,7 +89,7 @@ struct PodOrigins {
 }
 
 impl PodOrigins {
-    fn of(files: &[&FileReport], running: &RunningStaticPods, kubelet: &Kubelet) -> Self {
+    fn find(files: &[&FileReport], running: &RunningStaticPods, kubelet: &Kubelet) -> Self {
         let mut by_path = HashMap::new();
         for file in files.iter().filter(|file| file.verdict == FileVerdict::Loaded) {
             let sandboxes = expected_pod(file, &kubelet.node_name)
