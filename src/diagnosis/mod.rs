@@ -37,6 +37,7 @@ mod disks;
 pub mod evidence;
 pub mod facts;
 pub mod failing_pods;
+pub mod forecast;
 mod gather;
 pub mod health_state;
 pub mod id_search;

@@ -74,6 +74,13 @@ impl From<f64> for Decimal {
     }
 }
 
+impl Decimal {
+    /// Returns the number.
+    pub fn value(self) -> f64 {
+        self.0.as_f64()
+    }
+}
+
 /// Written with the digits that the format asks for: `{:.0}`.
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,188 @@
+//! [`MeasuredLimit`]: how much of a hard limit is used, and [`LimitForecast`], when it is reached, in words.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Forecast;
+use crate::clock::Wall;
+use crate::cri::Rpc;
+use crate::diagnosis::facts::{Bytes, Decimal, ProcessRef};
+use crate::report::Confidence;
+use crate::report::duration::elapsed;
+use crate::report::rename::{rename, without_names};
+use crate::report::word_enum;
+
+/// The number of threads at which a Go program aborts, unless it calls `SetMaxThreads`, which no runtime and no kubelet does
+/// (sched.maxmcount in Go's runtime/proc.go).
+pub const GO_THREADS: u64 = 10_000;
+
+word_enum! {
+    /// A hard limit.
+    pub json enum LimitKind: as_str {
+        /// Threads of a Go program.
+        Threads = "threads",
+        /// Tasks in the cgroup of a process (`pids.max`).
+        CgroupTasks = "cgroupTasks",
+        /// Descriptors of a process.
+        Descriptors = "descriptors",
+        /// Memory of the cgroup of a process that the kernel cannot take back.
+        CgroupMemory = "cgroupMemory",
+        /// Tasks of the node (`pid_max` or `threads-max`).
+        NodeTasks = "nodeTasks",
+        /// The kubelet's limit for the answer to `ListPodSandbox`, or for one message of a stream.
+        SandboxList = "sandboxList",
+        /// The same of `ListContainers`.
+        ContainerList = "containerList",
+    }
+}
+
+/// How much of a limit is used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MeasuredLimit {
+    /// Which limit.
+    pub limit: LimitKind,
+    /// Whose limit; `None` if it is the node's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessRef>,
+    /// How much is used.
+    pub used: u64,
+    /// The limit's value.
+    pub max: u64,
+}
+
+impl MeasuredLimit {
+    /// Describes the size of a list or of a message of a stream.
+    pub fn of_list(rpc: Rpc, bytes: u64) -> Self {
+        let limit = match rpc.unary() {
+            Rpc::ListPodSandbox => LimitKind::SandboxList,
+            _ => LimitKind::ContainerList,
+        };
+        Self { limit, process: None, used: bytes, max: crate::kubelet::timing::RECEIVE_LIMIT }
+    }
+}
+
+/// When a limit is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitForecast {
+    /// The limit.
+    pub limit: LimitKind,
+    /// Whose limit it is; absent if it is the node's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessRef>,
+    /// How much is used.
+    pub used: u64,
+    /// The limit's value.
+    pub max: u64,
+    /// The growth.
+    pub per_minute: Decimal,
+    /// Since when the growth was measured.
+    pub since: Wall,
+    /// The time of the last measurement.
+    pub taken_at: Wall,
+    /// When the limit is reached.
+    pub full_at: Wall,
+    /// *Likely* or *possible*.
+    pub confidence: Confidence,
+}
+
+impl LimitForecast {
+    /// Describes a forecast for a limit that was measured last at `taken_at`.
+    pub fn new(of: &MeasuredLimit, forecast: &Forecast, taken_at: Wall) -> Self {
+        Self {
+            limit: of.limit,
+            process: of.process.clone(),
+            used: forecast.used,
+            max: forecast.max,
+            per_minute: (forecast.per_second * 60.0).into(),
+            since: taken_at.minus(forecast.measured),
+            taken_at,
+            full_at: taken_at.plus(forecast.left),
+            confidence: forecast.confidence,
+        }
+    }
+
+    /// Returns the time from `now` until the limit is reached.
+    pub fn left(&self, now: Wall) -> std::time::Duration {
+        self.full_at.duration_since(now)
+    }
+
+    /// Writes an amount of what is limited.
+    fn amount(&self, amount: u64) -> String {
+        match self.limit {
+            LimitKind::CgroupMemory | LimitKind::SandboxList | LimitKind::ContainerList => {
+                Bytes(amount).to_string()
+            }
+            LimitKind::Threads | LimitKind::CgroupTasks | LimitKind::Descriptors | LimitKind::NodeTasks => {
+                grouped(amount)
+            }
+        }
+    }
+
+    /// Writes the growth in the smallest unit of time in which it is at least one.
+    fn growth(&self) -> String {
+        let per_minute = self.per_minute.value();
+        let units = [(1.0, "minute"), (60.0, "hour"), (1440.0, "day")];
+        let fits = |(minutes, _): &&(f64, &str)| per_minute * minutes >= 1.0;
+        let (minutes, unit) = units.iter().find(fits).unwrap_or(&(1440.0, "day"));
+        let growth = per_minute * minutes;
+        let amount = if growth < 100.0 && self.amount(0) == "0" {
+            format!("{growth:.1}")
+        } else {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a rounded growth is shown"
+            )]
+            self.amount(growth.round() as u64)
+        };
+        format!("+{amount} a {unit}")
+    }
+}
+
+/// `containerd[812] has 6,312 of 10,000 threads, +3.4 a minute since 09:10:00 UTC: full in about 18h`
+impl fmt::Display for LimitForecast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let process = self.process.as_ref().map_or_else(|| "a process".to_owned(), ToString::to_string);
+        let (owner, what) = match self.limit {
+            LimitKind::Threads => (process, " threads"),
+            LimitKind::CgroupTasks => (format!("the cgroup of {process}"), " tasks"),
+            LimitKind::Descriptors => (process, " descriptors open"),
+            LimitKind::CgroupMemory => (format!("the cgroup of {process}"), " of memory"),
+            LimitKind::NodeTasks => ("the node".to_owned(), " tasks"),
+            LimitKind::SandboxList => ("the answer to ListPodSandbox".to_owned(), ""),
+            LimitKind::ContainerList => ("the answer to ListContainers".to_owned(), ""),
+        };
+        write!(
+            f,
+            "{owner} has {} of {}{what}, {} since {}: full in about {}",
+            self.amount(self.used),
+            self.amount(self.max),
+            self.growth(),
+            self.since.time_of_day(self.taken_at),
+            elapsed(self.left(self.taken_at)),
+        )
+    }
+}
+
+/// Writes a number with a comma before each three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+rename! {
+    MeasuredLimit { limit, process, used, max };
+    LimitForecast { limit, process, used, max, per_minute, since, taken_at, full_at, confidence };
+}
+
+without_names! { LimitKind }

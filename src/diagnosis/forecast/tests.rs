@@ -1,0 +1,288 @@
+//! A leak is forecast, and what a healthy node does is not: 6-hour runs with fixed seeds, judged at every minute.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::clock::Wall;
+use crate::diagnosis::facts::ProcessRef;
+
+const MAX: u64 = 10_000;
+const MINUTE: u64 = 60;
+const RUN: u64 = 6 * 60 * MINUTE;
+const STEP: u64 = 30;
+
+fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(minutes * MINUTE)
+}
+
+/// Measures `used` of a time in minutes for so many minutes, every half a minute.
+fn measure(length: u64, used: impl Fn(f64) -> f64, pods: impl Fn(f64) -> f64) -> Vec<Measurement> {
+    let one = |second: u64| Measurement {
+        at: Duration::from_secs(second),
+        used: used(second as f64 / 60.0).max(0.0) as u64,
+        max: MAX,
+        pods: pods(second as f64 / 60.0) as u64,
+    };
+    (0..=length * MINUTE / STEP).map(|step| one(step * STEP)).collect()
+}
+
+fn judge(measured: &[Measurement]) -> Option<Forecast> {
+    forecast(measured, &ForecastSettings::default())
+}
+
+#[test]
+fn leak_of_threads_is_forecast_with_its_speed_and_the_time_left() {
+    let leak = measure(180, |minute| 2000.0 + 10.0 * minute, |_| 30.0);
+    let found = judge(&leak).unwrap();
+    assert_eq!((found.used, found.max), (3800, MAX));
+    assert!((found.per_second * 60.0 - 10.0).abs() < 0.1, "{found:?}");
+    assert_eq!(found.measured, minutes(180));
+    assert!(found.left.abs_diff(minutes(620)) < minutes(7), "{found:?}");
+    assert_eq!(found.confidence, Confidence::Possible, "it reaches further than twice the measured time");
+    let longer = measure(300, |minute| 2000.0 + 10.0 * minute, |_| 30.0);
+    assert_eq!(judge(&longer).unwrap().confidence, Confidence::Likely);
+}
+
+#[test]
+fn half_of_the_limit_makes_a_forecast_likely() {
+    let leak = measure(60, |minute| 5000.0 + 25.0 * minute, |_| 30.0);
+    assert_eq!(judge(&leak).unwrap().confidence, Confidence::Likely);
+}
+
+#[test]
+fn less_than_half_an_hour_is_no_forecast() {
+    let leak = |length| measure(length, |minute| 6000.0 + 40.0 * minute, |_| 30.0);
+    assert_eq!(judge(&leak(29)), None);
+    assert!(judge(&leak(30)).is_some());
+    let short = ForecastSettings { shortest: minutes(6), ..ForecastSettings::default() };
+    assert!(forecast(&measure(7, |minute| 8000.0 + 100.0 * minute, |_| 30.0), &short).is_some());
+}
+
+#[test]
+fn growth_that_begins_late_is_measured_from_its_beginning() {
+    let late = measure(300, |minute| 5000.0 + 20.0 * (minute - 180.0).max(0.0), |_| 30.0);
+    let found = judge(&late).unwrap();
+    assert!((minutes(60)..=minutes(121)).contains(&found.measured), "{found:?}");
+    assert!((found.per_second * 60.0 - 20.0).abs() < 1.0, "{found:?}");
+}
+
+#[test]
+fn growth_that_has_ended_is_no_forecast() {
+    let ended = |ago: f64| measure(300, |minute| 2000.0 + 15.0 * minute.min(300.0 - ago), |_| 30.0);
+    assert!(judge(&ended(5.0)).is_some());
+    assert_eq!(judge(&ended(20.0)), None);
+}
+
+#[test]
+fn growth_with_the_number_of_pods_is_no_forecast() {
+    let rollout = |minute: f64| 40.0 + minute / 3.0;
+    let follows = measure(120, |minute| 1000.0 + 30.0 * rollout(minute), rollout);
+    assert_eq!(judge(&follows), None);
+    let leaks = measure(120, |minute| 1000.0 + 30.0 * minute, |minute| 40.0 + minute / 20.0);
+    assert!(judge(&leaks).is_some(), "a few new pods do not explain this growth");
+}
+
+#[test]
+fn limit_that_is_far_away_or_hardly_used_is_no_forecast() {
+    let of = |start: f64, each: f64| judge(&measure(1440, |minute| start + each * minute, |_| 30.0));
+    assert_eq!(of(2000.0, 0.5), None, "it is 10 days away");
+    assert_eq!(of(2000.0, 1.0), None, "4 days away are too far for one measured day");
+    assert!(of(4000.0, 1.0).is_some());
+    assert_eq!(of(0.0, 0.6), None, "less than a tenth is used");
+}
+
+#[test]
+fn limit_that_is_reached_is_no_forecast() {
+    assert_eq!(judge(&measure(60, |minute| 9000.0 + 20.0 * minute, |_| 30.0)), None);
+}
+
+#[test]
+fn a_gap_in_the_measurements_is_no_forecast() {
+    let mut leak = measure(60, |minute| 5000.0 + 30.0 * minute, |_| 30.0);
+    leak.retain(|one| !(minutes(20)..minutes(42)).contains(&one.at));
+    assert_eq!(judge(&leak), None);
+}
+
+/// Random numbers with a fixed seed, between -1 and 1.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+    }
+
+    fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (self.next() + 1.0) / 2.0 * (high - low)
+    }
+}
+
+/// What a healthy node does: how much it uses, and how many pods it has, at each minute of the run.
+type Healthy = fn(&mut Noise) -> Box<dyn FnMut(f64) -> (f64, f64)>;
+
+const HEALTHY: [(&str, Healthy); 6] = [
+    ("churn", |noise| {
+        let (level, return_in, mut now, mut noise) =
+            (noise.between(1200.0, 6000.0), noise.between(10.0, 200.0), 0.0, Noise(noise.0));
+        Box::new(move |_| {
+            now += noise.next() * level * 0.02 - now / return_in;
+            (level + now, 40.0 + 3.0 * noise.next())
+        })
+    }),
+    ("threads, which Go never gives back", |noise| {
+        let (level, mut highest, mut noise) = (noise.between(1000.0, 4000.0), 0.0_f64, Noise(noise.0));
+        Box::new(move |_| {
+            highest = highest.max(level * (1.0 + 0.3 * noise.next() * noise.next() * noise.next()));
+            (highest, 40.0)
+        })
+    }),
+    ("daily rhythm", |noise| {
+        let (level, height, from) =
+            (noise.between(2000.0, 4000.0), noise.between(100.0, 1000.0), noise.between(0.0, 1440.0));
+        let mut noise = Noise(noise.0);
+        Box::new(move |minute| {
+            let day = ((minute + from) / 1440.0 * std::f64::consts::TAU).sin();
+            (level + height * (day + 0.02 * noise.next()), 40.0)
+        })
+    }),
+    ("daily rhythm of the number of pods", |noise| {
+        let (each, height, from) =
+            (noise.between(30.0, 80.0), noise.between(10.0, 40.0), noise.between(0.0, 1440.0));
+        let mut noise = Noise(noise.0);
+        Box::new(move |minute| {
+            let day = ((minute + from) / 1440.0 * std::f64::consts::TAU).sin();
+            let pods = (60.0 + height * day).round();
+            (each * pods * (1.0 + 0.02 * noise.next()), pods)
+        })
+    }),
+    ("one burst", |noise| {
+        let (level, height) = (noise.between(1200.0, 3000.0), noise.between(500.0, 5000.0));
+        let (from, rise, stays, stay_high) = (
+            noise.between(20.0, 250.0),
+            noise.between(1.0, 20.0),
+            noise.between(5.0, 60.0),
+            noise.next() > 0.0,
+        );
+        let mut noise = Noise(noise.0);
+        Box::new(move |minute| {
+            let up = ((minute - from) / rise).clamp(0.0, 1.0);
+            let down = if stay_high { 0.0 } else { ((minute - from - rise - stays) / rise).clamp(0.0, 1.0) };
+            (level * (1.0 + 0.01 * noise.next()) + height * (up - down), 40.0)
+        })
+    }),
+    ("restart", |noise| {
+        let (level, at, warm) =
+            (noise.between(1500.0, 6000.0), noise.between(10.0, 300.0), noise.between(2.0, 15.0));
+        let mut noise = Noise(noise.0);
+        Box::new(move |minute| {
+            let used = if minute < at { level } else { level * (1.0 - (-(minute - at) / warm).exp()) };
+            (used * (1.0 + 0.01 * noise.next()), 40.0)
+        })
+    }),
+];
+
+#[test]
+fn healthy_nodes_have_no_forecast_in_ten_thousand_windows() {
+    let mut windows = 0;
+    for (name, healthy) in HEALTHY {
+        for seed in 0..6 {
+            let mut node = healthy(&mut Noise(seed * 7919));
+            let run: Vec<Measurement> = (0..=RUN / STEP)
+                .map(|step| {
+                    let (used, pods) = node(step as f64 * STEP as f64 / 60.0);
+                    let at = Duration::from_secs(step * STEP);
+                    Measurement { at, used: used.max(0.0) as u64, max: MAX, pods: pods as u64 }
+                })
+                .collect();
+            // At each minute from the first half an hour on.
+            for end in (61..=run.len()).step_by(2) {
+                windows += 1;
+                let found = judge(&run[..end]);
+                assert_eq!(found, None, "{name}, seed {seed}, minute {}", end / 2);
+            }
+        }
+    }
+    assert!(windows >= 10_000, "{windows}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is measured: a forecast is at most likely, and keeps the limits of its settings.
+    #[test]
+    fn forecast_keeps_its_limits(values in prop::collection::vec((0_u64..12_000, 0_u64..90, 1_u64..200), 2..150)) {
+        let mut at = 0;
+        let measured: Vec<Measurement> = values
+            .into_iter()
+            .map(|(used, pods, apart)| {
+                at += apart;
+                Measurement { at: Duration::from_secs(at), used, max: MAX, pods }
+            })
+            .collect();
+        let settings = ForecastSettings { shortest: minutes(5), ..ForecastSettings::default() };
+        if let Some(found) = forecast(&measured, &settings) {
+            prop_assert_ne!(found.confidence, Confidence::Certain);
+            prop_assert!(found.measured >= settings.shortest && found.left <= settings.farthest);
+            prop_assert!(found.left <= found.measured * settings.reach && found.per_second > 0.0);
+        }
+    }
+
+    /// A leak is found whatever its speed is, with the growth of four minutes as noise.
+    #[test]
+    fn leak_is_found_within_a_tenth(speed in 15.0_f64..40.0, seed in 0_u64..1000) {
+        let mut noise = Noise(seed);
+        let jitter: Vec<f64> = (0..200).map(|_| noise.next() * speed * 2.0).collect();
+        let leak = measure(60, |minute| 6000.0 + speed * minute + jitter[(minute * 2.0) as usize], |_| 30.0);
+        let found = judge(&leak).unwrap();
+        prop_assert!((found.per_second * 60.0 / speed - 1.0).abs() < 0.1, "{found:?} {speed}");
+    }
+}
+
+fn threads(pid: u32, used: u64) -> MeasuredLimit {
+    let process = Some(ProcessRef { name: "containerd".into(), pid });
+    MeasuredLimit { limit: LimitKind::Threads, process, used, max: GO_THREADS }
+}
+
+#[test]
+fn history_of_a_long_leak_is_bounded_and_measures_a_day() {
+    let mut history = LimitHistory::default();
+    let now = |step: u64| Wall::from_nanos(1_795_000_000_000_000_000).plus(Duration::from_secs(step * STEP));
+    // Three threads a minute for 40 hours.
+    let steps = 40 * 60 * MINUTE / STEP;
+    for step in 0..=steps {
+        history.add(Duration::from_secs(step * STEP), 30, &[threads(812, 100 + step * 3 / 2)]);
+    }
+    let found = history.forecasts(Duration::from_secs(steps * STEP), now(steps));
+    let text: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(text.len(), 1, "{text:?}");
+    assert!(
+        text[0].starts_with("containerd[812] has 7,300 of 10,000 threads, +3.0 a minute since 2026-11-"),
+        "{text:?}"
+    );
+    assert!(
+        text[0].ends_with("UTC: full in about 14h") || text[0].ends_with("UTC: full in about 15h"),
+        "{text:?}"
+    );
+    assert!(history.len() < 300, "{}", history.len());
+}
+
+#[test]
+fn another_process_or_another_limit_begins_a_new_history() {
+    let leak = |change: fn(&mut MeasuredLimit)| {
+        let mut history = LimitHistory::default();
+        for step in 0..=100 {
+            let mut measured = threads(812, 6000 + 20 * step);
+            if step > 50 {
+                change(&mut measured);
+            }
+            history.add(Duration::from_secs(step * STEP), 30, &[measured]);
+        }
+        history.forecasts(Duration::from_secs(100 * STEP), Wall::from_nanos(1)).len()
+    };
+    assert_eq!(leak(|_| {}), 1);
+    assert_eq!(leak(|measured| measured.process = threads(900, 0).process), 0);
+    assert_eq!(leak(|measured| measured.max = 30_000), 0);
+}
