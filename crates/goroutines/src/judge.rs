@@ -662,7 +662,7 @@ impl<'a> Judge<'a> {
         known_hangs: &KnownHangs,
     ) -> Option<Finding> {
         let mut roots = self.with_role(GoroutineRole::Root(nth));
-        if roots.is_empty() {
+        if roots.is_empty() || roots.len() < signature.least {
             return None;
         }
         let explained: Vec<&Contention> = self

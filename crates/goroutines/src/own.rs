@@ -94,6 +94,7 @@ fn empty(id: &str, title: &str) -> Signature {
         act: Vec::new(),
         threads: Vec::new(),
         overdue_minutes: 1,
+        least: 1,
     }
 }
 
@@ -123,12 +124,15 @@ fn set(signature: &mut Signature, key: &str, value: &str) -> Result<(), String> 
             signature.overdue_minutes =
                 value.parse().map_err(|_| format!("`{value}` is not a whole number of minutes"))?;
         }
+        "least" => {
+            signature.least = value.parse().map_err(|_| format!("`{value}` is not a whole number"))?;
+        }
         "hangs" => value.clone_into(&mut signature.hangs),
         "next" => signature.act.push(value.to_owned()),
         "thread" => signature.threads.push(value.to_owned()),
         _ => {
             return Err(format!(
-                "`{key}` is not a key: severity, daemon, frames, waiters, minutes, hangs, next or thread"
+                "`{key}` is not a key: severity, daemon, frames, waiters, minutes, least, hangs, next or thread"
             ));
         }
     }
@@ -150,11 +154,11 @@ mod tests {
     #[test]
     fn a_file_of_signatures_is_parsed() {
         let text = "# ours\n[X01] the hook does not answer\nseverity: critical\ndaemon: containerd\n\
-                    frames: RunPodSandbox > hook.(*Client).Ask\nwaiters: hook.(*Gate)\nnext: look\nthread: a/b#7\nminutes: 5\n";
+                    frames: RunPodSandbox > hook.(*Client).Ask\nwaiters: hook.(*Gate)\nnext: look\nthread: a/b#7\nminutes: 5\nleast: 3\n";
         let found = parse(text).unwrap();
         assert_eq!(
-            (found[0].id.as_str(), found[0].severity, found[0].overdue_minutes),
-            ("X01", Severity::Critical, 5)
+            (found[0].id.as_str(), found[0].severity, found[0].overdue_minutes, found[0].least),
+            ("X01", Severity::Critical, 5, 3)
         );
         assert_eq!(found[0].roots, [Pattern::new(&["RunPodSandbox", "hook.(*Client).Ask"])]);
         assert_eq!(found[0].daemons, [Daemon::Containerd]);

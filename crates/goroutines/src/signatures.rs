@@ -1,4 +1,4 @@
-//! The signatures ST01 to ST22, which describe known causes in a dump, and the waits that are normal.
+//! The signatures ST01 to ST23, which describe known causes in a dump, and the waits that are normal.
 //!
 //! A pattern lists frames from the caller to the innermost; each must appear in this order, and other frames may be
 //! between them. `a|b` matches either name, a name that begins with `^` must be the innermost frame outside the Go
@@ -40,6 +40,8 @@ pub struct Signature {
     pub threads: Vec<String>,
     /// The number of minutes after which a wait is longer than its caller wanted.
     pub overdue_minutes: u32,
+    /// The number of such goroutines below which they are normal.
+    pub least: usize,
 }
 
 /// The frames of a pattern, from the caller to the innermost.
@@ -124,7 +126,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
 /// causes before effects.
 const MATCHING_ORDER: &[&str] = &[
     "ST10", "ST16", "ST17", "ST18", "ST21", "ST08", "ST05", "ST04", "ST11", "ST09", "ST01", "ST03", "ST06",
-    "ST02", "ST12", "ST22", "ST14", "ST13", "ST15", "ST07", "ST19",
+    "ST02", "ST12", "ST22", "ST14", "ST13", "ST15", "ST07", "ST19", "ST23",
 ];
 
 /// The signature of a lock for which many goroutines wait and which no other signature explains.
@@ -169,6 +171,8 @@ pub const ISSUE_THREADS: &[(Frames, &str)] = &[
     (&["ExecSync", "fifo."], "containerd#9668"),
     (&["go-cni.(*libcni)", "sync.(*RWMutex).RLock"], "go-cni#126"),
     (&["(*task).Start", "fifo.openFifo"], "containerd#4905"),
+    (&["fifo.openFifo", "os.OpenFile"], "containerd#13952"),
+    (&["fifo.openFifo", "os.OpenFile"], "containerd#11128"),
     (&["task.(*service).handleProcessExit"], "containerd#9103"),
     (&["reaper.Reap|reaper.reap"], "moby#40145"),
     (&["oci.(*runtimeOCI).UpdateContainerStatus"], "cri-o#9406"),
@@ -255,6 +259,6 @@ mod tests {
         ids.sort();
         let rows: Vec<&str> = rules().map(|rule| rule.id).collect();
         assert_eq!(ids, rows);
-        assert_eq!(rows.len(), 22);
+        assert_eq!(rows.len(), 23);
     }
 }
