@@ -14,10 +14,10 @@ pub const KEYS: &[&str] = &[
     "container", "containers", "count", "cpuTicks", "daemon", "delivered", "dump", "dumps", "durationSeconds",
     "endpoint", "error", "evidence", "exitCode", "findings", "frames", "from", "full", "function", "goVersion",
     "goroutine", "goroutines", "groups", "healthy", "holder", "holders", "id", "ids", "initial", "kind", "kubelet",
-    "limits", "lock", "message", "minutes", "name", "namespace", "next", "node", "notUnderstood", "outcome", "path",
+    "limit", "limits", "lock", "max", "message", "minutes", "name", "namespace", "next", "node", "notUnderstood", "outcome", "path",
     "pid", "pod", "pods", "pressure", "primary", "processes", "reason", "relist", "residentPages", "resource", "rpc",
     "rpcs", "runtime", "sandboxes", "severity", "silent", "some", "source", "state", "stoppedShims", "subject",
-    "summary", "takenAt", "text", "threads", "thresholdSeconds", "time", "title", "to", "tookSeconds", "type", "uid",
+    "summary", "takenAt", "text", "threads", "thresholdSeconds", "time", "title", "to", "tookSeconds", "type", "uid", "used",
     "verdict", "version", "waitedAtLeast", "waitedSeconds", "waiters", "waits", "waitsFor", "what", "why",
 ];
 
@@ -35,6 +35,8 @@ const WORDS: &[&str] = &[
     "containerd", "containerd-shim", "crio", "shim", "process", "file", "network", "lock", "memory", "stopped",
     // The kernel.
     "cpu", "io", "R", "S", "D", "T", "t", "Z", "X", "I", "kernel.pid_max", "kernel.threads-max",
+    // Limits.
+    "threads", "cgroupTasks", "descriptors", "cgroupMemory", "nodeTasks", "sandboxList", "containerList",
     // The sub-commands of OCI runtimes.
     "checkpoint", "create", "delete", "events", "exec", "kill", "pause", "ps", "restore", "resume", "run",
     "start", "update", "init",

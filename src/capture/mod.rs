@@ -32,6 +32,7 @@ mod export;
 mod frame;
 mod incident;
 mod known_words;
+mod limits;
 pub mod list;
 mod list_order;
 mod message_cache;

@@ -3,6 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::diagnosis::facts::ProcessRef;
+use crate::diagnosis::forecast::{GO_THREADS, LimitKind, MeasuredLimit};
+use crate::host::proc::Role;
+use crate::host::proc::limits::LimitUse;
 use crate::report::Seconds;
 
 /// A sample of the node.
@@ -21,6 +25,23 @@ pub struct NodeSample {
     /// The shims that a signal has stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopped_shims: Vec<ShimSample>,
+    /// How much of its limits the node and the lists use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitSample>,
+    /// The number of pods in the last relist; `None` before the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<u64>,
+}
+
+/// How much of a limit is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitSample {
+    /// The limit.
+    pub limit: LimitKind,
+    /// How much is used.
+    pub used: u64,
+    /// The limit's value.
+    pub max: u64,
 }
 
 /// A shim, or CRI-O's monitor of a container.
@@ -106,6 +127,37 @@ pub struct ProcessSample {
     /// The age at the time of the sample; `None` in captures of older releases.
     #[serde(default, rename = "ageSeconds", skip_serializing_if = "Option::is_none")]
     pub age: Option<Seconds>,
+    /// How much of its limits it uses; the number of threads is above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitSample>,
+}
+
+impl LimitSample {
+    /// Describes how much of a limit is used; `None` if that could not be read.
+    pub fn of(limit: LimitKind, measured: Option<LimitUse>) -> Option<Self> {
+        measured.map(|LimitUse { used, max }| Self { limit, used, max })
+    }
+
+    fn measured(self, process: Option<ProcessRef>) -> MeasuredLimit {
+        MeasuredLimit { limit: self.limit, process, used: self.used, max: self.max }
+    }
+}
+
+impl NodeSample {
+    /// Returns how much of each limit is used. All daemons of runtimes and all kubelets are Go programs.
+    pub fn measured_limits(&self) -> Vec<MeasuredLimit> {
+        let kubelet = self.kubelet.and_then(SampledKubeletState::pid);
+        let is_go = |process: &ProcessSample| {
+            kubelet == Some(process.pid) || matches!(Role::of(&process.name), Role::Daemon | Role::Kubelet)
+        };
+        let of_process = self.processes.iter().filter(|process| is_go(process)).flat_map(|process| {
+            let threads = LimitSample { limit: LimitKind::Threads, used: process.threads, max: GO_THREADS };
+            let name = || ProcessRef { name: process.name.clone(), pid: process.pid };
+            let all = std::iter::once(threads).chain(process.limits.iter().copied());
+            all.map(move |limit| limit.measured(Some(name())))
+        });
+        of_process.chain(self.limits.iter().map(|limit| limit.measured(None))).collect()
+    }
 }
 
 /// A sample of the kubelet's own metrics: one request to its `/metrics`.

@@ -30,6 +30,7 @@ use crate::cri::server::{
 };
 use crate::cri::{Client, Code, Error, OutcomeOverride, Rpc, Version};
 use crate::diagnosis::NodeFacts;
+use crate::diagnosis::forecast::LimitForecast;
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::ListCalls;
 use crate::pleg::guarded_stream::RecordedStream;
@@ -417,6 +418,11 @@ impl Playback {
             }
         }
         found
+    }
+
+    /// Returns the limits that will be reached, by the recorder's samples before now.
+    pub fn forecasts(&self) -> Vec<LimitForecast> {
+        self.capture.forecasts(self.now(), self.chosen().0)
     }
 
     /// Returns the facts of the node that the last diagnosis before now measured; `None` if it belongs to another incident, or if

@@ -16,6 +16,7 @@ use crate::clock::Wall;
 use crate::cri;
 use crate::cri::rename::ListedOwner;
 use crate::cri::server::RequestSubject;
+use crate::diagnosis::forecast::LimitForecast;
 use crate::kubelet::Metrics;
 use crate::report::{ContainerRef, PodRef, RuntimeRef, Seconds, memory_bound, optional_pod};
 
@@ -77,6 +78,9 @@ pub struct CaptureReport {
     /// The samples of the kubelet's own metrics, failed requests included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kubelet: Vec<KubeletPoint>,
+    /// The limits that will be reached, by the samples until the end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub forecasts: Vec<LimitForecast>,
     /// The waits in the runtime's goroutines, for each recorded dump.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "testing", schemars(with = "Vec<TimedStackReport>"))]
@@ -285,9 +289,17 @@ impl CaptureReport {
                 .map(|(time, jump)| JumpPoint { time: *time, by_seconds: Seconds::from_nanos(jump.by) })
                 .collect(),
             kubelet: kubelet_points(capture, range),
+            forecasts: forecasts(capture, range),
             stacks,
         })
     }
+}
+
+/// Returns the limits that will be reached, as they were known at the last sample in `range`.
+fn forecasts(capture: &Capture, range: Range) -> Vec<LimitForecast> {
+    let is_sample = |one: &&DocumentEntry| one.kind == kind::NODE && range.has(one.wall);
+    let last = capture.documents.iter().rfind(is_sample);
+    last.map(|last| capture.forecasts(last.at, last.wall)).unwrap_or_default()
 }
 
 /// Reads the documents of a part of a capture, up to a memory limit.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -13,11 +14,13 @@ use prost::bytes::Bytes;
 
 use super::entry::{
     Body, CallFinished, CallStarted, CaptureEntry, Incident, Lost, RecordedOutcome, RelistDone, Session,
-    StoredMessage, rpc_number,
+    StoredDocument, StoredMessage, kind, rpc_number,
 };
 use super::list::CheckReport;
+use super::node::{NodeSample, ProcessSample};
+use super::report::CaptureReport;
 use super::testing::TestPath;
-use super::{Capture, Error, Limits, Store, segment, store};
+use super::{Capture, Error, Limits, Playback, Range, Store, segment, store};
 use crate::clock::Wall;
 use crate::cri::Rpc;
 
@@ -102,6 +105,38 @@ fn files(place: &Path) -> Vec<PathBuf> {
 
 fn on_disk(place: &Path) -> u64 {
     fs::read_dir(place).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+}
+
+/// Returns a sample of a node with so many threads of containerd.
+fn node_sample(second: u64, threads: u64) -> CaptureEntry {
+    let process = ProcessSample { pid: 812, name: "containerd".into(), threads, ..ProcessSample::default() };
+    let sample = NodeSample { processes: vec![process], pods: Some(9), ..NodeSample::default() };
+    let text = serde_json::to_vec(&sample).unwrap().into();
+    entry(second, Body::Document(StoredDocument { kind: kind::NODE, text, inflated: 0 }))
+}
+
+#[test]
+fn replay_forecasts_a_limit_from_the_samples_before_its_moment() {
+    let place = TestPath::new();
+    let mut store = Store::open(&place.0, limits(16 << 20)).unwrap();
+    store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
+    for second in (0..=5400).step_by(30) {
+        store.write(relist(second)).unwrap();
+        store.write(node_sample(second, 5000 + second / 2)).unwrap();
+    }
+    drop(store);
+    let at_second = |second: u64| {
+        let moment = super::CaptureMoment { session: 0, mono: second * 1_000_000_000 };
+        let capture = Capture::open(&place.0).unwrap();
+        let playback = Playback::at(capture, (moment, Wall::from_nanos(at(second))), Arc::default());
+        playback.forecasts().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(at_second(1500), [""; 0], "it has grown for less than half an hour");
+    let text =
+        "containerd[812] has 6,800 of 10,000 threads, +30.0 a minute since 22:13:20 UTC: full in about 106m";
+    assert_eq!(at_second(3600), [text]);
+    let report = CaptureReport::of(&Capture::open(&place.0).unwrap(), Range::default()).unwrap();
+    assert_eq!(report.forecasts.iter().map(|one| one.used).collect::<Vec<_>>(), [7700], "at its end");
 }
 
 #[test]

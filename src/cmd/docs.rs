@@ -71,6 +71,7 @@ const PAGES: &[(&str, &str)] = pages![
     "runbooks/KubeletPlegUnhealthy"
     "runbooks/PlegctlAbsent"
     "runbooks/PlegctlHealthUnhealthy"
+    "runbooks/PlegctlLimitSoon"
     "runbooks/PlegctlPlegUnhealthy"
     "runbooks/PlegctlRuntimeUnreachable"
 ];

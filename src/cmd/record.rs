@@ -472,7 +472,10 @@ impl<'a> CommandHost<'a> {
     /// Returns the source of node samples: this node, or the processes of a scenario.
     fn sampler(&self) -> Result<NodeSampler, Error> {
         let Endpoint::Sim { scenario } = self.endpoint() else {
-            return Ok(NodeSampler::new(self.is_on_node().then(host::proc)));
+            return Ok(NodeSampler::new(
+                self.is_on_node().then(host::proc),
+                self.session.node.host.path("/sys/fs/cgroup"),
+            ));
         };
         let processes = sim::load(scenario)?.processes;
         Ok(NodeSampler::simulated(processes.map(|processes| simulated_sample(processes.kubelet))))

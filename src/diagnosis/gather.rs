@@ -45,6 +45,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: OnProbe<
     let (mut evidence, mut first) = assemble(inputs, answers);
     let watch = first.as_mut().and_then(|first| first.watch.take());
     evidence.taken_at = taken_at;
+    evidence.forecasts.clone_from(&inputs.forecasts);
     if in_time {
         let other_phases = Box::pin(async {
             if let Some(facts) = &inputs.recorded_facts {

@@ -162,6 +162,9 @@ pub const ZOMBIES_OF_SHIMS: usize = 50;
 /// The growth of the runtime's threads between two samples, in percent, at which it is a sign of D17.
 pub const GROWTH_PERCENT: u64 = 5;
 
+/// A limit that is likely reached within this time needs a person (D46).
+pub const FORECAST_SOON: Duration = Duration::from_secs(24 * 3600);
+
 /// The PLEG age at which D22 may warn.
 pub const PLEG_AGE_STALE: Duration = Duration::from_secs(60);
 /// The PLEG age below which the kubelet relists normally.

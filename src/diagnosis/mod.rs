@@ -208,6 +208,8 @@ pub struct Inputs<R> {
     pub recorded: Option<report::JudgedMoment>,
     /// The facts of the node that a recorder measured at this moment. The run judges them instead of reading a node.
     pub recorded_facts: Option<Box<NodeFacts>>,
+    /// The limits that will be reached, by a recorder of this node.
+    pub forecasts: Vec<forecast::LimitForecast>,
     /// The first line of the recorder's diagnosis, if the moment is part of an incident that was more than healthy. Without
     /// the facts of that diagnosis, a run that finds nothing does not know the verdict.
     pub recorded_diagnosis: Option<String>,
@@ -263,6 +265,7 @@ impl<R> Inputs<R> {
             outside: None,
             recorded: None,
             recorded_facts: None,
+            forecasts: Vec::new(),
             recorded_diagnosis: None,
             at_end: AtEnd::CancelPending,
             keep: Keep::Nothing,

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{Evidence, HostEvidence, StreamProbe, missing};
+use super::forecast::LimitForecast;
 use super::journal::{Journal, SystemState};
 use super::kubelet::KubeletEvidence;
 use super::names::OutsideId;
@@ -40,6 +41,7 @@ pub struct NodeFacts {
     stream_probe: Option<StreamProbe>,
     runtime_start: RuntimeStart,
     cni_directory: Option<String>,
+    forecasts: Vec<LimitForecast>,
     /// The names of what overdue processes work for, which may be in no list.
     names: Vec<OutsideId>,
     not_checked: Vec<NotChecked>,
@@ -67,6 +69,7 @@ impl From<Evidence> for NodeFacts {
             stream_probe: evidence.stream_probe,
             runtime_start: evidence.runtime_start,
             cni_directory: evidence.cni_directory,
+            forecasts: evidence.forecasts,
             names,
             not_checked: evidence.not_checked,
             ended_early: evidence.ended_early,
@@ -132,6 +135,9 @@ impl NodeFacts {
         evidence.stream_probe = self.stream_probe;
         evidence.runtime_start = self.runtime_start;
         evidence.cni_directory = self.cni_directory;
+        if !self.forecasts.is_empty() {
+            evidence.forecasts = self.forecasts;
+        }
         evidence.names.learn_outside(&self.names);
         evidence.not_checked.extend(self.not_checked);
         evidence.ended_early = self.ended_early;
@@ -156,7 +162,7 @@ fn leave_out_others(sample: &mut ProcSample) {
 
 rename! {
     NodeFacts {
-        taken_at, socket: Endpoint, host, kubelet, journal, systemd, stream_probe, runtime_start, cni_directory: NodePath, names,
+        taken_at, socket: Endpoint, host, kubelet, journal, systemd, stream_probe, runtime_start, cni_directory: NodePath, forecasts, names,
         not_checked, ended_early: Text
     };
 }

@@ -63,6 +63,7 @@ word_enum! {
         UnaryFallback = "D43",
         StuckWorkers = "D44",
         FailingPods = "D45",
+        ApproachingLimit = "D46",
     } ALL
 }
 

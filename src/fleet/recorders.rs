@@ -15,6 +15,7 @@ use super::recorder::{
 use super::verdict::error_text;
 use super::{MAX_PAGES, PAGE};
 use crate::clock::Wall;
+use crate::diagnosis::forecast::{LimitForecast, known};
 use crate::diagnosis::report::{Phase, Verdict};
 use crate::diagnosis::rules;
 use crate::kubelet::http::{self, HttpSession, encoded};
@@ -26,6 +27,9 @@ const MAX_CULPRITS: usize = 20;
 
 /// The maximum number of characters of a text from a recorder.
 const MAX_TEXT: usize = 300;
+
+/// The length of the longest name of a process.
+const MAX_PROCESS_NAME: usize = 15;
 
 /// The smallest difference between the clocks of a node and the API server that counts. The API server's dates have a
 /// resolution of one second, and the answer takes its time.
@@ -59,6 +63,8 @@ pub struct RecorderState {
     #[serde(default)]
     culprits: Vec<RecorderCulprit>,
     incident: Option<RecorderIncident>,
+    #[serde(default, deserialize_with = "known")]
+    forecasts: Vec<LimitForecast>,
     /// How far the node's clock is ahead of the API server's.
     #[serde(skip)]
     clock_ahead: f64,
@@ -98,6 +104,9 @@ pub struct RecorderReport {
     /// The calls that keep the kubelet waiting, the most certain one first; at most 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub culprits: Vec<RecorderCulprit>,
+    /// The limit that is likely reached first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<LimitForecast>,
     /// How far the node's clock is ahead of the API server's, from five seconds on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_ahead_seconds: Option<f64>,
@@ -337,6 +346,17 @@ impl RecorderState {
     }
 }
 
+impl RecorderState {
+    /// Returns the limit that is likely reached first.
+    fn forecast(&self) -> Option<LimitForecast> {
+        let likely = self.forecasts.iter().filter(|one| one.confidence == Confidence::Likely);
+        let first = likely.min_by_key(|one| one.full_at)?.clone();
+        // The kernel cuts the names of processes.
+        let process = first.process.filter(|process| process.name.len() <= MAX_PROCESS_NAME);
+        Some(LimitForecast { process, ..first })
+    }
+}
+
 impl RecorderReading {
     /// Whether the recorder reports that a list call hangs.
     pub fn has_silent_list(&self) -> bool {
@@ -359,6 +379,7 @@ impl RecorderReading {
                 incident: state.incident.as_ref().map(|incident| incident.number),
                 primary: state.primary.clone(),
                 culprits: state.culprits.clone(),
+                forecast: state.forecast(),
                 clock_ahead_seconds: (state.clock_ahead != 0.0).then_some(state.clock_ahead),
             },
             Err(why) => {
@@ -405,6 +426,29 @@ mod tests {
         assert_eq!(report.clock_ahead_seconds, Some(42.0));
         assert_eq!(report.since.unwrap().to_string(), "2026-11-21T11:58:00.000000000Z");
         assert!(clock_ahead(Wall::from_nanos(1_795_262_404_000_000_000), Some(NOON)).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn the_likely_limit_that_is_reached_first_is_reported() {
+        let forecast = |limit: &str, hour: u32, confidence: &str, process: &str| {
+            format!(
+                r#"{{"limit":"{limit}","process":{{"name":"{process}","pid":812}},"used":6312,"max":10000,"perMinute":3.4,
+                "since":"2026-11-21T09:10:00Z","takenAt":"2026-11-21T12:00:00Z","fullAt":"2026-11-21T{hour}:00:00Z",
+                "confidence":"{confidence}"}}"#
+            )
+        };
+        let all = [
+            forecast("descriptors", 14, "possible", "containerd"),
+            forecast("threads", 18, "likely", "containerd"),
+            forecast("a limit of a later release", 13, "likely", "containerd"),
+            forecast("cgroupTasks", 20, "likely", "containerd"),
+        ];
+        let found = reading(&format!(r#","forecasts":[{}]"#, all.join(","))).report().forecast.unwrap();
+        assert_eq!(found.limit.as_str(), "threads");
+        assert!(found.to_string().ends_with("full in about 6h"), "{found}");
+        let long = forecast("threads", 18, "likely", &"x".repeat(5000));
+        assert_eq!(reading(&format!(r#","forecasts":[{long}]"#)).report().forecast.unwrap().process, None);
+        assert_eq!(reading("").report().forecast, None);
     }
 
     #[test]

@@ -316,11 +316,15 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         }
     }
 
-    /// Records a sample of pressure and of the important processes.
+    /// Records a sample of pressure, of the important processes and of their limits.
     fn record_node(&mut self) {
-        if let Some(sample) = self.sampler.sample() {
-            self.recorder.document(kind::NODE, &sample);
-        }
+        let Some(mut sample) = self.sampler.sample() else { return };
+        let clock = &**self.host.clock();
+        let mut state = locked(&self.state);
+        state.add_lists(&mut sample);
+        state.follow_limits(&sample, (clock.wall(), clock.mono()));
+        drop(state);
+        self.recorder.document(kind::NODE, &sample);
     }
 
     /// Samples the node, the kubelet's metrics and the runtime's version.

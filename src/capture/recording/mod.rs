@@ -325,7 +325,8 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
     /// Returns a function that renders the recorder's own metrics for Prometheus.
     pub fn metrics_page(&self) -> Arc<dyn Fn() -> String + Send + Sync> {
         let (recorder, state) = (self.recorder.clone(), Arc::clone(&self.parallel.handler.state));
-        Arc::new(move || locked(&state).metrics_page(&recorder.status()))
+        let clock = Arc::clone(self.host.clock());
+        Arc::new(move || locked(&state).metrics_page(&recorder.status(), clock.wall()))
     }
 
     /// Returns a view of the recording for another thread, which makes no call to the runtime and does not read the disk.

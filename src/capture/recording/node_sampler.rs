@@ -6,7 +6,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::capture::node::{NodeSample, PressureSample, ProcessSample, SampledKubeletState, ShimSample};
+use crate::capture::node::{
+    LimitSample, NodeSample, PressureSample, ProcessSample, SampledKubeletState, ShimSample,
+};
+use crate::diagnosis::forecast::LimitKind;
+use crate::host::proc::limits::{cgroup_memory, cgroup_tasks, descriptor_use, node_tasks};
 use crate::host::proc::{ProcessStat, ProcessTrust, Psi, Role, command_line, process_age};
 use crate::host::{KernelDir, kernel_text};
 use crate::kubelet::kubelet_pid;
@@ -21,6 +25,8 @@ const SAMPLES_PER_SEARCH: u32 = 20;
 pub struct NodeSampler {
     /// The path of the process table; `None` if the node cannot be sampled.
     proc: Option<PathBuf>,
+    /// The path of the node's cgroups.
+    cgroup: PathBuf,
     /// The process ids of the kubelet and of the daemons.
     daemons: Vec<u32>,
     /// The number of samples since the last search for the daemons.
@@ -40,9 +46,9 @@ pub struct NodeSampler {
 }
 
 impl NodeSampler {
-    /// Creates a sampler for the process table in the directory `proc`.
-    pub fn new(proc: Option<PathBuf>) -> Self {
-        Self { proc, ..Self::default() }
+    /// Creates a sampler for the process table in the directory `proc` and the cgroups in the directory `cgroup`.
+    pub fn new(proc: Option<PathBuf>, cgroup: PathBuf) -> Self {
+        Self { proc, cgroup, ..Self::default() }
     }
 
     /// Creates a sampler for a simulated node, which always returns `sample`.
@@ -133,13 +139,15 @@ impl NodeSampler {
         self.count = self.count.wrapping_add(1);
         let pressure =
             ["cpu", "memory", "io"].into_iter().filter_map(|resource| read_pressure(&proc, resource));
-        let processes = self.daemons.iter().filter_map(|pid| read_process(&proc, *pid));
+        let processes = self.daemons.iter().filter_map(|pid| read_process(&proc, &self.cgroup, *pid));
         let (pressure, processes) = (pressure.collect(), processes.collect());
         self.find_shims(&proc);
         self.read_states();
         let stopped_shims =
             self.shims.iter().filter(|shim| self.stopped.contains(&shim.pid)).cloned().collect();
-        let sample = NodeSample { pressure, processes, kubelet: self.kubelet(), stopped_shims };
+        let limits = Vec::from_iter(LimitSample::of(LimitKind::NodeTasks, node_tasks(&proc)));
+        let kubelet = self.kubelet();
+        let sample = NodeSample { pressure, processes, kubelet, stopped_shims, limits, pods: None };
         // If a daemon has ended or has not started yet, the next sample searches for it.
         let has_daemon = sample.processes.iter().any(|process| Role::of(&process.name) == Role::Daemon);
         if sample.processes.len() < self.daemons.len() || !has_daemon {
@@ -183,12 +191,18 @@ fn read_pressure(proc: &Path, resource: &str) -> Option<PressureSample> {
 }
 
 /// Reads the sample of one process; `None` if it has ended and its id belongs to another program.
-fn read_process(proc: &Path, pid: u32) -> Option<ProcessSample> {
+fn read_process(proc: &Path, cgroup: &Path, pid: u32) -> Option<ProcessSample> {
     let stat = ProcessStat::read(&proc.join(pid.to_string()))?;
     if !matches!(Role::of(&stat.comm), Role::Daemon | Role::Kubelet) {
         return None;
     }
+    let limits = [
+        LimitSample::of(LimitKind::Descriptors, descriptor_use(proc, pid)),
+        LimitSample::of(LimitKind::CgroupTasks, cgroup_tasks(proc, cgroup, pid)),
+        LimitSample::of(LimitKind::CgroupMemory, cgroup_memory(proc, cgroup, pid)),
+    ];
     Some(ProcessSample {
+        limits: limits.into_iter().flatten().collect(),
         age: process_age(proc, pid).map(Seconds::from),
         pid,
         name: stat.comm,
@@ -222,7 +236,7 @@ mod tests {
         write(&proc, 3, "kubelet", 'S', "Uid:\t0\t0\t0\t0\nNSpid:\t3\t1\n");
         write(&proc, 4, "kubelet", 'S', "Uid:\t1000\t1000\t0\t0\nNSpid:\t4\n");
         write(&proc, 5, "kubelet", 'S', "Uid:\t1000\t0\t0\t0\nNSpid:\t5\n");
-        let mut sampler = NodeSampler::new(Some(proc.clone()));
+        let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new());
         assert_eq!(sampler.kubelet(), None);
         write(&proc, 7, "kubelet", 'S', root);
         let found = (0..SAMPLES_PER_SEARCH).find_map(|_| sampler.kubelet());
@@ -253,7 +267,7 @@ mod tests {
         };
         shim(11, 'S');
         shim(12, 'S');
-        let mut sampler = NodeSampler::new(Some(proc.clone()));
+        let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new());
         let stopped = |sampler: &mut NodeSampler| sampler.sample().unwrap().stopped_shims;
         assert_eq!(stopped(&mut sampler), []);
         assert!(!sampler.states_changed());
@@ -289,7 +303,7 @@ mod tests {
         process(22, "containerd", "containerd\0");
         process(23, "k3s", "k3s\0kubectl\0get\0pods\0");
         std::fs::write(proc.join("uptime"), "1000.01 1.00\n").unwrap();
-        let sample = NodeSampler::new(Some(proc.clone())).sample().unwrap();
+        let sample = NodeSampler::new(Some(proc.clone()), PathBuf::new()).sample().unwrap();
         std::fs::remove_dir_all(proc).unwrap();
         let sampled: Vec<u32> = sample.processes.iter().map(|process| process.pid).collect();
         assert_eq!(sampled, [21, 22]);
@@ -298,11 +312,37 @@ mod tests {
     }
 
     #[test]
+    fn limits_of_a_daemon_and_of_the_node_are_sampled() {
+        let proc = std::env::temp_dir().join(format!("plegctl-sampled-limits-{}", std::process::id()));
+        write(&proc, 31, "containerd", 'S', "Uid:\t0\t0\t0\t0\nNSpid:\t31\n");
+        let own = proc.join("31");
+        std::fs::create_dir_all(own.join("fd/0")).unwrap();
+        std::fs::write(own.join("limits"), "Max open files  1024  4096  files\n").unwrap();
+        std::fs::create_dir_all(proc.join("sys/kernel")).unwrap();
+        std::fs::write(proc.join("sys/kernel/pid_max"), "32768\n").unwrap();
+        std::fs::write(proc.join("loadavg"), "0.00 0.01 0.05 1/345 6789\n").unwrap();
+        let sample = NodeSampler::new(Some(proc.clone()), proc.clone()).sample().unwrap();
+        std::fs::remove_dir_all(&proc).unwrap();
+        let limits: Vec<String> = sample
+            .measured_limits()
+            .iter()
+            .map(|one| {
+                format!("{} {:?} {}/{}", one.limit, one.process.as_ref().map(|of| of.pid), one.used, one.max)
+            })
+            .collect();
+        // The seventeenth field of `stat` after the state is the number of threads.
+        assert_eq!(
+            limits,
+            ["threads Some(31) 15/10000", "descriptors Some(31) 1/1024", "nodeTasks None 345/32768"]
+        );
+    }
+
+    #[test]
     fn stopped_daemon_is_sampled_twice_with_its_state() {
         let proc = std::env::temp_dir().join(format!("plegctl-daemon-{}", std::process::id()));
         let daemon = |state| write(&proc, 31, "crio", state, "Uid:\t0\t0\t0\t0\nNSpid:\t31\n");
         daemon('S');
-        let mut sampler = NodeSampler::new(Some(proc.clone()));
+        let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new());
         let state = |sampler: &mut NodeSampler| sampler.sample().unwrap().processes[0].state.clone();
         assert_eq!(state(&mut sampler), "S");
         assert!(!sampler.states_changed());
@@ -319,6 +359,6 @@ mod tests {
 
     #[test]
     fn a_node_without_process_table_has_no_sample() {
-        assert_eq!(NodeSampler::new(None).sample(), None);
+        assert_eq!(NodeSampler::new(None, PathBuf::new()).sample(), None);
     }
 }

@@ -9,15 +9,20 @@ use prost::bytes::Bytes;
 
 use crate::capture::entry::Incident;
 use crate::capture::incident::IncidentDetector;
+use crate::capture::node::{LimitSample, NodeSample};
 use crate::capture::pack;
 use crate::capture::recorder::RecorderStatus;
 use crate::clock::{Mono, Wall};
 use crate::cri::{Outcome, Version};
+use crate::diagnosis::calls::limited_sizes;
+use crate::diagnosis::forecast::{LimitForecast, LimitHistory, LimitKind};
 use crate::kubelet::ListLimit;
+use crate::kubelet::timing;
 use crate::pleg::relist_calls::RelistCalls;
 use crate::pleg::report::ListCallsReport;
 use crate::pleg::stream::Relist;
 use crate::pleg::{Era, Seconds};
+use crate::report::Confidence;
 use crate::report::escape::label_value;
 
 /// The data that the relists, the incident handler and the page with metrics share.
@@ -47,6 +52,10 @@ pub struct RecordingState {
     pub runtime: Option<Version>,
     /// The last state of each incident of this recording, at most [`MAX_LISTED`], oldest first.
     pub listed: Vec<Incident>,
+    /// What was measured of each limit.
+    limits: LimitHistory,
+    /// The limits that will be reached, by the last sample.
+    forecasts: Vec<LimitForecast>,
 }
 
 /// What a diagnosis measured, as JSON, packed.
@@ -150,6 +159,8 @@ pub struct RecordingSnapshot {
     pub unchecked: Duration,
     /// The runtime's answer to Version, if it has answered.
     pub runtime: Option<Version>,
+    /// The limits that will be reached, the first one first.
+    pub forecasts: Vec<LimitForecast>,
 }
 
 /// The incidents of a capture at one moment.
@@ -201,7 +212,28 @@ impl RecordingState {
             quiet_since: wall,
             runtime: None,
             listed: Vec::new(),
+            limits: LimitHistory::default(),
+            forecasts: Vec::new(),
         }
+    }
+
+    /// Adds to a sample of the node what the last relist has shown: the sizes of the lists, and the number of pods.
+    pub fn add_lists(&self, sample: &mut NodeSample) {
+        let size = |(rpc, used)| {
+            let limit = LimitKind::of_list(rpc)?;
+            Some(LimitSample { limit, used, max: timing::RECEIVE_LIMIT })
+        };
+        sample.limits.extend(limited_sizes(&self.calls, self.list_limit).filter_map(size));
+        sample.pods = self.last_relist.as_ref().map(|last| last.pods);
+    }
+
+    /// Remembers what a sample of the node has shown of its limits, and forecasts when they are reached.
+    pub fn follow_limits(&mut self, sample: &NodeSample, (wall, mono): (Wall, Mono)) {
+        // Without a relist, nothing says whether a growth follows the number of pods.
+        let Some(pods) = sample.pods else { return };
+        let at = mono.since(Mono::default());
+        self.limits.add(at, pods, &sample.measured_limits());
+        self.forecasts = self.limits.forecasts(at, wall);
     }
 
     /// Remembers the last state of an incident, and forgets the oldest incident above the limit.
@@ -237,15 +269,37 @@ impl RecordingState {
             threshold: self.detector.threshold(),
             unchecked: mono.since(self.checked),
             runtime: self.runtime.clone(),
+            forecasts: self.forecasts.clone(),
         }
     }
 
-    /// Renders the recorder's own metrics for Prometheus.
-    pub fn metrics_page(&self, recorder: &RecorderStatus) -> String {
+    /// Renders the recorder's own metrics for Prometheus, as they are at `now`.
+    pub fn metrics_page(&self, recorder: &RecorderStatus, now: Wall) -> String {
         let mut page = String::new();
         // Writing to a String cannot fail.
         let _ = self.write_metrics(&mut page, recorder);
+        let _ = self.write_forecasts(&mut page, now);
         page
+    }
+
+    /// Writes the time until each limit that will likely be reached: an alert must not rest on what is only possible.
+    fn write_forecasts(&self, page: &mut String, now: Wall) -> fmt::Result {
+        let name = "plegctl_limit_seconds";
+        let mut header = format!(
+            "# HELP {name} The time until a hard limit is reached, if it grows towards one.\n# TYPE {name} gauge\n"
+        );
+        for forecast in self.forecasts.iter().filter(|one| one.confidence == Confidence::Likely) {
+            let process = forecast.process.as_ref().map_or("", |process| process.name.as_str());
+            writeln!(
+                page,
+                "{}{name}{{limit={},process={}}} {}",
+                std::mem::take(&mut header),
+                label_value(forecast.limit.as_str()),
+                label_value(process),
+                forecast.left(now).as_secs(),
+            )?;
+        }
+        Ok(())
     }
 
     fn write_metrics(&self, page: &mut String, recorder: &RecorderStatus) -> fmt::Result {
@@ -293,6 +347,58 @@ impl RecordingState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capture::incident::IncidentRules;
+    use crate::capture::node::ProcessSample;
+
+    const RULES: IncidentRules = IncidentRules {
+        slow: Duration::from_secs(2),
+        threshold: Duration::from_secs(180),
+        before: Duration::from_secs(600),
+        after: Duration::from_secs(300),
+    };
+
+    /// A recording of a node whose containerd gets so many threads a minute, for an hour.
+    fn recording(threads_a_minute: u64) -> RecordingState {
+        let detector = IncidentDetector::new(RULES, 0);
+        let start = (Wall::from_nanos(1_795_000_000_000_000_000), Mono::default());
+        let mut state = RecordingState::new(detector, (Era::OneRound, ListLimit::List), start);
+        for step in 0..=120 {
+            let (wall, mono) = start;
+            let since = Duration::from_secs(step * 30);
+            let threads = 6000 + step * threads_a_minute / 2;
+            let containerd =
+                ProcessSample { pid: 812, name: "containerd".into(), threads, ..ProcessSample::default() };
+            let sample = NodeSample { processes: vec![containerd], pods: Some(30), ..NodeSample::default() };
+            state.follow_limits(&sample, (wall.plus(since), mono.plus(since)));
+        }
+        state
+    }
+
+    #[test]
+    fn time_to_a_limit_is_a_metric_while_something_grows_towards_it() {
+        let now = Wall::from_nanos(1_795_000_000_000_000_000).plus(Duration::from_secs(3600));
+        let page = recording(20).metrics_page(&RecorderStatus::default(), now);
+        let (_, seconds) =
+            page.split_once(r#"plegctl_limit_seconds{limit="threads",process="containerd"} "#).unwrap();
+        assert!((8390..=8400).contains(&seconds.trim().parse::<u64>().unwrap()), "{page}");
+        assert!(page.contains("# TYPE plegctl_limit_seconds gauge"), "{page}");
+        let quiet = recording(0).metrics_page(&RecorderStatus::default(), now);
+        assert!(!quiet.contains("plegctl_limit_seconds"), "{quiet}");
+    }
+
+    #[test]
+    fn without_a_relist_no_limit_is_followed() {
+        let mut state = recording(20);
+        assert_eq!(state.forecasts.len(), 1);
+        let detector = IncidentDetector::new(RULES, 0);
+        let start = (Wall::default(), Mono::default());
+        state = RecordingState {
+            limits: state.limits,
+            ..RecordingState::new(detector, (Era::OneRound, ListLimit::List), start)
+        };
+        state.follow_limits(&NodeSample::default(), start);
+        assert_eq!(state.forecasts, []);
+    }
 
     #[test]
     fn facts_that_need_too_much_memory_are_not_kept() {

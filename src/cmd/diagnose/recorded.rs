@@ -43,6 +43,7 @@ pub(super) fn fill_inputs(inputs: &mut Inputs<Client>, playback: &Playback) {
         inputs.recorded_processes = recorded_processes(playback);
         inputs.recorded_diagnosis = playback.diagnosis_of_incident();
     }
+    inputs.forecasts = playback.forecasts();
     let has_metrics = inputs.recorded_facts.as_ref().is_some_and(|facts| facts.has_metrics());
     if let Some((sample, at)) = playback.kubelet_metrics().filter(|_| !has_metrics) {
         let name = "the capture".to_owned();

@@ -30,8 +30,8 @@ const OTHER_LINES: usize = 5;
 const MAX_VERSIONS: usize = 3;
 
 /// The columns that a narrow terminal leaves out, in this order.
-const OPTIONAL: [&str; 9] =
-    ["ERRORS", "DISCARDED", "P50", "VERSION", "RECENT", "RECORDER", "P99", "CULPRIT", "AGE"];
+const OPTIONAL: [&str; 10] =
+    ["ERRORS", "DISCARDED", "P50", "VERSION", "RECENT", "RECORDER", "P99", "LIMIT", "CULPRIT", "AGE"];
 
 /// What the table shows of the nodes.
 #[derive(Clone, Debug)]
@@ -167,6 +167,7 @@ fn columns_of(nodes: &[&NodeReport], wide: bool, limit: Option<usize>, style: St
         "VERDICT",
         "RECORDER",
         "CULPRIT",
+        "LIMIT",
         "AGE",
         "P50",
         "P99",
@@ -190,6 +191,7 @@ fn columns_of(nodes: &[&NodeReport], wide: bool, limit: Option<usize>, style: St
     columns.retain(|(header, _)| match *header {
         "RECORDER" => has_recorder,
         "CULPRIT" => has_culprit,
+        "LIMIT" => nodes.iter().any(|node| limit_of(node).is_some()),
         _ => true,
     });
     let Some(limit) = limit else { return columns };
@@ -311,6 +313,7 @@ fn cells(node: &NodeReport, wide: bool) -> Vec<String> {
         node.verdict.as_str().to_owned(),
         node.recorder.as_ref().map_or_else(|| NONE.to_owned(), recorder),
         culprit(node).unwrap_or_else(|| NONE.to_owned()),
+        limit_of(node).unwrap_or_else(|| NONE.to_owned()),
         node.pleg_age_seconds.map_or_else(|| NONE.to_owned(), |age| format!("{age:.0}s")),
         quantile(node.relist_seconds.as_ref(), "p50", |seconds| seconds.p50),
         quantile(node.relist_seconds.as_ref(), "p99", |seconds| seconds.p99),
@@ -339,6 +342,12 @@ fn culprit(node: &NodeReport) -> Option<String> {
     node.recorder.as_ref()?.culprit()
 }
 
+/// Names the limit that the node likely reaches first, and the time until then: `threads 18h`.
+fn limit_of(node: &NodeReport) -> Option<String> {
+    let forecast = node.recorder.as_ref()?.forecast.as_ref()?;
+    Some(format!("{} {}", forecast.limit, elapsed(forecast.left(forecast.taken_at))))
+}
+
 fn quantile(seconds: Option<&RelistSeconds>, name: &str, value: fn(&RelistSeconds) -> f64) -> String {
     let Some(seconds) = seconds else { return NONE.to_owned() };
     let text = took(Duration::try_from_secs_f64(value(seconds)).unwrap_or_default());
@@ -348,7 +357,10 @@ fn quantile(seconds: Option<&RelistSeconds>, name: &str, value: fn(&RelistSecond
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Wall;
+    use crate::diagnosis::forecast::{LimitForecast, LimitKind};
     use crate::fleet::{NodeCounts, NodeRuntime};
+    use crate::report::Confidence;
 
     const PLAIN: Style = Style { headers: true, color: false };
 
@@ -420,6 +432,28 @@ mod tests {
         assert_eq!(headers(80), "NAME VERDICT AGE P99 WHY");
         assert_eq!(headers(60), "NAME VERDICT AGE WHY");
         assert_eq!(headers(40), "NAME VERDICT WHY");
+    }
+
+    #[test]
+    fn limit_that_a_node_will_reach_has_a_column() {
+        let mut report = report(2);
+        let since = Wall::from_nanos(1_795_000_000_000_000_000);
+        let forecast = LimitForecast {
+            limit: LimitKind::Threads,
+            process: None,
+            used: 6312,
+            max: 10_000,
+            per_minute: 3.4.into(),
+            since,
+            taken_at: since,
+            full_at: since.plus(Duration::from_secs(18 * 3600)),
+            confidence: Confidence::Likely,
+        };
+        report.nodes[1].recorder =
+            Some(RecorderReport { forecast: Some(forecast), ..RecorderReport::default() });
+        let screen = screen(&report, Some((24, 250)));
+        assert!(screen[2].contains(" LIMIT "), "{screen:#?}");
+        assert!(screen[4].contains(" threads 18h "), "{screen:#?}");
     }
 
     #[test]

@@ -269,6 +269,10 @@ pub fn report(report: &CaptureReport, out: &mut Page<'_>) -> io::Result<()> {
             writeln!(out, "  {finding}")?;
         }
     }
+    for forecast in &report.forecasts {
+        writeln!(out)?;
+        writeln!(out, "D46, {}: {forecast}", forecast.confidence)?;
+    }
     if !report.calls.is_empty() {
         writeln!(out)?;
         let rows = report.calls.iter().map(|call| {

@@ -18,10 +18,12 @@ use crate::cmd::serve::metrics_server::{HttpReply, HttpRequest, Pages};
 use crate::cmd::serve::recorder_exports::Exports;
 use crate::cri::Outcome;
 use crate::diagnosis::calls::{RelistSettings, hung, list_size, long_relist, troubles};
+use crate::diagnosis::forecast::{LimitForecast, known};
 use crate::diagnosis::report::{
     CulpritReport, EstimateReport, HealthFinding, NotChecked, Phase, ReportSource, SourceKind, Verdict,
 };
-use crate::diagnosis::{HealthReport, Relists, VerdictFacts, step_of_a_capture, verdict};
+use crate::diagnosis::rules::approaching_limit::finding_of;
+use crate::diagnosis::{HealthReport, Relists, VerdictFacts, Weight, step_of_a_capture, verdict};
 use crate::pleg::relist_calls::SilentCall;
 use crate::pleg::report::ListCallsReport;
 use crate::report::duration::{elapsed, in_sentence};
@@ -78,6 +80,9 @@ pub struct RecorderVerdict {
     /// The last finished relist whose list calls succeeded; absent before the end of the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_relist: Option<LastRelist>,
+    /// The limits that will be reached, the first one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "known")]
+    pub forecasts: Vec<LimitForecast>,
     /// Why the answer to a request with `facts=true` has no facts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_facts: Option<String>,
@@ -307,6 +312,7 @@ impl RecorderVerdict {
         let (verdict, summary) = judge(snapshot, shown.as_ref());
         let diagnosis_age = snapshot.diagnosis.as_ref().filter(|_| shown.is_some()).map(|(age, _)| *age);
         let known = runtime_of(snapshot, endpoint);
+        let urgent = forecasts(snapshot).into_iter().find(needs_person);
         let mut shown = shown.unwrap_or_else(|| ShownDiagnosis {
             runtime: known.clone(),
             verdict,
@@ -327,7 +333,7 @@ impl RecorderVerdict {
             verdict,
             since: snapshot.since,
             summary,
-            primary: shown.primary,
+            primary: shown.primary.or(urgent),
             culprits: shown.culprits,
             estimate: shown.estimate,
             diagnosis_age_seconds: diagnosis_age.map(Seconds::from),
@@ -346,6 +352,7 @@ impl RecorderVerdict {
                 pods: relist.pods,
                 containers: relist.containers,
             }),
+            forecasts: snapshot.forecasts.clone(),
             no_facts: None,
         }
     }
@@ -393,7 +400,11 @@ impl RecorderVerdict {
             verdict: self.verdict,
             phase: self.primary.as_ref().map_or(Phase::None, |primary| primary.phase),
             summary: self.summary,
-            findings: self.primary.iter().cloned().collect(),
+            findings: {
+                let forecasts = self.forecasts.iter().map(|forecast| finding_of(forecast, self.taken_at));
+                let others = forecasts.filter(|found| Some(found) != self.primary.as_ref());
+                self.primary.iter().cloned().chain(others).collect()
+            },
             primary: self.primary,
             culprits: self.culprits,
             not_checked: Vec::from_iter(self.diagnosis_age_seconds.is_none().then_some(missing)),
@@ -450,8 +461,19 @@ fn facts(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> Verdic
         relists,
         is_incomplete: facts.is_incomplete || snapshot.incident.is_some() && snapshot.is_diagnosis_outdated,
         reported: shown.map(|shown| shown.verdict),
+        found: forecasts(snapshot).iter().map(Weight::of).fold(facts.found, Weight::max),
         ..facts
     }
+}
+
+/// Returns the findings about limits that will be reached.
+fn forecasts(snapshot: &RecordingSnapshot) -> Vec<HealthFinding> {
+    snapshot.forecasts.iter().map(|forecast| finding_of(forecast, snapshot.taken_at)).collect()
+}
+
+/// Whether a finding makes the node degraded.
+fn needs_person(found: &HealthFinding) -> bool {
+    Weight::of(found) == Weight::NeedsPerson
 }
 
 /// Decides the verdict, and says why.
@@ -501,6 +523,9 @@ fn summary(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>, verdict
     if let Some((took, _)) = long_relist(&snapshot.calls) {
         return format!("a relist of all pods took {}", in_sentence(took));
     }
+    if let Some(forecast) = forecasts(snapshot).into_iter().find(needs_person) {
+        return forecast.title;
+    }
     let (took, age) = (in_sentence(relist.duration.duration()), elapsed(*age));
     format!("no incident is open; the last relist took {took} and ended {age} ago; {NOT_LOOKED_AT}")
 }
@@ -535,6 +560,9 @@ mod tests {
     use crate::capture::recording::FinishedRelist;
     use crate::clock::Mono;
     use crate::cri::Rpc;
+    use crate::diagnosis::facts::ProcessRef;
+    use crate::diagnosis::forecast::LimitKind;
+    use crate::diagnosis::report::{Confidence, RuleId};
     use crate::kubelet::{Era, KubeletVersion, ListLimit};
     use crate::pleg::relist_calls::RelistCalls;
     use crate::pleg::stream::Relist;
@@ -609,7 +637,46 @@ mod tests {
             threshold: Duration::from_secs(180),
             unchecked: Duration::ZERO,
             runtime: None,
+            forecasts: Vec::new(),
         }
+    }
+
+    fn forecast(confidence: Confidence) -> LimitForecast {
+        LimitForecast {
+            limit: LimitKind::Threads,
+            process: Some(ProcessRef { name: "containerd".into(), pid: 812 }),
+            used: 6312,
+            max: 10_000,
+            per_minute: 3.4.into(),
+            since: at(100).minus(Duration::from_secs(7200)),
+            taken_at: at(100),
+            full_at: at(100 + 18 * 3600),
+            confidence,
+        }
+    }
+
+    #[test]
+    fn limit_that_will_be_reached_makes_a_quiet_node_degraded() {
+        let snapshot = RecordingSnapshot { forecasts: vec![forecast(Confidence::Likely)], ..quiet() };
+        let judged = RecorderVerdict::from_snapshot(&snapshot, "n1", "unix:///run/c.sock");
+        assert_eq!(judged.verdict, Verdict::Degraded);
+        let summary = "containerd[812] has 6,312 of 10,000 threads, +3.4 a minute since 20:15:00 UTC: full in about 18h";
+        assert_eq!(judged.summary, summary);
+        assert_eq!(judged.primary.as_ref().map(|found| found.id), Some(RuleId::ApproachingLimit));
+        assert_eq!(judged.into_report().findings.len(), 1, "the primary finding is listed once");
+        let possible = RecordingSnapshot { forecasts: vec![forecast(Confidence::Possible)], ..quiet() };
+        let judged = RecorderVerdict::from_snapshot(&possible, "n1", "unix:///run/c.sock");
+        assert_eq!((judged.verdict, judged.primary.is_none()), (Verdict::Healthy, true));
+        assert_eq!(judged.into_report().findings.len(), 1, "what is only possible is shown too");
+    }
+
+    #[test]
+    fn what_happens_now_comes_before_a_forecast() {
+        let forecasts = vec![forecast(Confidence::Likely)];
+        let old = RecordingSnapshot { now: mono(95 + 181), forecasts, ..quiet() };
+        let (verdict, summary) = verdict(&old);
+        assert_eq!(verdict, Verdict::Unhealthy);
+        assert!(summary.starts_with("the last relist whose lists were answered is"), "{summary}");
     }
 
     fn diagnosis(verdict: Verdict) -> (Duration, Arc<str>) {

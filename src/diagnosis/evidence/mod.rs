@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Mono, Wall};
 use crate::diagnosis::daemon_watch::DaemonWatch;
+use crate::diagnosis::forecast::LimitForecast;
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::journal::{Journal, SystemState};
 use crate::diagnosis::kernel_waits::KernelWait;
@@ -83,6 +84,8 @@ pub struct Evidence {
     pub no_thread: bool,
     /// The judged goroutine dump of the runtime, if a call is silent and the runtime provides a dump.
     pub stacks: Option<StackReport>,
+    /// The limits that will be reached, by a recorder on this node.
+    pub forecasts: Vec<LimitForecast>,
     /// Files of the node, if a bundle is written.
     pub input_files: Vec<InputFile>,
     /// Why the run ended before all probes were made, if it did.

@@ -7,6 +7,7 @@ use crate::clock::Wall;
 use crate::cri::{Code, Rpc};
 use crate::diagnosis::evidence::oddities::OddKind;
 use crate::diagnosis::failing_pods::{FailingStep, FailureCause};
+use crate::diagnosis::forecast::{LimitForecast, LimitKind};
 use crate::diagnosis::report::{RuleId, Verdict};
 use crate::manifests::preflight::CertificateUse;
 use crate::report::{Confidence, PodRef};
@@ -80,6 +81,19 @@ samples! {
         },
         Item { id: "0123456789abcdef".to_owned(), pod: None, container: None };
     Items: Items::Containers, Items::Sandboxes;
+    LimitForecast: LimitForecast {
+            limit: LimitKind::Threads,
+            process: Some(ProcessRef::sample(true)),
+            used: 6312,
+            max: 10_000,
+            per_minute: Decimal::from(3.4),
+            since: Wall::from_nanos(0),
+            taken_at: Wall::from_nanos(3_600_000_000_000),
+            full_at: Wall::from_nanos(7_200_000_000_000),
+            confidence: Confidence::Likely,
+        },
+        LimitForecast { limit: LimitKind::SandboxList, process: None, ..LimitForecast::sample(true) };
+    LimitKind: LimitKind::Threads, LimitKind::ContainerList;
     Name: Name::from("shop/web-*"), Name::from("");
     OddKind: OddKind::NoProcess, OddKind::TwiceReady;
     OwnerProcess: OwnerProcess { process: ProcessRef::sample(true), is_stopped: true },

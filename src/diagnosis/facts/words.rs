@@ -14,6 +14,7 @@ use crate::clock::Wall;
 use crate::cri::{Code, Rpc};
 use crate::diagnosis::evidence::oddities::OddKind;
 use crate::diagnosis::failing_pods::{FailingStep, FailureCause};
+use crate::diagnosis::forecast::{LimitForecast, LimitKind};
 use crate::diagnosis::proc::is_conmon;
 use crate::diagnosis::report::{RuleId, Verdict};
 use crate::diagnosis::words::short;
@@ -74,6 +75,22 @@ macro_rules! facts {
             }
         }
     };
+}
+
+/// What happens at a limit.
+const fn at_the_limit(limit: LimitKind) -> &'static str {
+    match limit {
+        LimitKind::Threads => "with 10,000 threads, Go aborts the program: thread exhaustion",
+        LimitKind::CgroupTasks => {
+            "at pids.max, it can start no thread and no process, and Go aborts the program"
+        }
+        LimitKind::Descriptors => "without a descriptor, it can neither accept a connection nor open a file",
+        LimitKind::CgroupMemory => "at the limit, the kernel kills a process of the cgroup",
+        LimitKind::NodeTasks => "at the limit, no program of the node can start a thread or a process",
+        LimitKind::SandboxList | LimitKind::ContainerList => {
+            "above the limit, the kubelet refuses the list: every relist fails at once (D03)"
+        }
+    }
 }
 
 /// The rest of a sentence about one thing or several: `does` or `do`.
@@ -461,6 +478,12 @@ facts! {
     ExecProbesTimeOut { per_minute: Decimal } => "{per_minute:.0} exec probes per minute time out";
     CallsAreExecs { percent: Decimal } => "{percent:.0} % of the kubelet's calls to the runtime are execs";
     ZombiesUnderShims { zombies: usize } => "{zombies} zombies under shims";
+
+    // approaching_limit.rs: D46
+    LimitFillsUp { forecast: LimitForecast } => "{forecast}";
+    LimitIsFullAt { at: Wall, measured: Took } =>
+        "if it goes on, it is full at about {}; measured over {measured:#}", at.whole_seconds();
+    AtTheLimit { limit: LimitKind } => "{}", at_the_limit(*limit);
 
     // node.rs: D08, D09, D10, D11
     TaskIsUninterruptible { process: ProcessRef, task: u32, function: Option<Function>, age: Took } =>

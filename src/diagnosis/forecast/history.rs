@@ -77,7 +77,7 @@ impl LimitHistory {
 
     /// Returns how many measurements are kept.
     #[cfg(test)]
-    pub fn len(&self) -> usize {
+    pub fn measurements(&self) -> usize {
         self.series.iter().map(|series| series.old.len() + series.recent.len()).sum()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Forecast;
 use crate::clock::Wall;
@@ -52,14 +52,14 @@ pub struct MeasuredLimit {
     pub max: u64,
 }
 
-impl MeasuredLimit {
-    /// Describes the size of a list or of a message of a stream.
-    pub fn of_list(rpc: Rpc, bytes: u64) -> Self {
-        let limit = match rpc.unary() {
-            Rpc::ListPodSandbox => LimitKind::SandboxList,
-            _ => LimitKind::ContainerList,
-        };
-        Self { limit, process: None, used: bytes, max: crate::kubelet::timing::RECEIVE_LIMIT }
+impl LimitKind {
+    /// Returns the limit for the answer to a list call; `None` for other calls.
+    pub const fn of_list(rpc: Rpc) -> Option<Self> {
+        match rpc.unary() {
+            Rpc::ListPodSandbox => Some(Self::SandboxList),
+            Rpc::ListContainers => Some(Self::ContainerList),
+            _ => None,
+        }
     }
 }
 
@@ -124,9 +124,9 @@ impl LimitForecast {
     /// Writes the growth in the smallest unit of time in which it is at least one.
     fn growth(&self) -> String {
         let per_minute = self.per_minute.value();
-        let units = [(1.0, "minute"), (60.0, "hour"), (1440.0, "day")];
+        let units = [(1.0, "a minute"), (60.0, "an hour"), (1440.0, "a day")];
         let fits = |(minutes, _): &&(f64, &str)| per_minute * minutes >= 1.0;
-        let (minutes, unit) = units.iter().find(fits).unwrap_or(&(1440.0, "day"));
+        let (minutes, unit) = units.iter().find(fits).unwrap_or(&(1440.0, "a day"));
         let growth = per_minute * minutes;
         let amount = if growth < 100.0 && self.amount(0) == "0" {
             format!("{growth:.1}")
@@ -138,7 +138,7 @@ impl LimitForecast {
             )]
             self.amount(growth.round() as u64)
         };
-        format!("+{amount} a {unit}")
+        format!("+{amount} {unit}")
     }
 }
 
@@ -164,6 +164,40 @@ impl fmt::Display for LimitForecast {
             self.since.time_of_day(self.taken_at),
             elapsed(self.left(self.taken_at)),
         )
+    }
+}
+
+/// Reads the forecasts of this release or of a later one, without those that this release does not know.
+pub fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<LimitForecast>, D::Error> {
+    let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
+    Ok(all.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect())
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl schemars::JsonSchema for LimitForecast {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "LimitForecast".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let limit = generator.subschema_for::<LimitKind>();
+        let time = generator.subschema_for::<Wall>();
+        schemars::json_schema!({
+            "description": "When a hard limit is reached.",
+            "type": "object",
+            "required": ["limit", "used", "max", "perMinute", "since", "takenAt", "fullAt", "confidence"],
+            "properties": {
+                "limit": limit,
+                "process": { "description": "Whose limit it is; absent if it is the node's.", "type": "object" },
+                "used": { "description": "How much is used.", "type": "integer" },
+                "max": { "description": "The limit.", "type": "integer" },
+                "perMinute": { "description": "The growth.", "type": "number" },
+                "since": time,
+                "takenAt": time,
+                "fullAt": time,
+                "confidence": generator.subschema_for::<Confidence>(),
+            },
+        })
     }
 }
 

@@ -14,7 +14,7 @@ mod tests;
 use std::time::Duration;
 
 pub use history::LimitHistory;
-pub use limit::{GO_THREADS, LimitForecast, LimitKind, MeasuredLimit};
+pub use limit::{GO_THREADS, LimitForecast, LimitKind, MeasuredLimit, known};
 
 use self::slope::Line;
 use crate::diagnosis::limits;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::verdict::{Relists, VerdictFacts, Weight};
 use crate::clock::Mono;
-use crate::cri::{Error, Outcome};
+use crate::cri::{Error, Outcome, Rpc};
 use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::Severity;
@@ -64,6 +64,14 @@ pub fn troubles(calls: &RelistCalls) -> Vec<(&CallRecord, bool)> {
 /// Returns how long a relist of every pod takes if that is too long, and whether it was measured in the last relist.
 pub fn long_relist(calls: &RelistCalls) -> Option<(Duration, bool)> {
     calls.full_relist().filter(|(took, _)| *took >= limits::RELIST_SLOW)
+}
+
+/// Returns the size of each list, or of its largest message, to which the kubelet's limit certainly applies.
+pub fn limited_sizes(calls: &RelistCalls, limit: ListLimit) -> impl Iterator<Item = (Rpc, u64)> {
+    calls.list_sizes().filter_map(move |list| match limit {
+        ListLimit::List | ListLimit::FallenBack => Some((list.rpc, list.bytes)),
+        ListLimit::Message | ListLimit::NotKnown => list.largest_message.map(|message| (list.rpc, message)),
+    })
 }
 
 /// Judges the sizes of the lists, as far as it is certain to what the kubelet's limit applies.

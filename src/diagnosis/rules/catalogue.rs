@@ -7,9 +7,9 @@
 use std::sync::LazyLock;
 
 use super::{
-    Case, cpu_starved, dead_containers, evented_pleg, exec_storm, exhausted_limits, exited_but_alive,
-    failing_list, failing_pods, failing_status, flapping_pleg, frozen_cgroup, full_disk, hidden_stall,
-    hung_list, hung_process, hung_status, inconsistent_state, invalid_certificate, kernel_wait,
+    Case, approaching_limit, cpu_starved, dead_containers, evented_pleg, exec_storm, exhausted_limits,
+    exited_but_alive, failing_list, failing_pods, failing_status, flapping_pleg, frozen_cgroup, full_disk,
+    hidden_stall, hung_list, hung_process, hung_status, inconsistent_state, invalid_certificate, kernel_wait,
     known_bad_version, kubelet_down, large_daemon, large_list, left_over_shims, lost_exit, many_clients,
     network_not_ready, never_relisted, out_of_memory, ready_and_dead, recovering_runtime,
     remote_storage_stall, reserved_name, runtime_not_ready, silent_runtime, slow_statuses, stale_kubelet,
@@ -305,6 +305,7 @@ rows! {
     UnaryFallback, unary_fallback, 43, List, One(unary_fallback::find), false, false, OfRelist, No, "unary fallback", Cause, Runtime, No, No, false, [is_about_relists];
     StuckWorkers, stuck_workers, 44, Kubelet, AfterOthers, false, false, StaysReady, Yes, "pod workers wait", Symptom, Runtime, Yes, No, false, [];
     FailingPods, failing_pods, 45, None, Many(failing_pods::find), false, false, OfRelist, No, "creates or deletes fail", Cause, Runtime, AsLogged, No, false, [];
+    ApproachingLimit, approaching_limit, 46, None, Many(approaching_limit::find), false, false, OfRelist, No, "limit forecast", Nothing, Runtime, No, No, false, [];
 }
 
 #[cfg(test)]

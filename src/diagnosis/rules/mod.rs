@@ -3,6 +3,7 @@
 //! [`catalogue()`] lists the rules. Each has a file that is named for what it finds, with the function `find`, and beside it one
 //! with its texts. The other files have what several rules share.
 
+pub mod approaching_limit;
 mod blocked_tasks;
 mod catalogue;
 mod cpu_starved;

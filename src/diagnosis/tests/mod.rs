@@ -1,5 +1,6 @@
 //! Tests of whole runs of `health` against a runtime in memory (`scripted`), with a paused clock.
 
+mod approaching;
 mod cost;
 mod crio;
 mod daemon;

@@ -27,6 +27,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         systemd: None,
         runtime_start: RuntimeStart::default(),
         cni_directory: None,
+        forecasts: Vec::new(),
         not_checked: Vec::new(),
         ended_early: None,
         socket: None,

@@ -39,14 +39,14 @@ pub fn path_of(text: &str) -> (&str, Option<&str>) {
     best
 }
 
-/// Returns the path in the hierarchy of the CPU controller: in cgroup v1 its own, whose paths may differ from those of the
-/// others, in cgroup v2 the only one.
-pub fn cpu_path(text: &str) -> &str {
+/// Returns the path in the hierarchy of a controller: in cgroup v1 its own, whose paths may differ from those of the others, in
+/// cgroup v2 the only one.
+pub fn path_in<'a>(text: &'a str, controller: &str) -> &'a str {
     let mut unified = "";
     for line in text.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        if controllers.split(',').any(|controller| controller == "cpu") {
+        if controllers.split(',').any(|one| one == controller) {
             return path;
         }
         if controllers.is_empty() {
@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn the_cpu_controller_may_have_a_hierarchy_of_its_own() {
         let v1 = "4:memory:/a/long/path\n2:cpu,cpuacct:/limited\n0::/\n";
-        assert_eq!((cpu_path(v1), path_of(v1).0), ("/limited", "/a/long/path"));
-        assert_eq!(cpu_path("0::/system.slice/crio.service\n"), "/system.slice/crio.service");
-        assert_eq!(cpu_path(""), "");
+        assert_eq!((path_in(v1, "cpu"), path_of(v1).0), ("/limited", "/a/long/path"));
+        assert_eq!(path_in("0::/system.slice/crio.service\n", "cpu"), "/system.slice/crio.service");
+        assert_eq!(path_in("", "cpu"), "");
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod cgroup;
 pub mod clients;
 #[cfg(any(test, feature = "testing"))]
 pub mod copies;
+pub mod limits;
 pub(super) mod monitor;
 mod node;
 mod process;

@@ -301,7 +301,7 @@ fn parse_vmstat(text: &str) -> BTreeMap<String, u64> {
 }
 
 /// Parses the number of tasks from `loadavg`, whose fourth field is `running/existing`.
-fn parse_tasks(text: &str) -> u64 {
+pub(super) fn parse_tasks(text: &str) -> u64 {
     text.split_ascii_whitespace().nth(3).and_then(|word| word.split_once('/')?.1.parse().ok()).unwrap_or(0)
 }
 
@@ -375,7 +375,7 @@ fn may_be_frozen_in_v1(process: &Process) -> bool {
 }
 
 /// Returns the directory of a controller's cgroups. In cgroup v1, each controller has its own tree.
-fn hierarchy(root: &Path, controller: &str) -> PathBuf {
+pub(super) fn hierarchy(root: &Path, controller: &str) -> PathBuf {
     let own = root.join(controller);
     let is_v1 = own.is_dir() && !root.join("cgroup.controllers").exists();
     if is_v1 { own } else { root.to_owned() }

@@ -195,7 +195,7 @@ impl Process {
         self.container_id = id.map(str::to_owned);
         self.pod_uid = cgroup::pod_uid_of(path);
         if matches!(self.role, Role::Kubelet | Role::Daemon) {
-            cgroup::cpu_path(&cgroups).clone_into(&mut self.cpu_cgroup);
+            cgroup::path_in(&cgroups, "cpu").clone_into(&mut self.cpu_cgroup);
         }
     }
 }
@@ -378,7 +378,7 @@ fn unguarded_command_line(dir: &Path) -> Arguments {
 
 /// Returns the number of open descriptors. Linux 6.2 and later show it as the size of the directory, whose entries then need
 /// not be listed.
-fn descriptors(dir: &Path) -> Option<u64> {
+pub(super) fn descriptors(dir: &Path) -> Option<u64> {
     let descriptors = dir.join("fd");
     let is_proc = statfs(&descriptors).ok()?.f_type == PROC_SUPER_MAGIC;
     let size = fs::metadata(&descriptors).ok()?.len();
@@ -389,7 +389,7 @@ fn descriptors(dir: &Path) -> Option<u64> {
 }
 
 /// Returns the soft and the hard limit of open file descriptors.
-fn descriptor_limits(dir: &Path) -> [Option<u64>; 2] {
+pub(super) fn descriptor_limits(dir: &Path) -> [Option<u64>; 2] {
     let text = kernel_text(&dir.join("limits")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap_or_default();
     let mut words = line.split_ascii_whitespace();
