@@ -142,7 +142,9 @@ impl FailingPod {
     /// Reads a message of the kubelet (`pkg/kubelet/pod_workers.go`): `"Error syncing pod, skipping" err="…"
     /// pod="NAMESPACE/NAME" podUID="UID"`. `None` for another message and for an ordinary error.
     fn of_message(message: &str, at: Wall) -> Option<Self> {
-        let (_, rest) = message.split_once("\"Error syncing pod, skipping\" err=\"")?;
+        // Of a healthy kubelet's lines, few are errors.
+        let error = message.strip_prefix('E')?;
+        let (_, rest) = error.split_once("] \"Error syncing pod, skipping\" err=\"")?;
         let (error, rest) = quoted_text(rest)?;
         let (step, error) = step_and_error(&error)?;
         let error = error_of_runtime(&error)?;
