@@ -426,3 +426,23 @@ fn nodes_why_explains_the_worst_nodes_and_no_healthy_one() {
     assert!(output.stdout.contains(explained) && !output.stdout.contains("n2  HEALTHY"), "{output}");
     assert_eq!(requests(&server, DUMP), 2);
 }
+
+/// `--no-recorder` judges a node from outside and makes no call to a runtime, also if one is configured.
+#[test]
+fn no_recorder_never_queries_a_runtime_and_conflicts_with_what_names_another_source() {
+    for other in [&["-r", "sim:quiet"][..], &["--npd"], &["--from", "n1.json"]] {
+        let output = Invocation::new(&[&["health", "--node", "n1", "--no-recorder"], other].concat()).run();
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains("cannot be used with"), "{output}");
+    }
+    let output = Invocation::new(&["health", "--no-recorder"]).run();
+    assert!(output.code == Some(2) && output.stderr.contains("--node <NAME>"), "{output}");
+    let server = cluster(recorded(["base.t3-busy", "base.t5-busy"]), |request| {
+        of_node(request, &node("True", "ok"), &metrics(1), &bystanders())
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
+    let known = ["health", "--kubeconfig", config.0.to_str().unwrap(), "--node", "n1", "--no-recorder"];
+    let output = Invocation::new(&known).env("CONTAINER_RUNTIME_ENDPOINT", "sim:hung-list").run();
+    let words = output.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(output.code == Some(0) && words.contains("not asked (--no-recorder)"), "{output}");
+}

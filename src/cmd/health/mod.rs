@@ -117,7 +117,7 @@ pub struct HealthArgs {
     token: TokenArgs,
 
     /// Judge the node of --node by its kubelet, although a recorder may answer
-    #[arg(long, requires = "node")]
+    #[arg(long, requires = "node", conflicts_with_all = ["from", "npd", "runtime_endpoint"])]
     no_recorder: bool,
 
     /// Release of the kubelet whose relist is estimated, such as 1.34 [default: this node's kubelet's, if its metrics

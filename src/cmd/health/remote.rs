@@ -39,13 +39,14 @@ const REQUESTS: u32 = 8;
 /// The additional requests with a token: the facts of two recorders.
 const REQUESTS_FOR_FACTS: u32 = 2;
 
-/// Whether `health` judges the node from outside: the user named a node but no runtime, and the runtime of that node is
-/// not on this machine.
+/// Whether `health` judges the node from outside: the user wants this, or named a node but no runtime, and the runtime of
+/// that node is not on this machine.
 pub(super) fn is_wanted(arguments: &HealthArgs, here: &Node) -> bool {
     let Some(node) = &arguments.node else { return false };
     let is_here = || here.endpoint().is_ok() && here.name().as_ref() == Some(node);
-    let is_outside = arguments.no_recorder || !is_here();
-    arguments.from.is_none() && !arguments.npd && !here.names_a_runtime() && is_outside
+    let is_elsewhere =
+        || arguments.from.is_none() && !arguments.npd && !here.names_a_runtime() && !is_here();
+    arguments.no_recorder || is_elsewhere()
 }
 
 impl HealthArgs {
