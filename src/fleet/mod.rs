@@ -42,7 +42,7 @@ pub use self::incidents::{
 };
 pub use self::journals::JournalError;
 pub use self::node::{FleetReading, NodeReading};
-pub use self::objects::{NodeObjects, read_objects};
+pub use self::objects::{NodeObjects, ObjectsRequest, read_events, read_objects};
 pub use self::outside::{KubeletDumps, read_dumps};
 pub use self::preflight::{
     FleetPreflight, NodePreflight, StartVerdict, judge as judge_settings, read_settings,
@@ -97,6 +97,8 @@ pub struct ListedNode {
     pub provider_id: Option<String>,
     /// When the kubelet last reported the condition `Ready`.
     pub reported_at: Option<Wall>,
+    /// When the API server sent it, if it was requested alone.
+    pub sent_at: Option<Wall>,
 }
 
 /// The labels that name a node's pool, the most specific first: those of the clouds and of Karpenter, and then the type of
@@ -265,11 +267,18 @@ pub async fn list(cluster: &Cluster, request: &FleetRequest) -> Result<Vec<Liste
 /// Reads one node from the API server.
 pub async fn node(cluster: &Cluster, name: &str, timeout: Duration) -> Result<ListedNode, Error> {
     let url = format!("{}/api/v1/nodes/{}", cluster.server, encoded(name));
-    let answer = cluster.client.get(&url, timeout).await.and_then(|answer| answer.document(&url));
-    let text = answer.map_err(|why| Error::Node { name: name.to_owned(), why })?;
+    let refused = |why| Error::Node { name: name.to_owned(), why };
+    let answer = cluster.client.get(&url, timeout).await.map_err(refused)?;
+    let sent_at = answer.date.map(wall);
+    let text = answer.document(&url).map_err(refused)?;
     let item: NodeItem =
         serde_json::from_str(&text).map_err(|why| Error::NoNode { url, why: why.to_string() })?;
-    Ok(item.into())
+    Ok(ListedNode { sent_at, ..item.into() })
+}
+
+/// Returns the time that is this many seconds after the epoch.
+pub fn wall(seconds: f64) -> Wall {
+    Wall::from_nanos(0).plus(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
 
 impl From<NodeItem> for ListedNode {
@@ -290,6 +299,7 @@ impl From<NodeItem> for ListedNode {
             reported_at: ready.as_ref().and_then(|ready| ready.last_heartbeat_time.parse().ok()),
             ready_since: ready.as_ref().and_then(|ready| ready.last_transition_time.parse().ok()),
             ready: ready.map(NodeReady::from),
+            sent_at: None,
         }
     }
 }

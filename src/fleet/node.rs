@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::ListedNode;
 use super::histogram::BucketHistogram;
 use super::recorders::{RecorderPods, RecorderReading};
+use super::{ListedNode, wall};
 use crate::clock::{Clock, Wall};
 use crate::kubelet::http::{self, HttpSession};
 use crate::kubelet::{Configz, Metrics};
@@ -26,6 +26,13 @@ pub struct NodeReading {
     pub answers_after: bool,
     /// The time that the requests took.
     pub took: Seconds,
+}
+
+impl NodeReading {
+    /// Returns the time of the metrics, by the API server's clock.
+    pub fn measured_at(&self) -> Option<Wall> {
+        self.metrics.as_ref().ok().map(|metrics| wall(metrics.now))
+    }
 }
 
 /// The metrics of a kubelet, with the kubelet's own time.

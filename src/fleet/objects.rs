@@ -1,6 +1,7 @@
 //! Reads what names the pods of one node: the API server's pods, the kubelet's own list of them, and the kubelet's log. Each
 //! document that is refused or absent is one note, with the right that would allow it.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,13 +11,15 @@ use super::preflight::pods_of_node;
 use super::{ListedNode, error_text};
 use crate::clock::Wall;
 use crate::diagnosis::input_file::InputFile;
-use crate::diagnosis::outside::OutsidePod;
-use crate::diagnosis::report::NotChecked;
-use crate::kubelet::KubeletApi;
+use crate::diagnosis::outside::{OutsidePod, has_no_answer};
+use crate::diagnosis::report::{NotChecked, SuspectReport};
+use crate::kubelet::http::encoded;
 use crate::kubelet::kubeconfig::Cluster;
+use crate::kubelet::pod_status::moment;
+use crate::kubelet::{KubeletApi, MeasuredContainer};
 
-/// What the kubelet logs of a call that had no answer within its time limit.
-const NO_ANSWER: [&str; 2] = ["DeadlineExceeded", "context deadline exceeded"];
+/// For how long before the hang the kubelet's events count.
+const BEFORE: Duration = Duration::from_secs(10 * 60);
 
 /// The number of the last lines about calls without an answer that are kept.
 const MAX_LINES: usize = 200;
@@ -34,14 +37,23 @@ pub struct NodeObjects {
     pub input_files: Vec<InputFile>,
 }
 
-/// Reads the documents, one after the other. The kubelet's log is read from ten minutes before `from` on.
-pub async fn read_objects(
-    cluster: &Cluster,
-    node: &ListedNode,
-    from: Wall,
-    timeout: Duration,
-    keep: bool,
-) -> NodeObjects {
+/// Which documents are read.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectsRequest {
+    /// When the last successful relist began. The kubelet's log is read from ten minutes before.
+    pub from: Wall,
+    /// The time now, if the kubelet answers `/metrics`: then it answers `/metrics/resource` too.
+    pub measured_at: Option<Wall>,
+    /// The time limit of each request.
+    pub timeout: Duration,
+    /// Whether what is read is to be kept.
+    pub keep: bool,
+}
+
+/// Reads the documents, one after the other.
+pub async fn read_objects(cluster: &Cluster, node: &ListedNode, request: ObjectsRequest) -> NodeObjects {
+    let ObjectsRequest { from, measured_at, timeout, keep } = request;
+    let kubelet = KubeletApi::through(cluster, &node.name);
     let mut objects = NodeObjects::default();
     let mut session = cluster.client.session();
     match pods_of_node::<Value>(&mut session, &cluster.server, &node.name, "*/*", timeout).await {
@@ -49,10 +61,16 @@ pub async fn read_objects(
         Err(why) => objects.skip("the node's pods", &why, "`list` on pods"),
     }
     let has_pods = !objects.pods.is_empty();
-    match kubelets_pods(&KubeletApi::through(cluster, &node.name), timeout).await {
+    match kubelets_pods(&kubelet, timeout).await {
         Ok(kubelets) if has_pods => OutsidePod::add_kubelets(&mut objects.pods, kubelets),
         Ok(kubelets) => objects.pods = kubelets,
         Err(why) => objects.skip("the kubelet's /pods", &why, "`get` on nodes/proxy"),
+    }
+    if let Some(now) = measured_at {
+        match measured_containers(&kubelet, timeout).await {
+            Ok(measured) => OutsidePod::compare(&mut objects.pods, &measured, now),
+            Err(why) => objects.skip("the kubelet's /metrics/resource", &why, "`get` on nodes/proxy"),
+        }
     }
     let unit = journals::units(node).first().copied().unwrap_or("kubelet");
     let period = JournalPeriod::of_incident(from, None);
@@ -87,14 +105,69 @@ async fn kubelets_pods(kubelet: &KubeletApi, timeout: Duration) -> Result<Vec<Ou
     Ok(OutsidePod::all_of(&list))
 }
 
+/// Reads which containers the kubelet measures.
+async fn measured_containers(
+    kubelet: &KubeletApi,
+    timeout: Duration,
+) -> Result<HashSet<MeasuredContainer>, String> {
+    let answer = kubelet.get("/metrics/resource", timeout).await;
+    let page = answer.and_then(|answer| answer.document("/metrics/resource"));
+    page.map(|page| MeasuredContainer::all(&page)).map_err(|why| error_text(&why))
+}
+
+/// Adds to the pods of suspects what the kubelet reported of calls without an answer, in events since ten minutes before `from`.
+/// Returns why the events of a pod cannot be read; those of the next pods are not requested then.
+pub async fn read_events(
+    cluster: &Cluster,
+    pods: &mut [OutsidePod],
+    suspects: &[SuspectReport],
+    from: Wall,
+    timeout: Duration,
+) -> Option<NotChecked> {
+    let mut session = cluster.client.session();
+    let is_suspect = |pod: &&mut OutsidePod| suspects.iter().any(|suspect| suspect.pod == pod.pod);
+    for pod in pods.iter_mut().filter(is_suspect) {
+        let selector = encoded(&format!("type=Warning,involvedObject.uid={}", pod.pod.uid));
+        let namespace = encoded(&pod.pod.namespace);
+        let server = &cluster.server;
+        let url = format!("{server}/api/v1/namespaces/{namespace}/events?limit=100&fieldSelector={selector}");
+        let answer = session.get_as(&url, "*/*", timeout).await;
+        let text = match answer.and_then(|answer| answer.document(&url)) {
+            Ok(text) => text,
+            Err(why) => return Some(lacking("the suspects' events", &error_text(&why), "`list` on events")),
+        };
+        // An answer that is no list of events shows nothing.
+        let list: Value = serde_json::from_str(&text).unwrap_or_default();
+        pod.no_answer.extend(reports(&list, from.minus(BEFORE)));
+    }
+    None
+}
+
+/// Returns the messages of events about calls without an answer, the last one last.
+fn reports(list: &Value, since: Wall) -> Vec<String> {
+    let events = list.get("items").and_then(Value::as_array).into_iter().flatten();
+    let mut reports: Vec<(Wall, String)> = events
+        .filter_map(|event| {
+            let at = moment(event.get("lastTimestamp")).or_else(|| moment(event.get("eventTime")))?;
+            let message = event.get("message")?.as_str()?;
+            (at >= since && has_no_answer(message)).then(|| (at, message.to_owned()))
+        })
+        .collect();
+    reports.sort();
+    reports.into_iter().map(|(_, message)| message).collect()
+}
+
 fn lines_without_answer(text: &str) -> Vec<String> {
-    let is_wanted = |line: &&str| NO_ANSWER.iter().any(|words| line.contains(words));
-    let lines: Vec<String> = text.lines().filter(is_wanted).map(str::to_owned).collect();
+    let lines: Vec<String> = text.lines().filter(|line| has_no_answer(line)).map(str::to_owned).collect();
     lines.get(lines.len().saturating_sub(MAX_LINES)..).unwrap_or_default().to_vec()
+}
+
+fn lacking(what: &str, why: &str, right: &str) -> NotChecked {
+    NotChecked { what: what.to_owned(), why: format!("{why}; it needs {right}") }
 }
 
 impl NodeObjects {
     fn skip(&mut self, what: &str, why: &str, right: &str) {
-        self.not_checked.push(NotChecked { what: what.to_owned(), why: format!("{why}; it needs {right}") });
+        self.not_checked.push(lacking(what, why, right));
     }
 }

@@ -10,6 +10,7 @@ mod debug;
 mod exports;
 mod facts;
 pub mod fetch;
+mod hangs;
 mod kubectl;
 mod kubelet;
 pub mod licences;

@@ -19,7 +19,7 @@ use crate::support::plegctl::{Invocation, Output};
 /// Noon of the day of every scripted answer, in seconds since the epoch.
 const NOON: u32 = 1_795_262_400;
 
-const DUMP: &str = "/api/v1/nodes/n1/proxy/debug/pprof/goroutine?debug=2";
+pub(super) const DUMP: &str = "/api/v1/nodes/n1/proxy/debug/pprof/goroutine?debug=2";
 
 /// Reads a recorded dump of a kubelet.
 fn dump(name: &str) -> String {
@@ -109,13 +109,13 @@ fn of_node(request: &Request, node: &Reply, metrics: &Reply, pods: &[Value]) -> 
     }
 }
 
-fn health(server: &Server, arguments: &[&str]) -> Output {
+pub(super) fn health(server: &Server, arguments: &[&str]) -> Output {
     let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
     let known = ["health", "--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"];
     Invocation::new(&[&known, arguments].concat()).with_short_silences().run()
 }
 
-fn report(output: &Output) -> Value {
+pub(super) fn report(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
@@ -322,7 +322,7 @@ fn with_only_nodes_and_pods_the_times_of_changes_are_left() {
     let mut pods = bystanders();
     pods.push(deleted("shop", "db-0", uid, 200));
     let server = cluster(vec![Reply::Answer(403, String::new())], move |request| {
-        if request.path.contains("/proxy/") {
+        if request.path.contains("/proxy/") || request.path.contains("/events?") {
             return Reply::Answer(403, r#"{"message":"nodes \"n1\" is forbidden"}"#.to_owned());
         }
         of_node(request, &not_ready(), &Reply::Silent, &pods)
@@ -341,6 +341,7 @@ fn with_only_nodes_and_pods_the_times_of_changes_are_left() {
         ("the kubelet's goroutines", "`get` on nodes/proxy"),
         ("the kubelet's /pods", "`get` on nodes/proxy"),
         ("the kubelet's log", "enableSystemLogQuery"),
+        ("the suspects' events", "`list` on events"),
     ] {
         let why: Vec<&str> = report["notChecked"]
             .as_array()

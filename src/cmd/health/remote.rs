@@ -19,14 +19,14 @@ use crate::cmd::prediction;
 use crate::cmd::serve::recorder_pages::RecorderVerdict;
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::not_ready::NotReady;
-use crate::diagnosis::outside::{self, OutsideFacts, OutsideFindings};
+use crate::diagnosis::outside::{self, OutsideFacts, OutsideFindings, OutsidePod};
 use crate::diagnosis::report::{
-    Confidence, KubeletReport, NotChecked, Phase, ReportSource, SourceKind, Verdict,
+    Confidence, KubeletReport, NotChecked, Phase, ReportSource, SourceKind, SuspectReport, Verdict,
 };
 use crate::diagnosis::{HealthReport, RunFacts, VerdictFacts, judge_earlier, limit_severity, verdict};
 use crate::fleet::{
     self, FleetRequest, KubeletDumps, ListedNode, NodeObjects, NodeReading, NodeReady, NodeReport,
-    NodeVerdict, RecorderPod, RecorderPods,
+    NodeVerdict, ObjectsRequest, RecorderPod, RecorderPods,
 };
 use crate::kubelet::kubeconfig::Cluster;
 use crate::kubelet::{KubeletApi, http};
@@ -44,8 +44,7 @@ const REQUESTS_FOR_FACTS: u32 = 2;
 pub(super) fn is_wanted(arguments: &HealthArgs, here: &Node) -> bool {
     let Some(node) = &arguments.node else { return false };
     let is_here = || here.endpoint().is_ok() && here.name().as_ref() == Some(node);
-    let is_elsewhere =
-        || arguments.from.is_none() && !arguments.npd && !here.names_a_runtime() && !is_here();
+    let is_elsewhere = || arguments.from.is_none() && !arguments.npd && !here.names_a_runtime() && !is_here();
     arguments.no_recorder || is_elsewhere()
 }
 
@@ -142,6 +141,21 @@ impl<'a> OutsideLook<'a> {
             WantedDumps::IfSuspicious => is_suspicious,
             WantedDumps::Always => true,
         }
+    }
+}
+
+impl OutsideLook<'_> {
+    /// Reads the events of the suspects in the time that is left.
+    async fn read_events(
+        &self,
+        cluster: &Cluster,
+        pods: &mut [OutsidePod],
+        suspects: &[SuspectReport],
+        from: Wall,
+    ) -> Option<NotChecked> {
+        let left = self.deadline.since(self.here.clock.mono());
+        let requests = u32::try_from(suspects.len()).unwrap_or(u32::MAX).max(1);
+        fleet::read_events(cluster, pods, suspects, from, self.timeout.min(left / requests)).await
     }
 }
 
@@ -352,20 +366,26 @@ async fn of_kubelet(
     let facts = readings.readings.first();
     let mut facts = facts.map(|reading| outside_facts(reading, judged.taken_at)).unwrap_or_default();
     (facts.age, facts.threshold) = (node.facts.age, node.facts.threshold);
+    let from = facts.last_seen.or(facts.taken_at).unwrap_or(judged.taken_at);
     let mut dumps = KubeletDumps::default();
     if look.wants_dumps(&node) {
         let kubelet = KubeletApi::through(cluster, &listed.name);
-        let from = facts.last_seen.unwrap_or(judged.taken_at);
         let mut objects = NodeObjects::default();
-        let meanwhile =
-            async { objects = fleet::read_objects(cluster, &listed, from, look.timeout, look.keep).await };
+        let measured_at = readings.readings.first().and_then(NodeReading::measured_at);
+        let request = ObjectsRequest { from, measured_at, timeout: look.timeout, keep: look.keep };
+        let meanwhile = async { objects = fleet::read_objects(cluster, &listed, request).await };
         dumps = fleet::read_dumps(&kubelet, &**clock, look.deadline, look.keep, meanwhile).await;
         dumps.not_checked.extend(objects.not_checked);
         dumps.input_files.extend(objects.input_files);
         (facts.pods, facts.log) = (objects.pods, objects.log);
     }
     facts.calls = dumps.calls.take();
-    let found = outside::find(&facts);
+    let mut found = outside::find(&facts);
+    if !found.suspects.is_empty() {
+        let refused = look.read_events(cluster, &mut facts.pods, &found.suspects, from).await;
+        dumps.not_checked.extend(refused);
+        found = outside::find(&facts);
+    }
     let node = NodeReport { judged: verdict(&found.add_to(node.facts)), ..node };
     let read = std::mem::take(&mut dumps.input_files);
     (report_of(node, judged.taken_at, found, dumps, no_recorder), read)
@@ -375,15 +395,12 @@ async fn of_kubelet(
 fn outside_facts(reading: &NodeReading, taken_at: Wall) -> OutsideFacts {
     let config = reading.configz.as_ref().map(|configz| &configz.config);
     let listed = &reading.listed;
-    let now = reading.metrics.as_ref().ok().map(|metrics| metrics.now);
-    let wall =
-        |seconds: f64| Wall::from_nanos(0).plus(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     let seen = reading.metrics.as_ref().ok().and_then(|metrics| metrics.metrics.last_seen);
     OutsideFacts {
         node: listed.name.clone(),
         provider_id: listed.provider_id.clone(),
-        taken_at: now.map_or(Some(taken_at), |now| Some(wall(now))),
-        last_seen: seen.map(wall).or_else(|| listed.last_relist()),
+        taken_at: reading.measured_at().or(listed.sent_at).or(Some(taken_at)),
+        last_seen: seen.map(fleet::wall).or_else(|| listed.last_relist()),
         metrics_are_silent: reading.answers_after,
         is_reported: listed.ready.as_ref().is_some_and(NodeReady::is_about_pleg),
         gives_up: config.and_then(|config| Some(config.request_timeout.as_ref()?.value)),

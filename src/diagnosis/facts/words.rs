@@ -917,7 +917,8 @@ facts! {
     RelistCallFits { rpc: Word, fitting: usize } =>
         "the relist's {rpc} is about a pod; by the lengths of its names, {} {}",
         plural(*fitting, "pod"), if *fitting == 1 { "fits" } else { "fit" };
-    PodNotStarted { waited: Took } => "it was created {waited:#} ago and has no sandbox yet";
+    PodNotStarted { waited: Took } => "it was created {waited:#} ago and has not started";
+    ContainerNotRestarted { waited: Took } => "a container of it ended {waited:#} ago and has not started again";
     PodNotEnded { waited: Took } => "its end has been due for {waited:#}";
     PodChangedBefore { what: PodChange, before: Took } =>
         "it {} {}", change(*what), match before.duration() {
@@ -926,7 +927,11 @@ facts! {
         };
     PodChangedAgo { what: PodChange, ago: Took } => "it {} {ago:#} ago", change(*what);
     KubeletLogged { line: Quoted } => "the kubelet logged: {line}";
+    KubeletReports { message: Quoted } => "the kubelet reports: {message}";
     OnlyKubeletHasPod => "the kubelet still has it, and the API server does not";
+    ContainersAreGone { containers: Vec<Word> } =>
+        "{} {} for the API server, and {} gone from the kubelet's /metrics/resource", list(containers),
+        if containers.len() == 1 { "runs" } else { "run" }, if containers.len() == 1 { "is" } else { "are" };
 
     // capture/incident.rs: why an incident began, and its first line
     CallIsOpen { call: Call, waited: Took } => "{call} has not been answered for {}", rounded(*waited);

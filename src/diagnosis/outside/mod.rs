@@ -11,7 +11,7 @@ mod suspects;
 
 use std::time::Duration;
 
-pub use self::pods::OutsidePod;
+pub use self::pods::{OutsidePod, has_no_answer};
 use super::facts::{Call, FactKind, Word};
 use super::judge::{Relists, VerdictFacts, Weight};
 use super::report::{Confidence, HealthFinding, RuleId, Severity, SuspectReport};
@@ -32,6 +32,9 @@ const CERTAIN: Duration = Duration::from_secs(10);
 
 /// The wait after which a call of a pod worker is too long although PLEG is healthy.
 const LONG_CALL: Duration = Duration::from_secs(120);
+
+/// The wait after which a call of a pod worker is too long if a pod's change is due.
+const SLOW_CALL: Duration = Duration::from_secs(60);
 
 /// The call that lasts until a container has ended.
 const STOP: &str = "StopContainer";
@@ -200,13 +203,15 @@ impl OutsideFacts {
     }
 
     /// Whether a call of a pod worker takes too long although PLEG is healthy. The end of a container may take as long as the pod
-    /// allows.
+    /// allows. A call that has not waited for long may be for the one pod of several that has just changed.
     fn is_overdue(&self, worker: &WaitingWorker) -> bool {
-        let is_long = worker.call.waited.about.is_some_and(|about| about >= LONG_CALL);
-        let shape = &worker.call.pod;
-        let mut fitting = self.pods.iter().filter(|pod| pod.fits(shape));
-        let is_over = fitting.any(|pod| pod.overdue(worker.task, self.taken_at).is_some());
-        if worker.call.rpc == STOP { is_over } else { is_long || is_over }
+        let call = &worker.call;
+        let has_waited = |least: Duration| call.waited.about.is_some_and(|about| about >= least);
+        let is_due =
+            |pod: &OutsidePod| pod.overdue(worker.task, self.taken_at).is_some() || !pod.no_answer.is_empty();
+        let due: Vec<bool> = self.pods.iter().filter(|pod| pod.may_wait_for(worker)).map(is_due).collect();
+        let is_over = due.contains(&true) && (has_waited(SLOW_CALL) || !due.contains(&false));
+        is_over || call.rpc != STOP && has_waited(LONG_CALL)
     }
 }
 

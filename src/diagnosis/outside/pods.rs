@@ -1,5 +1,6 @@
 //! The pods of a node, as the API server and the kubelet describe them.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -7,12 +8,16 @@ use serde_json::Value;
 
 use crate::clock::Wall;
 use crate::diagnosis::facts::PodChange;
-use crate::kubelet::pod_status::{container_statuses, has_ended, moment};
+use crate::kubelet::MeasuredContainer;
+use crate::kubelet::pod_status::{WaitingContainer, container_statuses, entries, has_ended, moment};
 use crate::report::{ContainerRef, PodRef};
-use crate::stacks::kubelet::{PodShape, WorkerTask};
+use crate::stacks::kubelet::{PodShape, WaitingWorker, WorkerTask};
 
 /// The annotations by which the API server's copy of a static pod names the UID that the kubelet uses.
 const STATIC_UIDS: [&str; 2] = ["kubernetes.io/config.mirror", "kubernetes.io/config.hash"];
+
+/// The call that creates a pod's sandbox.
+const CREATE_SANDBOX: &str = "RunPodSandbox";
 
 /// For how long the state of a pod must be overdue, so that it is a reason to suspect the pod.
 const LONG_STATE: Duration = Duration::from_secs(30);
@@ -31,6 +36,18 @@ pub struct OutsidePod {
     pub has_started: bool,
     /// Its containers; those that were never created have no id.
     pub containers: Vec<ContainerRef>,
+    /// The containers that run, and since when.
+    pub running: Vec<(String, Wall)>,
+    /// The containers of these that the kubelet no longer measures.
+    pub gone: Vec<String>,
+    /// The containers that wait for their image, their configuration or their next start.
+    pub waiting: Vec<String>,
+    /// The containers, other than init containers, that do not run.
+    pub not_running: Vec<String>,
+    /// Since when a container that is to be started again has ended.
+    pub restart_due: Option<Wall>,
+    /// What the kubelet reports of calls for the pod that had no answer.
+    pub no_answer: Vec<String>,
     /// Whether the kubelet still has the pod and the API server does not.
     pub is_only_in_kubelet: bool,
 }
@@ -49,6 +66,26 @@ impl OutsidePod {
         known.extend(only.into_iter().map(|pod| Self { is_only_in_kubelet: true, ..pod }));
     }
 
+    /// Finds the containers that have run for a while and that the kubelet does not measure. A kubelet that measures only a few
+    /// containers shows nothing.
+    pub fn compare(pods: &mut [Self], measured: &HashSet<MeasuredContainer>, now: Wall) {
+        for pod in &mut *pods {
+            let PodRef { namespace, name, .. } = &pod.pod;
+            let is_measured = |container: &str| {
+                let (namespace, pod) = (namespace.clone(), name.clone());
+                measured.contains(&MeasuredContainer { namespace, pod, container: container.to_owned() })
+            };
+            let old = pod.running.iter().filter(|(_, since)| now.duration_since(*since) >= LONG_STATE);
+            pod.gone = old.filter(|(name, _)| !is_measured(name)).map(|(name, _)| name.clone()).collect();
+        }
+        let gone: usize = pods.iter().map(|pod| pod.gone.len()).sum();
+        if gone * 2 > measured.len() {
+            for pod in pods {
+                pod.gone.clear();
+            }
+        }
+    }
+
     /// Returns the pod of an object of the API.
     pub fn of(object: &Value) -> Option<Self> {
         let text = |path: &str| object.pointer(path).and_then(Value::as_str);
@@ -59,6 +96,10 @@ impl OutsidePod {
         let deletion = moment(object.pointer("/metadata/deletionTimestamp"));
         let uses_hosts = object.pointer("/spec/hostNetwork") == Some(&Value::Bool(true));
         let containers: Vec<ContainerRef> = container_statuses(status).filter_map(container).collect();
+        let waiting: Vec<WaitingContainer> = WaitingContainer::all(status).collect();
+        let messages = waiting.iter().map(|container| &container.message);
+        let all = entries(status, "containerStatuses");
+        let not_running = all.filter(|container| container.pointer("/state/running").is_none());
         Some(Self {
             pod: PodRef {
                 uid: static_uid.or_else(|| text("/metadata/uid"))?.to_owned(),
@@ -70,6 +111,12 @@ impl OutsidePod {
             has_started: text("/status/podIP").is_some() && !uses_hosts
                 || containers.iter().any(|container| !container.id.is_empty()),
             containers,
+            running: container_statuses(status).filter_map(running).collect(),
+            gone: Vec::new(),
+            not_running: not_running.filter_map(name).collect(),
+            restart_due: restart_due(object, status),
+            no_answer: messages.filter(|message| has_no_answer(message)).cloned().collect(),
+            waiting: waiting.into_iter().map(|container| container.name).collect(),
             is_only_in_kubelet: false,
         })
     }
@@ -77,10 +124,27 @@ impl OutsidePod {
 
 /// Returns the name of a container and, if it was created, its id.
 fn container(status: &Value) -> Option<ContainerRef> {
-    let name = status.get("name")?.as_str()?.to_owned();
+    let name = name(status)?;
     let id = status.get("containerID").and_then(Value::as_str).unwrap_or_default();
     let id = id.split_once("://").map_or("", |(_, id)| id).to_owned();
     Some(ContainerRef { id, name })
+}
+
+/// Returns the name of a container that runs, and since when.
+fn running(status: &Value) -> Option<(String, Wall)> {
+    let since = moment(status.pointer("/state/running/startedAt"))?;
+    Some((name(status)?, since))
+}
+
+fn name(status: &Value) -> Option<String> {
+    status.get("name")?.as_str().map(str::to_owned)
+}
+
+/// Returns when the first container ended that the kubelet starts again.
+fn restart_due(object: &Value, status: &Value) -> Option<Wall> {
+    object.pointer("/spec/restartPolicy").is_none_or(|policy| policy == "Always").then_some(())?;
+    let ended = |container| moment(Value::pointer(container, "/state/terminated/finishedAt"));
+    entries(status, "containerStatuses").filter_map(ended).min()
 }
 
 /// Returns the times of a pod's changes.
@@ -115,6 +179,13 @@ impl OutsidePod {
         has_container && shape.fits(&self.pod.uid, &self.pod.namespace, &self.pod.name)
     }
 
+    /// Whether a worker's call may be for this pod, and the pod waits for nothing else.
+    pub fn may_wait_for(&self, worker: &WaitingWorker) -> bool {
+        let waits_for_other = !self.waiting.is_empty() && self.no_answer.is_empty();
+        let call = &worker.call;
+        !waits_for_other && self.fits(&call.pod) && self.suits(worker.task, &call.rpc)
+    }
+
     /// Returns for how long the end of a worker's task with the pod has been overdue, if it is.
     pub fn overdue(&self, task: WorkerTask, now: Option<Wall>) -> Option<Duration> {
         let waited = now?.duration_since(self.due_since(task)?);
@@ -124,20 +195,29 @@ impl OutsidePod {
     /// Returns since when the API server waits for the end of a worker's task with the pod.
     fn due_since(&self, task: WorkerTask) -> Option<Wall> {
         let what = match task {
-            WorkerTask::Sync if self.has_started => return None,
+            WorkerTask::Sync if !self.waiting.is_empty() => return None,
+            WorkerTask::Sync if self.has_started => return self.restart_due,
             WorkerTask::Sync => PodChange::Created,
             WorkerTask::Terminate | WorkerTask::CleanUp => PodChange::GraceOver,
         };
         self.changes.iter().find(|(change, _)| *change == what).map(|(_, at)| *at)
     }
 
-    /// Whether a pod in this state has a worker with this task.
-    pub const fn suits(&self, task: WorkerTask) -> bool {
+    /// Whether a pod in this state has a worker with this task that makes this call.
+    pub fn suits(&self, task: WorkerTask, rpc: &str) -> bool {
         match task {
-            WorkerTask::Sync => !self.is_ending && !self.has_started,
+            WorkerTask::Sync if rpc == CREATE_SANDBOX => {
+                !(self.is_ending || self.has_started) && self.waiting.is_empty()
+            }
+            WorkerTask::Sync => !(self.is_ending || self.has_started && self.not_running.is_empty()),
             WorkerTask::Terminate | WorkerTask::CleanUp => self.is_ending || self.is_only_in_kubelet,
         }
     }
+}
+
+/// Whether a message of the kubelet is about a call that had no answer within its time limit.
+pub fn has_no_answer(message: &str) -> bool {
+    ["DeadlineExceeded", "context deadline exceeded"].iter().any(|words| message.contains(words))
 }
 
 /// Whether a text has this length.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::OutsideFacts;
 use super::pods::{OutsidePod, has_length};
 use crate::clock::Wall;
+use crate::cri::Rpc;
 use crate::diagnosis::facts::{Fact, FactKind, PodChange, Quoted, Word};
 use crate::diagnosis::report::{Confidence, SuspectReport};
 use crate::stacks::kubelet::{KubeletCalls, PodShape, WaitingCall, WaitingWorker, WorkerTask};
@@ -29,9 +30,9 @@ enum ReasonSource {
     Goroutines { fitting: usize },
     /// The objects of the API server.
     Objects,
-    /// The kubelet's log, which names the pod.
+    /// What the kubelet logs or reports of calls for the pod.
     Log,
-    /// A contradiction between the kubelet and the API server.
+    /// A contradiction between the kubelet and the API server. It is a consequence of a hang as often as its cause.
     Contradiction,
 }
 
@@ -96,7 +97,8 @@ pub fn suspects(facts: &OutsideFacts) -> Vec<SuspectReport> {
         suspect.add_contradiction();
     }
     // If the calls for several pods wait, or `Status`, which is about no pod, they may all wait for something else.
-    let is_alone = workers.len() <= 1 && !calls.waiting.contains_key("Status");
+    let named = suspects.iter().filter(|suspect| suspect.has_reason(ReasonSource::Log)).count();
+    let is_alone = workers.len() <= 1 && named <= 1 && !calls.waiting.contains_key("Status");
     ranked(suspects, is_alone)
 }
 
@@ -114,7 +116,7 @@ fn ranked(mut suspects: Vec<Suspect<'_>>, is_alone: bool) -> Vec<SuspectReport> 
 /// Adds the reasons that a worker's call gives.
 fn add_worker(worker: &WaitingWorker, now: Option<Wall>, suspects: &mut [Suspect<'_>]) {
     let call = &worker.call;
-    let fits = fitting(&call.pod, suspects, |pod| pod.suits(worker.task));
+    let fits = fitting(&call.pod, suspects, |pod| pod.suits(worker.task, &call.rpc));
     let fitting = fits.len();
     for at in fits {
         let Some(suspect) = suspects.get_mut(at) else { continue };
@@ -130,6 +132,9 @@ fn add_worker(worker: &WaitingWorker, now: Option<Wall>, suspects: &mut [Suspect
         );
         if let Some(waited) = suspect.pod.overdue(worker.task, now) {
             let fact = match worker.task {
+                WorkerTask::Sync if suspect.pod.has_started => {
+                    FactKind::ContainerNotRestarted { waited: waited.into() }
+                }
                 WorkerTask::Sync => FactKind::PodNotStarted { waited: waited.into() },
                 WorkerTask::Terminate | WorkerTask::CleanUp => {
                     FactKind::PodNotEnded { waited: waited.into() }
@@ -140,17 +145,23 @@ fn add_worker(worker: &WaitingWorker, now: Option<Wall>, suspects: &mut [Suspect
     }
 }
 
-/// Adds the reason that the relist's call gives; a list call is about no pod.
+/// Adds the reason that the relist's call gives. A list call is about no pod, or about one that has changed for another reason.
 fn add_relist(call: &WaitingCall, suspects: &mut [Suspect<'_>]) {
-    if call.pod.uid.is_none() {
+    let is_list = Rpc::ALL.into_iter().any(|rpc| rpc.is_list() && rpc.name() == call.rpc);
+    if is_list || call.pod.uid.is_none() {
         return;
     }
     let fits = fitting(&call.pod, suspects, |_| true);
     let fitting = fits.len();
+    let weight = match fitting {
+        1 => 8,
+        _ if call.pod.has_names() => 4,
+        // Nearly every pod has a UID of this length.
+        _ if fitting > MAX_SUSPECTS => return,
+        _ => 2,
+    };
     for at in fits {
         let Some(suspect) = suspects.get_mut(at) else { continue };
-        // The length of a UID alone fits nearly every pod.
-        let weight = if fitting == 1 { 8 } else { u32::from(call.pod.has_names()) * 4 };
         let fact = FactKind::RelistCallFits { rpc: Word::from(&call.rpc), fitting };
         suspect.add(ReasonSource::Goroutines { fitting }, weight, fact);
     }
@@ -169,8 +180,11 @@ impl<'a> Suspect<'a> {
         Self { pod, reasons: Vec::new(), distance: None, container: None }
     }
 
+    /// Adds a reason. Several workers that fit the pod are one reason.
     fn add(&mut self, source: ReasonSource, weight: u32, fact: FactKind) {
-        self.reasons.push(Reason { source, weight, fact });
+        if self.reasons.iter().all(|reason| reason.fact != fact) {
+            self.reasons.push(Reason { source, weight, fact });
+        }
     }
 
     /// Adds the change of the pod that is nearest to the beginning of the hang: when the last successful relist began. If that is
@@ -194,6 +208,11 @@ impl<'a> Suspect<'a> {
         self.add(ReasonSource::Objects, weight, fact);
     }
 
+    /// Whether it has a reason from this source.
+    fn has_reason(&self, source: ReasonSource) -> bool {
+        self.reasons.iter().any(|reason| reason.source.is_same(source))
+    }
+
     /// Adds the kubelet's last message about a call for the pod that had no answer.
     fn add_log(&mut self, log: &[String]) {
         let pod = &self.pod.pod;
@@ -203,15 +222,25 @@ impl<'a> Suspect<'a> {
         let names_pod = |line: &&String| {
             names.iter().any(|name| line.contains(name)) || ids.iter().any(|id| line.contains(id))
         };
-        if let Some(line) = log.iter().rfind(names_pod) {
-            self.add(ReasonSource::Log, 6, FactKind::KubeletLogged { line: Quoted::from(line) });
+        let logged = log.iter().rfind(names_pod);
+        let logged = logged.map(|line| FactKind::KubeletLogged { line: Quoted::from(line) });
+        let reported = || {
+            let message = self.pod.no_answer.last()?;
+            Some(FactKind::KubeletReports { message: Quoted::from(message) })
+        };
+        if let Some(fact) = logged.or_else(reported) {
+            self.add(ReasonSource::Log, 6, fact);
         }
     }
 
-    /// Adds that the kubelet still has a pod that the API server does not have.
+    /// Adds what the kubelet and the API server know differently of the pod.
     fn add_contradiction(&mut self) {
         if self.pod.is_only_in_kubelet && !self.reasons.is_empty() {
             self.add(ReasonSource::Contradiction, 2, FactKind::OnlyKubeletHasPod);
+        }
+        if !self.pod.gone.is_empty() {
+            let containers = self.pod.gone.iter().map(Word::from).collect();
+            self.add(ReasonSource::Contradiction, 4, FactKind::ContainersAreGone { containers });
         }
     }
 

@@ -8,6 +8,7 @@ use crate::diagnosis::facts::PodChange;
 use crate::diagnosis::outside::{OutsideFacts, OutsideFindings, OutsidePod, find};
 use crate::diagnosis::report::{Confidence, RuleId, Severity, Verdict};
 use crate::diagnosis::{Relists, VerdictFacts};
+use crate::kubelet::MeasuredContainer;
 use crate::report::{ContainerRef, PodRef};
 use crate::stacks::dump::Dump;
 use crate::stacks::kubelet::{KubeletCalls, kubelet_calls};
@@ -39,7 +40,7 @@ fn pod(name: &str, uid: &str, changes: &[(PodChange, u64)]) -> OutsidePod {
         is_ending: changes.iter().any(|(what, _)| *what == PodChange::Deleted),
         has_started: !matches!(changes, [(PodChange::Created, _)]),
         containers: vec![ContainerRef { id: "c".repeat(64), name: "ctr".to_owned() }],
-        is_only_in_kubelet: false,
+        ..OutsidePod::default()
     }
 }
 
@@ -114,6 +115,62 @@ fn one_worker_whose_arguments_fit_one_pod_makes_it_likely_and_two_workers_make_n
     let twin = pod("pod-not-n1", &"c".repeat(32), &[(PodChange::Deleted, 90), (PodChange::GraceOver, 60)]);
     one.pods.push(twin);
     assert!(find(&one).suspects.iter().all(|suspect| suspect.confidence == Confidence::Possible));
+}
+
+/// A pod that waits for its volumes is as old as one whose sandbox hangs. So a call that has not waited for long, and that may be
+/// for a pod that was created just now, is not too long.
+#[test]
+fn call_that_may_be_for_a_new_pod_is_no_finding_before_it_has_waited_for_a_minute() {
+    let old = pod("pod-volumes-n1", &"a".repeat(32), &[(PodChange::Created, 600)]);
+    let new = pod("pod-new-n1", &"b".repeat(32), &[(PodChange::Created, 6)]);
+    let finding = |pods: &[&OutsidePod], about: Option<u64>| {
+        let mut facts = facts(calls(["cni.t8", "cni.t80"]), 1, pods.iter().copied().cloned().collect());
+        let workers = &mut facts.calls.as_mut().unwrap().workers;
+        workers.retain(|worker| worker.call.rpc == "RunPodSandbox");
+        workers[0].call.waited.about = about.map(Duration::from_secs);
+        find(&facts).findings.first().map(|found| found.id)
+    };
+    let stuck = Some(RuleId::StuckWorkers);
+    assert_eq!((finding(&[&old, &new], None), finding(&[&old], None)), (None, stuck));
+    assert_eq!((finding(&[&old, &new], Some(60)), finding(&[&new], Some(60))), (stuck, None));
+    // A pod that waits for its image has no part in it.
+    let image = OutsidePod { waiting: vec!["ctr".to_owned()], ..old };
+    assert_eq!((finding(&[&image], None), finding(&[&image, &new], Some(60))), (None, None));
+}
+
+#[test]
+fn containers_that_the_kubelet_does_not_measure_are_gone_unless_it_measures_few() {
+    let running = |name: &str, since: u64| OutsidePod {
+        running: vec![("ctr".to_owned(), before(since))],
+        ..pod(name, &"a".repeat(36), &[])
+    };
+    let gone = |measured: &[&str]| {
+        let mut pods = vec![running("web-0", 90), running("web-1", 90), running("web-2", 5)];
+        let measured = measured.iter().map(|pod| MeasuredContainer {
+            namespace: "default".to_owned(),
+            pod: (*pod).to_owned(),
+            container: "ctr".to_owned(),
+        });
+        OutsidePod::compare(&mut pods, &measured.collect(), noon());
+        pods.into_iter().filter(|pod| !pod.gone.is_empty()).map(|pod| pod.pod.name).collect::<Vec<_>>()
+    };
+    assert_eq!(gone(&["web-0", "db-0", "db-1"]), ["web-1"]);
+    assert!(gone(&["web-0", "web-1"]).is_empty() && gone(&[]).is_empty() && gone(&["db-0"]).is_empty());
+}
+
+#[test]
+fn two_pods_that_the_kubelets_messages_name_are_not_likely() {
+    let named = |name: &str, uid: &str| OutsidePod {
+        no_answer: vec!["context deadline exceeded".to_owned()],
+        ..pod(name, uid, &[(PodChange::Deleted, 71)])
+    };
+    let (one, other) = (named("db-0", &"a".repeat(36)), named("db-1", &"b".repeat(36)));
+    let suspects = |pods: Vec<OutsidePod>| {
+        let found = find(&facts(calls(["lock.t35", "lock.t100"]), 70, pods));
+        found.suspects.iter().map(|suspect| suspect.confidence).collect::<Vec<_>>()
+    };
+    assert_eq!(suspects(vec![one.clone()]), [Confidence::Likely]);
+    assert_eq!(suspects(vec![one, other]), [Confidence::Possible, Confidence::Possible]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Reads the kubelet metrics that plegctl uses, from a page in the Prometheus text format.
 
+use std::collections::HashSet;
+
 use plegctl_base::report::rename::rename;
 use serde::{Deserialize, Serialize};
 
@@ -139,6 +141,30 @@ impl Metrics {
             _ => return,
         };
         *place = Some(series.value);
+    }
+}
+
+/// A container that the kubelet measures.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MeasuredContainer {
+    /// The namespace of its pod.
+    pub namespace: String,
+    /// The name of its pod.
+    pub pod: String,
+    /// Its name.
+    pub container: String,
+}
+
+impl MeasuredContainer {
+    /// Returns the containers of the kubelet's page `/metrics/resource`.
+    pub fn all(text: &str) -> HashSet<Self> {
+        let lines = text.lines().filter(|line| line.starts_with("container_start_time_seconds{"));
+        lines.filter_map(parse_line).filter_map(|series| Self::of(&series)).collect()
+    }
+
+    fn of(series: &Series<'_>) -> Option<Self> {
+        let label = |name| series.label(name).map(str::to_owned);
+        Some(Self { namespace: label("namespace")?, pod: label("pod")?, container: label("container")? })
     }
 }
 

@@ -44,7 +44,7 @@ pub use duration::{GoDuration, go_duration, go_nanoseconds};
 pub use era::Era;
 pub use kubeadm::stopped_settings;
 pub use list_calls::{KubeletLists, ListCalls, ListCallsSource, ListGates, ListLimit, ListSigns};
-pub use metrics::Metrics;
+pub use metrics::{MeasuredContainer, Metrics};
 pub use process::{KubeletProcess, Search, doubt, kubelet_of, kubelet_pid, node_name, release_of_process};
 pub use release::{BadVersion, KubeletVersion, RELEASES, Release};
 pub use settings::drop_ins;
