@@ -21,7 +21,7 @@ use clap_complete::env::Shells;
 
 use super::plugin::{self, StartedAs};
 use super::term::streams;
-use super::{Cli, catalogue, docs, schema};
+use super::{CAPTURE, Cli, catalogue, docs, schema};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
 use crate::sim;
@@ -196,9 +196,6 @@ fn matching(
     let values = values.into_iter().map(Into::into);
     values.filter(|value: &String| value.starts_with(&*current)).map(CompletionCandidate::new).collect()
 }
-
-/// The start of an endpoint that is a capture.
-const CAPTURE: &str = "capture:";
 
 /// Completes an endpoint: this node's well-known sockets, every scenario, captures, and files.
 pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {

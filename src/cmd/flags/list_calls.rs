@@ -53,30 +53,20 @@ pub async fn choose(
     session: &Session,
     release: Option<KubeletVersion>,
 ) -> (Client, KubeletLists) {
-    let (client, lists) = match session.wanted_lists {
-        Some(ListCalls::Unary) => {
-            client.list_with(ListCalls::Unary);
-            (client, KubeletLists { calls: ListCalls::Unary, source: ListCallsSource::Option })
-        }
-        Some(ListCalls::Stream) => {
-            let lists = KubeletLists { calls: ListCalls::Stream, source: ListCallsSource::Option };
-            (client.with_streamed_lists(), lists)
-        }
+    let wanted = session.wanted_lists;
+    let lists = match wanted {
+        Some(calls) => KubeletLists { calls, source: ListCallsSource::Option },
         None if session.playback().is_some() => {
-            let lists = KubeletLists { calls: client.list_calls(), source: ListCallsSource::Capture };
-            let client = match lists.calls {
-                ListCalls::Unary => client,
-                ListCalls::Stream => client.with_lists_of_gate(),
-            };
-            (client, lists)
+            KubeletLists { calls: client.list_calls(), source: ListCallsSource::Capture }
         }
-        None => {
-            let lists = session.kubelet_lists(release).await.clone();
-            let client = match lists.calls {
-                ListCalls::Unary => client,
-                ListCalls::Stream => client.with_lists_of_gate(),
-            };
-            (client, lists)
+        None => session.kubelet_lists(release).await.clone(),
+    };
+    let client = match (lists.calls, wanted) {
+        (ListCalls::Stream, Some(_)) => client.with_streamed_lists(),
+        (ListCalls::Stream, None) => client.with_lists_of_gate(),
+        (ListCalls::Unary, _) => {
+            client.list_with(ListCalls::Unary);
+            client
         }
     };
     note(&session.node, &lists);
