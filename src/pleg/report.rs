@@ -190,7 +190,7 @@ pub struct ReportedContainer {
     pub name: String,
     /// The restart count when the container was created.
     pub attempt: u32,
-    /// The image.
+    /// The image as the runtime's list names it, which may be an id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// The state as the kubelet names it.

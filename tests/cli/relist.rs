@@ -160,6 +160,34 @@ fn digests_are_shortened_like_ids_in_tables() {
 }
 
 #[test]
+fn only_the_wide_table_has_the_image_of_each_container() {
+    let pods = node()
+        .container("c4", "bare")
+        .edit_container(|container| container.image = Some(wire::ImageSpec::default()))
+        .pod("default/empty", "uid-3")
+        .sandbox("s3");
+    let fake = FakeRuntime::start(pods);
+    let wide = plegctl(&["relist", "-r", &fake.endpoint(), "-o", "wide"]);
+    assert_eq!(wide.code, Some(0), "{wide}");
+    let mut images: Vec<(&str, &str)> = wide
+        .stdout
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .map(|line| (line.split_whitespace().nth(2).unwrap(), line.split_whitespace().last().unwrap()))
+        .collect();
+    images.sort_unstable();
+    let name = "registry.local/app:1";
+    let none = "<none>";
+    assert_eq!(
+        images,
+        [(none, none), ("CONTAINER", "IMAGE"), ("app", name), ("bare", none), ("etcd", name), ("side", name)],
+        "{wide}"
+    );
+    let table = plegctl(&["relist", "-r", &fake.endpoint()]);
+    assert!(!table.stdout.contains("IMAGE") && !table.stdout.contains(name), "{table}");
+}
+
+#[test]
 fn yaml_is_the_same_document() {
     let fake = FakeRuntime::start(labelled());
     let output = plegctl(&["relist", "-r", &fake.endpoint(), "-o", "yaml", "--pod", "web-0"]);
