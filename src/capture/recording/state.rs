@@ -285,15 +285,15 @@ impl RecordingState {
     /// Writes the time until each limit that will likely be reached: an alert must not rest on what is only possible.
     fn write_forecasts(&self, page: &mut String, now: Wall) -> fmt::Result {
         let name = "plegctl_limit_seconds";
-        let mut header = format!(
-            "# HELP {name} The time until a hard limit is reached, if it grows towards one.\n# TYPE {name} gauge\n"
-        );
+        writeln!(
+            page,
+            "# HELP {name} The time until a hard limit is reached, if it grows towards one.\n# TYPE {name} gauge"
+        )?;
         for forecast in self.forecasts.iter().filter(|one| one.confidence == Confidence::Likely) {
             let process = forecast.process.as_ref().map_or("", |process| process.name.as_str());
             writeln!(
                 page,
-                "{}{name}{{limit={},process={}}} {}",
-                std::mem::take(&mut header),
+                "{name}{{limit={},process={}}} {}",
                 label_value(forecast.limit.as_str()),
                 label_value(process),
                 forecast.left(now).as_secs(),
@@ -383,7 +383,7 @@ mod tests {
         assert!((8390..=8400).contains(&seconds.trim().parse::<u64>().unwrap()), "{page}");
         assert!(page.contains("# TYPE plegctl_limit_seconds gauge"), "{page}");
         let quiet = recording(0).metrics_page(&RecorderStatus::default(), now);
-        assert!(!quiet.contains("plegctl_limit_seconds"), "{quiet}");
+        assert!(!quiet.contains("plegctl_limit_seconds{"), "{quiet}");
     }
 
     #[test]

@@ -11,6 +11,9 @@ use crate::clock::Wall;
 /// The least time between two measurements that are kept.
 const APART: Duration = Duration::from_secs(20);
 
+/// The age of the last measurement above which there is no forecast.
+const STALE: Duration = Duration::from_secs(120);
+
 /// How long every measurement is kept.
 const RECENT: Duration = Duration::from_secs(3600);
 
@@ -65,9 +68,10 @@ impl LimitHistory {
             .iter()
             .filter_map(|series| {
                 let all: Vec<Measurement> = series.old.iter().chain(&series.recent).copied().collect();
-                let last = all.last()?.at;
-                let forecast = forecast(&all, &settings)?;
-                let taken_at = now.minus(at.saturating_sub(last));
+                let age = at.saturating_sub(all.last()?.at);
+                // The process may have ended since.
+                let forecast = forecast(&all, &settings).filter(|_| age <= STALE)?;
+                let taken_at = now.minus(age);
                 Some(LimitForecast::new(&series.last, &forecast, taken_at))
             })
             .collect();

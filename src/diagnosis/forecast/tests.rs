@@ -277,6 +277,18 @@ fn history_of_a_long_leak_is_bounded_and_measures_a_day() {
 }
 
 #[test]
+fn limit_that_is_no_longer_measured_has_no_forecast() {
+    let mut history = LimitHistory::default();
+    for step in 0..=100 {
+        history.add(Duration::from_secs(step * STEP), 30, &[threads(812, 6000 + 20 * step)]);
+    }
+    let after = |seconds: u64| {
+        history.forecasts(Duration::from_secs(100 * STEP + seconds), Wall::from_nanos(1)).len()
+    };
+    assert_eq!((after(60), after(121)), (1, 0), "the process may have ended");
+}
+
+#[test]
 fn another_process_or_another_limit_begins_a_new_history() {
     let leak = |change: fn(&mut MeasuredLimit)| {
         let mut history = LimitHistory::default();
