@@ -39,7 +39,7 @@ const ALL_INCIDENTS: &str = "365d";
 // The user's choice of another node. clap would use a doc comment as the description of the command.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RemoteNodeArgs {
-    /// Use the recorder of this node, through the API server
+    /// Another node, through the API server: its recorder for captures, its kubelet for goroutines
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
 
@@ -47,7 +47,7 @@ pub struct RemoteNodeArgs {
     #[arg(long, value_name = "FILE", requires = "node")]
     kubeconfig: Option<PathBuf>,
 
-    /// A global of the kubeconfig [default: its current one]
+    /// A context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME", requires = "node", add = ArgValueCompleter::new(complete::contexts))]
     context: Option<String>,
 }
