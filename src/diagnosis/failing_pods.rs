@@ -82,7 +82,7 @@ word_enum! {
 
 /// Words of containerd, CRI-O, runc, crun and the kubelet, each with the cause that it shows. The first one that a message has
 /// counts: a failed network plugin may say anything, and a cgroup that cannot be made has "no space left" in its words too.
-const WORDS: [(&str, FailureCause); 24] = [
+const WORDS: [(&str, FailureCause); 25] = [
     ("network for sandbox", FailureCause::Network),
     ("pod network sandbox", FailureCause::Network),
     ("network for pod sandbox", FailureCause::Network),
@@ -90,7 +90,8 @@ const WORDS: [(&str, FailureCause); 24] = [
     ("cni plugin not initialized", FailureCause::Network),
     ("cni config uninitialized", FailureCause::Network),
     (" is reserved", FailureCause::NameReserved),
-    ("cgroup", FailureCause::Cgroup),
+    (" cgroup", FailureCause::Cgroup),
+    ("/sys/fs/cgroup", FailureCause::Cgroup),
     ("unable to start unit", FailureCause::Cgroup),
     ("error creating systemd unit", FailureCause::Cgroup),
     ("sd-bus call", FailureCause::Cgroup),
@@ -102,17 +103,26 @@ const WORDS: [(&str, FailureCause); 24] = [
     ("mount callback failed on", FailureCause::ImageStore),
     ("failed to stat parent", FailureCause::ImageStore),
     ("missing parent", FailureCause::ImageStore),
-    ("snapshot", FailureCause::ImageStore),
+    (" snapshot", FailureCause::ImageStore),
     ("layer not known", FailureCause::ImageStore),
     ("/storage/overlay", FailureCause::ImageStore),
     ("structure needs cleaning", FailureCause::ImageStore),
     ("input/output error", FailureCause::ImageStore),
 ];
 
+/// Words of an error with a container's own program or volumes, whose names may have any of the words above.
+const OF_THE_CONTAINER: [&str; 4] = ["exec: ", "executable file", "exec format error", "error mounting "];
+
 impl FailureCause {
-    fn of_words(words: &str) -> Self {
-        let shown = WORDS.iter().find(|(part, _)| words.contains(part));
-        shown.map_or(Self::Other, |(_, cause)| *cause)
+    /// Returns the cause that the runtime's words about a step show. A word that may be a part of a name, such as that of a pod or
+    /// an image, counts only behind a blank.
+    fn of_words(step: FailingStep, words: &str) -> Self {
+        let words = format!(" {words}");
+        let has = |part: &str| words.contains(part);
+        if step == FailingStep::StartContainer && OF_THE_CONTAINER.into_iter().any(has) {
+            return Self::Other;
+        }
+        WORDS.iter().find(|(part, _)| has(part)).map_or(Self::Other, |(_, cause)| *cause)
     }
 }
 
@@ -148,7 +158,7 @@ impl FailingPod {
         let (error, rest) = quoted_text(rest)?;
         let (step, error) = step_and_error(&error)?;
         let error = error_of_runtime(&error)?;
-        let cause = FailureCause::of_words(error);
+        let cause = FailureCause::of_words(step, error);
         let of_plugin = plugin_and_words(error).filter(|_| cause == FailureCause::Network);
         let (plugin, words) = of_plugin.map_or((None, error), |(plugin, words)| (Some(plugin), words));
         let value = |before: &str| rest.split_once(before)?.1.split('"').next();

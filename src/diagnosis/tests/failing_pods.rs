@@ -251,6 +251,16 @@ fn an_error_has_the_step_the_cause_and_the_runtimes_words() {
         ("mount callback failed on /tmp/containerd-mount1: no users found", FailureCause::ImageStore),
         ("failed to reserve container name b_web-0: name b is reserved for 1f", FailureCause::NameReserved),
         ("exec: /no/such/program: no such file or directory", FailureCause::Other),
+        // What is at fault is the container, whatever its name.
+        (
+            "runc create failed: exec: /csi-snapshotter: stat /csi-snapshotter: no such file",
+            FailureCause::Other,
+        ),
+        ("exec: cgroup-exporter: executable file not found in $PATH", FailureCause::Other),
+        ("error mounting /x/snapshot to rootfs at /sys/fs/cgroup/x: not a directory", FailureCause::Other),
+        ("failed to get image registry.local/snapshot-controller:1: not found", FailureCause::Other),
+        ("parent snapshot sha256:0f does not exist: not found", FailureCause::ImageStore),
+        ("cgroup: the controller is not there", FailureCause::Cgroup),
     ] {
         assert_eq!(cause(words), expected, "{words}");
     }
