@@ -52,7 +52,7 @@ use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::health_state::HealthState;
 use crate::diagnosis::input_file::InputFile;
-use crate::diagnosis::report::{HealthReport, Verdict};
+use crate::diagnosis::report::{HealthReport, RuleId, Verdict};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{
     CallersPendingCall, HealthMode, Inputs, Keep, KubeletInputs, LazyKubeletApi, MetricsSource, OpenCalls,
@@ -212,7 +212,9 @@ pub fn run(arguments: &HealthArgs, global: &GlobalArgs) -> Result<Exit, Error> {
                 if global.verbose >= 2 { block_on(diagnosis) } else { block_on_to_the_end(diagnosis) }??
             }
             Err(Error::Endpoint(EndpointError::NothingFound { .. })) if arguments.npd => {
-                streams::text(global.style(), |out| writeln!(out, "D06 no container runtime found"))?;
+                streams::text(global.style(), |out| {
+                    writeln!(out, "{} no container runtime found", RuleId::UnreachableRuntime.as_str())
+                })?;
                 return Ok(Exit::NoAnswer);
             }
             Err(error) => return Err(error),

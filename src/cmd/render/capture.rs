@@ -16,6 +16,7 @@ use crate::capture::{self, Exported};
 use crate::clock::Wall;
 use crate::cmd::serve::recorder_pages::IncidentList;
 use crate::cri;
+use crate::diagnosis::report::RuleId;
 use crate::report::RuntimeRef;
 use crate::report::bytes::bytes;
 use crate::report::plural;
@@ -271,7 +272,7 @@ pub fn report(report: &CaptureReport, out: &mut Page<'_>) -> io::Result<()> {
     }
     for forecast in &report.forecasts {
         writeln!(out)?;
-        writeln!(out, "D46, {}: {forecast}", forecast.confidence)?;
+        writeln!(out, "{}, {}: {forecast}", RuleId::ApproachingLimit.as_str(), forecast.confidence)?;
     }
     if !report.calls.is_empty() {
         writeln!(out)?;

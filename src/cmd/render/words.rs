@@ -80,15 +80,7 @@ pub fn cut_in_the_middle(text: &str, columns: usize) -> String {
 
 /// Formats a number with a space between thousands: `1 008`.
 pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
+    crate::report::grouped(number, ' ')
 }
 
 /// Breaks text between words and indents the following lines. A word that is longer than a line is broken

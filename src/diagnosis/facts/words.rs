@@ -88,7 +88,7 @@ const fn at_the_limit(limit: LimitKind) -> &'static str {
         LimitKind::CgroupMemory => "at the limit, the kernel kills a process of the cgroup",
         LimitKind::NodeTasks => "at the limit, no program of the node can start a thread or a process",
         LimitKind::SandboxList | LimitKind::ContainerList => {
-            "above the limit, the kubelet refuses the list: every relist fails at once (D03)"
+            "above the limit, the kubelet refuses the list: every relist fails at once"
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::diagnosis::facts::{Bytes, Decimal, ProcessRef};
 use crate::report::Confidence;
 use crate::report::duration::elapsed;
 use crate::report::rename::{rename, without_names};
-use crate::report::word_enum;
+use crate::report::{grouped, word_enum};
 
 /// The number of threads at which a Go program aborts, unless it calls `SetMaxThreads`, which no runtime and no kubelet does
 /// (sched.maxmcount in Go's runtime/proc.go).
@@ -116,7 +116,7 @@ impl LimitForecast {
                 Bytes(amount).to_string()
             }
             LimitKind::Threads | LimitKind::CgroupTasks | LimitKind::Descriptors | LimitKind::NodeTasks => {
-                grouped(amount)
+                grouped(amount, ',')
             }
         }
     }
@@ -199,19 +199,6 @@ impl schemars::JsonSchema for LimitForecast {
             },
         })
     }
-}
-
-/// Writes a number with a comma before each three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 rename! {

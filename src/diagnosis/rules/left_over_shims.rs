@@ -77,7 +77,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         );
         found.add_step(Step::change(text).with(kill));
     }
-    let explain = Command::new("plegctl explain D27");
+    let explain = Command::new("plegctl explain {}").arg(RuleId::KnownBadVersion.as_str());
     found.add_step(
         Step::look("the releases of containerd that are known to leave shims behind").with(explain),
     );

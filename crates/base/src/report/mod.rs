@@ -54,4 +54,4 @@ pub use seconds::Seconds;
 pub use severity::Severity;
 pub use similar::most_similar;
 pub use step::{Command, Step};
-pub use words::plural;
+pub use words::{grouped, plural};

@@ -17,6 +17,19 @@ fn with_noun(count: &dyn Display, is_one: bool, noun: &str) -> String {
     }
 }
 
+/// Writes a number with a separator before each three digits.
+pub fn grouped(number: u64, separator: char) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(separator);
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! How much of its hard limits a process uses, and the node of its tasks. A limit that cannot be read is absent.
+//! How much a process uses of its hard limits, and how many of its tasks the node has. A limit that cannot be read is absent.
 
 use std::path::Path;
 
