@@ -184,16 +184,18 @@ pub const SAMPLES_APART: Duration = Duration::from_secs(2);
 pub const ID_SEARCH_AFTER: Duration = Duration::from_secs(1);
 /// The number of parallel status calls.
 pub const PASS_PARALLEL: usize = 4;
-/// The number of parallel status calls if all serial samples were answered in time: as many as `relist` makes, because each
+/// The number of parallel status calls if all serial samples were answered within [`SERIAL_QUICK`]: as many as `relist` makes, because each
 /// call then costs less.
 pub const PASS_PARALLEL_QUICK: usize = 8;
 /// The number of parallel status calls for ids found outside the CRI. It is larger than [`PASS_PARALLEL`], because some of
 /// these calls are expected to be silent.
 pub const ID_SEARCH_PARALLEL: usize = 8;
 /// The number of status calls made one at a time, for the estimate.
-pub const SERIAL_SAMPLES: usize = 32;
+pub const SERIAL_SAMPLES: usize = 16;
 /// The time limit for all serial samples together.
 pub const SERIAL_PHASE: Duration = Duration::from_millis(1500);
+/// Serial samples that take no longer together are quick.
+pub const SERIAL_QUICK: Duration = Duration::from_millis(750);
 /// The number of silent status calls at which no more are made, because each may use a goroutine of the runtime.
 pub const MAX_SILENT: usize = 16;
 /// The number of silent ids above which none is named as a culprit if more than half of all status calls are silent.

@@ -13,7 +13,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::same_socket;
+use super::{same_socket, socket_inode};
 use plegctl_base::report::rename::rename;
 
 /// The most bytes of the kernel's answer that are read: about 100 bytes for each unix socket of the node.
@@ -81,7 +81,7 @@ pub struct Candidates {
 /// Finds the clients of the runtime's socket among these processes; `None` if the kernel does not answer. The descriptors of
 /// the other processes, which may be a hundred thousand, are read only if the kernel shows a crowd.
 pub fn read(proc: &Path, socket: &Path, candidates: &Candidates, crowd: Crowd) -> Option<SocketClients> {
-    let sockets = dump()?;
+    let sockets = dump(CONNECTED | LISTENING)?;
     let is_server = |found: &&UnixSocket| same_socket(&found.path, socket);
     let servers: Vec<&UnixSocket> = sockets.iter().filter(is_server).collect();
     let accepted = servers.iter().filter(|found| !found.is_listening);
@@ -110,9 +110,7 @@ fn client(proc: &Path, pid: u32, comm: &str, unread: &BTreeMap<u32, u32>) -> Opt
     let descriptors = fs::read_dir(proc.join(pid.to_string()).join("fd")).ok()?;
     let mut found = SocketClient { pid, comm: comm.to_owned(), ..SocketClient::default() };
     for link in descriptors.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()) {
-        let inode =
-            link.to_str().and_then(|link| link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
-        if let Some(bytes) = inode.and_then(|inode: u32| unread.get(&inode)) {
+        if let Some(bytes) = link.to_str().and_then(socket_inode).and_then(|inode| unread.get(&inode)) {
             found.connections += 1;
             found.unread += u64::from(*bytes);
         }
@@ -120,12 +118,23 @@ fn client(proc: &Path, pid: u32, comm: &str, unread: &BTreeMap<u32, u32>) -> Opt
     (found.connections > 0).then_some(found)
 }
 
-/// Returns all connected and listening unix sockets of this network namespace.
-fn dump() -> Option<Vec<UnixSocket>> {
+/// Returns the inodes of the sockets that listen at this path; nothing if the kernel does not answer, or if their process has
+/// another network namespace. Unlike `/proc/PID/net/unix`, the answer contains no connections.
+pub(super) fn listening_inodes(socket: &Path) -> BTreeSet<u32> {
+    let listening = dump(LISTENING).unwrap_or_default().into_iter();
+    listening.filter(|found| same_socket(&found.path, socket)).map(|found| found.inode).collect()
+}
+
+/// The states of a socket as bits of a request to the kernel.
+const CONNECTED: u32 = 1 << 1;
+const LISTENING: u32 = 1 << 10;
+
+/// Returns the unix sockets of this network namespace that are in one of the states.
+fn dump(states: u32) -> Option<Vec<UnixSocket>> {
     let protocol = Some(netlink::SOCK_DIAG);
     let socket =
         socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, protocol).ok()?;
-    send(&socket, &request(), SendFlags::empty()).ok()?;
+    send(&socket, &request(states), SendFlags::empty()).ok()?;
     let mut sockets = Vec::new();
     let mut part = vec![0_u8; PART];
     let mut read = 0;
@@ -140,10 +149,9 @@ fn dump() -> Option<Vec<UnixSocket>> {
 }
 
 /// Creates the request for the kernel: `struct nlmsghdr` and `struct unix_diag_req` (`linux/netlink.h`, `linux/unix_diag.h`).
-fn request() -> Vec<u8> {
+fn request(states: u32) -> Vec<u8> {
     const SOCK_DIAG_BY_FAMILY: u16 = 20;
     const REQUEST_AND_DUMP: u16 = 0x301;
-    const CONNECTED_AND_LISTENING: u32 = 1 << 1 | 1 << 10;
     const NAME_PEER_AND_QUEUE: u32 = 0x1 | 0x4 | 0x10;
     let mut bytes = Vec::with_capacity(40);
     bytes.extend(40_u32.to_ne_bytes());
@@ -152,7 +160,7 @@ fn request() -> Vec<u8> {
     bytes.extend([0; 8]);
     // The family AF_UNIX.
     bytes.extend([1, 0, 0, 0]);
-    bytes.extend(CONNECTED_AND_LISTENING.to_ne_bytes());
+    bytes.extend(states.to_ne_bytes());
     bytes.extend([0; 4]);
     bytes.extend(NAME_PEER_AND_QUEUE.to_ne_bytes());
     bytes.extend([0; 8]);
@@ -179,13 +187,13 @@ fn parse(mut part: &[u8], sockets: &mut Vec<UnixSocket>) -> Option<bool> {
 
 /// Parses `struct unix_diag_msg` and its attributes.
 fn message(bytes: &[u8]) -> Option<UnixSocket> {
-    const LISTENING: u8 = 10;
+    const LISTENING_STATE: u8 = 10;
     const NAME: u16 = 0;
     const PEER: u16 = 2;
     const QUEUE: u16 = 4;
     let mut found = UnixSocket {
         inode: number(bytes, 4)?,
-        is_listening: *bytes.get(2)? == LISTENING,
+        is_listening: *bytes.get(2)? == LISTENING_STATE,
         ..UnixSocket::default()
     };
     let mut rest = bytes.get(16..)?;
@@ -224,6 +232,7 @@ rename! {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::fd::AsRawFd;
     use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
@@ -250,6 +259,11 @@ mod tests {
         assert_eq!(among(Vec::new(), this(), 3, 6).clients, []);
         assert_eq!(among(Vec::new(), this(), 2, 6).clients, found.clients);
         assert_eq!(among(Vec::new(), this(), 3, 5).clients, found.clients);
+        // Connections that the listener has accepted have its path too, but do not listen.
+        let listener = fs::read_link(format!("/proc/self/fd/{}", listener.as_raw_fd())).unwrap();
+        let inode = listener.to_str().and_then(socket_inode).unwrap();
+        assert_eq!(listening_inodes(&path), BTreeSet::from([inode]));
+        assert_eq!(listening_inodes(&path.with_extension("other")), BTreeSet::new());
         fs::remove_file(&path).unwrap();
     }
 

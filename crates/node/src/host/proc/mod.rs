@@ -370,43 +370,57 @@ pub fn process_age(proc: &Path, pid: u32) -> Option<Duration> {
 /// Returns the daemon that listens on `socket`. Examines only processes with the name of a daemon or a kubelet, and
 /// none with a task in uninterruptible sleep.
 fn socket_owner(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) -> Option<u32> {
+    let listening = clients::listening_inodes(socket);
+    let listens = |process: &&Process| {
+        let dir = proc.join(process.pid.to_string());
+        if listening.is_empty() {
+            has_descriptor_of(&dir, &inodes_in_table(&dir, socket))
+        } else {
+            has_descriptor_of(&dir, &listening)
+        }
+    };
     processes
         .values()
         .filter(|process| matches!(process.role, Role::Daemon | Role::Kubelet) && process.blocked.is_empty())
-        .find(|process| listens(&proc.join(process.pid.to_string()), socket))
+        .find(listens)
         .map(|process| process.pid)
+}
+
+/// Returns the inodes of the sockets with this path in the network namespace of the process in `dir`.
+fn inodes_in_table(dir: &Path, socket: &Path) -> BTreeSet<u32> {
+    let table = kernel_text(&dir.join("net/unix")).unwrap_or_default();
+    let inode = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().skip(6);
+        let (inode, path) = (fields.next()?, fields.next()?);
+        same_socket(Path::new(path), socket).then(|| inode.parse().ok())?
+    };
+    table.lines().filter_map(inode).collect()
 }
 
 /// The number of descriptors that are looked at before all are listed.
 const FIRST_DESCRIPTORS: u32 = 32;
 
-/// Whether the process in `dir` has a descriptor of the listening socket.
-fn listens(dir: &Path, socket: &Path) -> bool {
-    let table = kernel_text(&dir.join("net/unix")).unwrap_or_default();
-    let wanted = without_var_run(socket);
-    let name = wanted.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let inodes: BTreeSet<String> = table
-        .lines()
-        // Most sockets have another name, and comparing whole paths is slow.
-        .filter(|line| line.ends_with(name))
-        .filter_map(|line| {
-            let mut fields = line.split_ascii_whitespace().skip(6);
-            let (inode, path) = (fields.next()?, fields.next()?);
-            (without_var_run(Path::new(path)) == wanted).then(|| format!("socket:[{inode}]"))
-        })
-        .collect();
-    if inodes.is_empty() {
+/// Whether the process in `dir` has a descriptor of one of these sockets.
+fn has_descriptor_of(dir: &Path, sockets: &BTreeSet<u32>) -> bool {
+    if sockets.is_empty() {
         return false;
     }
     let descriptors = dir.join("fd");
     let is_listener = |path: &Path| {
-        fs::read_link(path).is_ok_and(|link| link.to_str().is_some_and(|link| inodes.contains(link)))
+        let link = fs::read_link(path).ok();
+        let inode = link.as_deref().and_then(Path::to_str).and_then(socket_inode);
+        inode.is_some_and(|inode| sockets.contains(&inode))
     };
     // A daemon opens its socket at its start, so the socket has one of the first numbers. Listing the descriptors of a busy
     // daemon takes a hundred times longer.
     (0..FIRST_DESCRIPTORS).any(|number| is_listener(&descriptors.join(number.to_string())))
         || fs::read_dir(&descriptors)
             .is_ok_and(|entries| entries.flatten().any(|entry| is_listener(&entry.path())))
+}
+
+/// Returns the inode of a socket from the link of a descriptor, such as `socket:[4711]`.
+fn socket_inode(link: &str) -> Option<u32> {
+    link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// Whether two paths name the same socket on the node.
