@@ -193,7 +193,7 @@ pub fn is_known_word(text: &str) -> bool {
     WORDS.contains(&text)
         || is_rpc(text)
         || is_rule(text)
-        || KernelWaitReason::of(text).is_some()
+        || KernelWaitReason::with_id(text).is_some()
         || is_timestamp(text)
         || Code::ALL.iter().any(|code| code.name() == text)
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::facts::{FactKind, WaitOwner};
-use super::kernel_waits::KernelWait;
+use super::kernel_waits::{KernelWait, KernelWaitReason, WaitKind};
 use super::proc::{Blocked, NodeMount, ProcSample, Process, Role};
 use crate::host::proc::Tasks;
 
@@ -92,12 +92,17 @@ impl SimulatedProcesses {
             let (reason, owner) = pod.kernel_wait.as_ref()?;
             let mut shims = sample.with_role(Role::Shim);
             let shim = shims.find(|shim| shim.flag("id") == Some(&pod.sandbox_id))?;
-            KernelWait::simulated(shim.pid, reason, owner.as_deref().map(WaitOwner::simulated))
+            KernelWait::simulated(
+                shim.pid,
+                KernelWaitReason::with_id(reason)?,
+                owner.as_deref().map(WaitOwner::simulated),
+            )
         };
         let umount = |umount: &HungUmount| {
             let source = (&umount.source).into();
             let owner = WaitOwner::Mounted { source, file_system: "nfs4".into(), daemon: None };
-            let wait = KernelWait::simulated(umount.pid(), "KR04", Some(owner))?;
+            let reason = KernelWaitReason::row(WaitKind::RemoteFileSystem)?;
+            let wait = KernelWait::simulated(umount.pid(), reason, Some(owner))?;
             let stack: Vec<String> = UMOUNT_STACK.map(str::to_owned).to_vec();
             let mount = umount.mount();
             let facts = vec![FactKind::of_mount(&mount)];

@@ -379,7 +379,7 @@ pub struct Waits {
 /// Writes the words of the catalogue: `waits for the security agent falcon-sensor[812]`.
 impl fmt::Display for Waits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match KernelWaitReason::of(&self.reason.0) {
+        match KernelWaitReason::with_id(&self.reason.0) {
             Some(reason) => f.write_str(&reason.describe(self.owner.as_ref())),
             None => write!(f, "waits in the kernel ({})", self.reason),
         }

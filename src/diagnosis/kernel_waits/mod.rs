@@ -23,7 +23,7 @@ use crate::host::proc::NodeMount;
 use crate::report::rename::{rename, without_names};
 use crate::report::{Command, Step};
 use owner::OwnerSearch;
-pub use reason::KernelWaitReason;
+pub use reason::{KernelWaitReason, WaitKind};
 use reason::{ReasonStep, StepNeeds};
 use remedy::Remedy;
 
@@ -150,12 +150,15 @@ impl KernelWait {
         same.filter_map(NodeMount::pod_uid).collect()
     }
 
-    /// Creates a simulated wait of the process `pid`; `None` if there is no such reason.
-    pub(super) fn simulated(pid: u32, reason: &str, owner: Option<WaitOwner>) -> Option<Self> {
-        let reason = KernelWaitReason::of(reason)?;
+    /// Creates a simulated wait of the process `pid`; `None` for a reason that no task waits for.
+    pub(super) fn simulated(
+        pid: u32,
+        reason: &'static KernelWaitReason,
+        owner: Option<WaitOwner>,
+    ) -> Option<Self> {
         let function = reason.sample_function()?.to_owned();
         let stack = vec![function.clone()];
-        let is_agent = reason.rule.id == "KR01";
+        let is_agent = reason.kind == WaitKind::SecurityAgent;
         let agent = owner.iter().filter_map(WaitOwner::process).filter(|_| is_agent);
         let facts = agent.map(|agent| FactKind::AgentDecides { agent: agent.clone() }).collect();
         Some(Self {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::KernelWait;
-use super::reason::KernelWaitReason;
+use super::reason::{KernelWaitReason, WaitKind};
 use super::remedy::Remedy;
 use crate::diagnosis::facts::{FactKind, FilePath, OwnerProcess, ProcessRef, Resource, WaitOwner};
 use crate::diagnosis::limits;
@@ -68,11 +68,11 @@ impl OwnerSearch {
             let owner = Some(WaitOwner::Frozen { path: (&freeze.path).into() });
             let remedy = Some(Remedy::Thaw(freeze));
             let owner = FoundOwner { owner, facts, remedy, ..FoundOwner::default() };
-            (KernelWaitReason::of("KR08")?, task.wchan.as_str(), owner)
+            (KernelWaitReason::row(WaitKind::FrozenCgroup)?, task.wchan.as_str(), owner)
         } else {
             KernelWaitReason::all().iter().find_map(|row| {
                 let function = row.function_in(task)?;
-                Some((row, function, self.owner(row.rule.id, task, process, function)?))
+                Some((row, function, self.owner(row.kind, task, process, function)?))
             })?
         };
         Some(KernelWait {
@@ -99,29 +99,37 @@ impl OwnerSearch {
         }
     }
 
-    /// Searches the owner of a wait with the reason `id`. Returns `None` if this reason requires a proof, and the search
+    /// Searches the owner of a wait of this kind. Returns `None` if this reason requires a proof, and the search
     /// finds none: then the task waits for another reason.
-    fn owner(&self, id: &str, task: &TaskLook, process: &Process, function: &str) -> Option<FoundOwner> {
-        match id {
-            "KR01" => Some(self.agent()),
-            "KR02" => Some(self.network_cleaner()),
-            "KR03" => {
+    fn owner(
+        &self,
+        kind: WaitKind,
+        task: &TaskLook,
+        process: &Process,
+        function: &str,
+    ) -> Option<FoundOwner> {
+        match kind {
+            WaitKind::SecurityAgent => Some(self.agent()),
+            WaitKind::NetworkLock => Some(self.network_cleaner()),
+            WaitKind::Device => {
                 let owner = module_of(task).map(|name| WaitOwner::Module { name: name.into() });
                 Some(FoundOwner { owner, ..FoundOwner::default() })
             }
-            "KR04" => Some(self.server(process, function)),
-            "KR05" => Some(self.frozen_file_system(task)),
-            "KR06" => self.disk(),
-            "KR09" => Some(self.lock_holder(task)),
-            "KR10" => {
+            WaitKind::RemoteFileSystem => Some(self.server(process, function)),
+            WaitKind::FrozenFileSystem => Some(self.frozen_file_system(task)),
+            WaitKind::BlockDevice => self.disk(),
+            WaitKind::FileLock => Some(self.lock_holder(task)),
+            WaitKind::MemoryReclaim => {
                 let pressure = self.sample.pressure_on(|pressure| pressure.memory);
                 let facts = vec![Resource::Memory.pressure(&pressure)?];
                 (pressure.highest(Psi::all_waited) >= limits::MEMORY_FULL)
                     .then(|| FoundOwner { facts, ..FoundOwner::default() })
             }
             // `wait_of` finds frozen tasks without this search.
-            "KR08" => None,
-            _ => Some(FoundOwner::default()),
+            WaitKind::FrozenCgroup => None,
+            WaitKind::UmountWrites | WaitKind::StuckProcessor | WaitKind::ShrinkerLock => {
+                Some(FoundOwner::default())
+            }
         }
     }
 

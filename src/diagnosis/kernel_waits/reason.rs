@@ -7,14 +7,36 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::diagnosis::facts::WaitOwner;
 use crate::host::proc::waits::TaskLook;
-use crate::report::{Command, Rule, Step};
+use crate::report::{Command, Rule, Step, word_enum};
 
 /// The rows of the table of reasons.
 const TABLE: &str = include_str!("../rules/reasons.txt");
 
+word_enum! {
+    /// Why a task waits in the kernel. Its word is the id that users see.
+    #[derive(PartialOrd, Ord)]
+    #[expect(missing_docs, reason = "the title of each is in `rules/reasons.txt`")]
+    pub enum WaitKind: as_str {
+        SecurityAgent = "KR01",
+        NetworkLock = "KR02",
+        Device = "KR03",
+        RemoteFileSystem = "KR04",
+        FrozenFileSystem = "KR05",
+        BlockDevice = "KR06",
+        UmountWrites = "KR07",
+        FrozenCgroup = "KR08",
+        FileLock = "KR09",
+        MemoryReclaim = "KR10",
+        StuckProcessor = "KR11",
+        ShrinkerLock = "KR12",
+    } ALL
+}
+
 /// One row of the table of reasons: a kind of wait, and the kernel functions by which plegctl recognises it.
 #[derive(Debug)]
 pub struct KernelWaitReason {
+    /// The kind of wait.
+    pub kind: WaitKind,
     /// The texts of the row.
     pub rule: &'static Rule,
     /// Beginnings of kernel functions. The task waits in a function that begins with one of them.
@@ -150,7 +172,8 @@ impl Serialize for KernelWaitReason {
 impl<'de> Deserialize<'de> for &'static KernelWaitReason {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let id = String::deserialize(deserializer)?;
-        KernelWaitReason::of(&id).ok_or_else(|| de::Error::custom("not a reason that this release knows"))
+        KernelWaitReason::with_id(&id)
+            .ok_or_else(|| de::Error::custom("not a reason that this release knows"))
     }
 }
 
@@ -169,6 +192,7 @@ impl KernelWaitReason {
                 };
                 let words = |key: &str| value(key).split_ascii_whitespace().collect();
                 Some(KernelWaitReason {
+                    kind: WaitKind::ALL.into_iter().find(|kind| kind.as_str() == rule.id)?,
                     rule: Box::leak(Box::new(Rule { act, ..rule })),
                     steps,
                     functions: words("functions"),
@@ -184,8 +208,13 @@ impl KernelWaitReason {
     }
 
     /// Returns the row with this id.
-    pub fn of(id: &str) -> Option<&'static Self> {
+    pub fn with_id(id: &str) -> Option<&'static Self> {
         Self::all().iter().find(|row| row.rule.id == id)
+    }
+
+    /// Returns the row of a kind of wait.
+    pub(in crate::diagnosis) fn row(kind: WaitKind) -> Option<&'static Self> {
+        Self::all().iter().find(|row| row.kind == kind)
     }
 
     /// Returns what to do, in order.
@@ -232,5 +261,19 @@ impl KernelWaitReason {
     pub(super) fn sample_function(&self) -> Option<&'static str> {
         let is_whole = |name: &&&str| !name.starts_with('[') && !name.ends_with('_');
         self.functions.iter().find(is_whole).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_wait_has_one_row_with_its_id() {
+        let mut kinds: Vec<&str> = KernelWaitReason::all().iter().map(|row| row.kind.as_str()).collect();
+        kinds.sort_unstable();
+        assert_eq!(kinds, WaitKind::ALL.map(WaitKind::as_str));
+        assert!(KernelWaitReason::all().iter().all(|row| row.rule.id == row.kind.as_str()));
+        assert_eq!(TABLE.matches("\n[KR").count(), kinds.len());
     }
 }

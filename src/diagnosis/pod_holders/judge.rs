@@ -16,7 +16,7 @@ use crate::cri::{ContainerState, SandboxState};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::facts::{FactKind, WaitOwner};
-use crate::diagnosis::kernel_waits::KernelWait;
+use crate::diagnosis::kernel_waits::{KernelWait, WaitKind};
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
@@ -368,14 +368,14 @@ impl<'a> HolderCase<'a> {
     /// volume of the pod.
     fn kernel_waits(&self) -> Vec<PodHolder> {
         let mut found: Vec<PodHolder> = Vec::new();
-        let mut seen: Vec<(&str, &Option<WaitOwner>, HolderKind)> = Vec::new();
+        let mut seen: Vec<(WaitKind, &Option<WaitOwner>, HolderKind)> = Vec::new();
         for wait in &self.look.waits {
             let mut mounts = self.look.umounts.iter().chain(&self.look.mounting);
             if mounts.any(|umount| umount.pid == wait.pid) {
                 continue;
             }
             let Some(holder) = self.kernel_wait(wait) else { continue };
-            let kind = (wait.reason.rule.id, &wait.owner, holder.kind);
+            let kind = (wait.reason.kind, &wait.owner, holder.kind);
             // Tasks with the same reason, owner and kind are reported once.
             if !seen.contains(&kind) && found.len() < MAX_OF_KIND {
                 seen.push(kind);

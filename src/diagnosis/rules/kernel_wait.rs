@@ -6,7 +6,7 @@ use crate::cri::Sandbox;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::parts_of;
 use crate::diagnosis::facts::WaitOwner;
-use crate::diagnosis::kernel_waits::{KernelWait, KernelWaitReason};
+use crate::diagnosis::kernel_waits::{KernelWait, KernelWaitReason, WaitKind};
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::PodRef;
@@ -23,9 +23,9 @@ pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else { return Vec::new() };
     let remote_is_reported = remote_storage_stall::find(case).is_some();
     let frozen_is_reported = !frozen_cgroup::find(case).is_empty();
-    let is_reported = |wait: &KernelWait| match wait.reason.rule.id {
-        "KR04" => remote_is_reported,
-        "KR08" => frozen_is_reported,
+    let is_reported = |wait: &KernelWait| match wait.reason.kind {
+        WaitKind::RemoteFileSystem => remote_is_reported,
+        WaitKind::FrozenCgroup => frozen_is_reported,
         _ => false,
     };
     let mut waits: Vec<(&KernelWait, &Process)> = host
@@ -35,14 +35,14 @@ pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
         .filter_map(|wait| Some((wait, host.latest().processes.get(&wait.pid)?)))
         .collect();
     // A wait that explains the hang represents the others with the same reason and owner.
-    waits.sort_by_key(|(wait, process)| (!explains_hang(case, process), wait.reason.rule.id, wait.pid));
+    waits.sort_by_key(|(wait, process)| (!explains_hang(case, process), wait.reason.kind, wait.pid));
     let mut found: Vec<HealthFinding> = Vec::new();
-    let mut seen: Vec<(&str, &Option<WaitOwner>)> = Vec::new();
+    let mut seen: Vec<(WaitKind, &Option<WaitOwner>)> = Vec::new();
     for (wait, process) in &waits {
-        let kind = (wait.reason.rule.id, &wait.owner);
+        let kind = (wait.reason.kind, &wait.owner);
         if !seen.contains(&kind) && found.len() < MAX_FINDINGS {
             seen.push(kind);
-            let all = waits.iter().filter(|(other, _)| (other.reason.rule.id, &other.owner) == kind);
+            let all = waits.iter().filter(|(other, _)| (other.reason.kind, &other.owner) == kind);
             found.push(finding_of(case, wait, process, &all.copied().collect::<Vec<_>>()));
         }
     }
@@ -93,7 +93,7 @@ fn finding_of(
         awaited_by.age >= limits::CNI_PROCESS_STUCK
             && overdue_processes::is_overdue(evidence, host.latest(), awaited_by)
     });
-    let whole_node = wait.reason.rule.id == "KR01" && wait.programs >= UNRELATED_PROGRAMS;
+    let whole_node = wait.reason.kind == WaitKind::SecurityAgent && wait.programs >= UNRELATED_PROGRAMS;
     let is_overdue = is_overdue(wait, awaited_by);
     let hang_is_certain = case.culprits.iter().any(|culprit| culprit.confidence == Confidence::Certain);
     let (severity, confidence) = match (explains, is_old || whole_node || is_overdue) {
@@ -130,7 +130,7 @@ fn finding_of(
     }
     found.add_facts(wait.facts.iter().cloned());
     found.add_facts(pods_of_mount(evidence, wait));
-    if wait.reason.rule.id == "KR03" {
+    if wait.reason.kind == WaitKind::Device {
         let error = evidence.journal.as_ref().and_then(|journal| journal.gpu_error.as_ref());
         found.add_facts(error.map(|line| FactKind::Logged { line: line.into() }));
     }
@@ -147,7 +147,7 @@ fn finding_of(
 /// system, and has waited for too long. A container may wait for a file system that its own backup has frozen.
 fn is_overdue(wait: &KernelWait, process: &Process) -> bool {
     // The owner of a file lock is often another thread of the same program.
-    let is_known = wait.reason.rule.id != "KR09" || wait.owner.is_some();
+    let is_known = wait.reason.kind != WaitKind::FileLock || wait.owner.is_some();
     (process.role != Role::Other || process.is_umount()) && is_known && wait.is_overdue()
 }
 
@@ -187,7 +187,7 @@ fn id_of(case: &Case<'_>, process: &Process) -> Option<String> {
 fn lockups(case: &Case<'_>) -> Option<HealthFinding> {
     let lines = &case.evidence.journal.as_ref()?.lockups;
     let last = lines.last()?;
-    let reason = KernelWaitReason::of("KR11")?;
+    let reason = KernelWaitReason::row(WaitKind::StuckProcessor)?;
     let confidence = if case.stuck() { Confidence::Likely } else { Confidence::Possible };
     let mut found = finding(RuleId::KernelWait, Severity::Warning, confidence, FactKind::KernelReportsLockup);
     found.add_fact(FactKind::MessagesBefore { messages: lines.len() });

@@ -3,6 +3,7 @@
 use super::blocked_tasks::{is_remote, line, logged, pod_of};
 use super::prelude::*;
 use crate::diagnosis::facts::WaitOwner;
+use crate::diagnosis::kernel_waits::WaitKind;
 use crate::diagnosis::proc::NodeMount;
 
 /// Applies D09. It does not access the mount, and names a pod only if a task of this pod waits.
@@ -22,7 +23,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         (Confidence::Possible, Severity::Warning)
     };
-    let owners = host.waits.iter().filter(|wait| wait.reason.rule.id == "KR04");
+    let owners = host.waits.iter().filter(|wait| wait.reason.kind == WaitKind::RemoteFileSystem);
     let mut named = owners.filter_map(|wait| wait.owner.as_ref().map(|owner| (wait, owner)));
     // The owner of this process's own wait is the server or the daemon; of several mounts, the first may be another one.
     let owner = named.clone().find(|(wait, _)| wait.pid == process.pid).map(|(_, owner)| owner.clone());
