@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::api::{Clients, Reply, Request, Server};
 use super::file;
-use super::nodes::{authority, kubeconfig};
+use super::nodes::{authority, kubeconfig, wait_until};
 use super::remote::{node, pods, verdict};
 use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument};
@@ -103,8 +103,11 @@ fn incidents_and_captures_of_a_running_recorder_reach_the_laptop() {
     assert_eq!(listed.code, Some(0), "{listed}");
     assert!(listed.stdout.starts_with(source), "{listed}");
     assert!(listed.stdout.contains("INCIDENT") && listed.stdout.contains("D02"), "{listed}");
-    let listed = run(&["capture", "ls", "-o", "json"]);
-    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    // A diagnosis names the container later than the incident begins.
+    let listed = wait_until(|| {
+        let listed: Value = serde_json::from_str(&run(&["capture", "ls", "-o", "json"]).stdout).unwrap();
+        (!listed["incidents"][0]["primary"]["container"].is_null()).then_some(listed)
+    });
     assert_eq!((&listed["kind"], &listed["incidents"][0]["number"]), (&"IncidentList".into(), &1.into()));
 
     let place = CaptureDir::make();

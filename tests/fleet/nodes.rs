@@ -636,8 +636,8 @@ fn credential_program_and_its_children_end_with_plegctl() {
     }
 }
 
-/// Repeats `condition` until it returns a value; fails after a minute.
-fn wait_until<T>(mut condition: impl FnMut() -> Option<T>) -> T {
+/// Repeats `condition` until it returns a value; fails after five minutes.
+pub(super) fn wait_until<T>(mut condition: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(answer) = condition() {

@@ -356,7 +356,9 @@ fn a_frozen_file_system_below_the_runtime_is_named(version: Containerd) {
     assert_eq!(seen.finding("D37")["kernelReason"]["id"], "KR05", "{}", seen.screen);
     let mount = runtime.directory().join("root").display().to_string();
     let words = format!("waits for the frozen file system {mount}");
-    seen.assert_finding("D37", "possible", &[&words]);
+    // On a busy machine, the wait may be overdue in the first report already.
+    let was_overdue = seen.finding("D37").to_string().contains("it has waited for");
+    seen.assert_finding("D37", if was_overdue { "certain" } else { "possible" }, &[&words]);
     println!("{}", old.screen);
     old.assert_finding("D37", "certain", &[&words, "it has waited for 4"]);
     let steps = old.finding("D37")["steps"].to_string();
