@@ -275,10 +275,6 @@ impl Pseudonyms {
                     ended.answers.clear();
                 }
             }
-            Some(Body::StreamMessage(streamed)) => {
-                let renamed = self.answer(Rpc::GetContainerEvents, &streamed.answer.bytes);
-                streamed.answer.bytes = renamed.unwrap_or_default();
-            }
             Some(Body::Relist(relist)) => relist.error = self.text(&relist.error),
             Some(Body::Document(document)) if document.kind == kind::FACTS => {
                 let facts = NodeFacts::read(&document.text);
@@ -398,7 +394,7 @@ mod tests {
     use super::*;
     use crate::capture::entry::{
         CallStarted, Jump, Lost, LostEnd, RelistDone, Session, Stopped, StoredDocument, StoredMessage,
-        StreamMessage, rpc_number,
+        rpc_number,
     };
 
     use crate::cri::{Code, Error};
@@ -508,7 +504,6 @@ mod tests {
                 more_ends: true,
             }),
             Body::Stopped(Stopped { why: text() }),
-            Body::StreamMessage(StreamMessage { call: 1, answer: answer() }),
         ];
         bodies.into_iter().map(|body| CaptureEntry { wall: 1, mono: 1, body: Some(body) }).collect()
     }

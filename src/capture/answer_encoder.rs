@@ -1,6 +1,5 @@
 //! Encodes the messages of answers for a segment. Each distinct message is stored once per segment. A list is stored as
-//! its difference from the previous list of the same request. An event is stored as its difference from the previous
-//! event.
+//! its difference from the previous list of the same request.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -25,10 +24,6 @@ const MAX_KNOWN: usize = 50_000;
 
 /// Identifies a list: the RPC and a hash of its request.
 pub type ListKey = (u32, u64);
-
-/// The key of the event stream. Each event is stored as its difference from the previous event, because most events repeat
-/// a whole pod.
-const EVENTS: ListKey = (u32::MAX, 0);
 
 /// Encodes messages, and remembers the messages that the segment already has.
 pub struct AnswerEncoder {
@@ -68,16 +63,10 @@ impl AnswerEncoder {
 
     /// Replaces all messages of an entry by their stored form.
     pub fn encode_entry(&mut self, entry: &mut CaptureEntry, list: Option<ListKey>) {
-        match &mut entry.body {
-            Some(Body::CallFinished(ended)) => {
-                for answer in &mut ended.answers {
-                    *answer = self.encode(std::mem::take(&mut answer.bytes), list);
-                }
+        if let Some(Body::CallFinished(ended)) = &mut entry.body {
+            for answer in &mut ended.answers {
+                *answer = self.encode(std::mem::take(&mut answer.bytes), list);
             }
-            Some(Body::StreamMessage(streamed)) => {
-                streamed.answer = self.encode(std::mem::take(&mut streamed.answer.bytes), Some(EVENTS));
-            }
-            _ => {}
         }
     }
 

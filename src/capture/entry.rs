@@ -58,9 +58,6 @@ pub enum Body {
     /// The recorder ended normally.
     #[prost(message, tag = "11")]
     Stopped(Stopped),
-    /// The runtime's event stream sent an event.
-    #[prost(message, tag = "12")]
-    StreamMessage(StreamMessage),
 }
 
 /// One run of the recorder, with the runtime and the settings. Every segment begins with this entry, so that each segment
@@ -154,17 +151,6 @@ pub struct CallFinished {
     /// The time limit of a call without a complete answer (silent or unfinished), in nanoseconds.
     #[prost(uint64, tag = "8")]
     pub waited: u64,
-}
-
-/// An event that the runtime's event stream sent.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct StreamMessage {
-    /// The number of the call that opened the event stream.
-    #[prost(uint64, tag = "1")]
-    pub call: u64,
-    /// The event.
-    #[prost(message, required, tag = "2")]
-    pub answer: StoredMessage,
 }
 
 /// One message of an answer: the message itself, its difference from an earlier message, or a reference to one.

@@ -35,10 +35,6 @@ impl Range {
         self.from.is_none_or(|from| wall >= from) && self.to.is_none_or(|to| wall <= to)
     }
 
-    fn ends_before(self, wall: Wall) -> bool {
-        self.to.is_some_and(|to| to < wall)
-    }
-
     /// Whether the range contains a part of a period; an incident has no end while it lasts.
     pub(super) fn overlaps(self, begins: Wall, ends: Option<Wall>) -> bool {
         self.from.is_none_or(|from| ends.is_none_or(|to| to >= from)) && self.to.is_none_or(|to| begins <= to)
@@ -99,10 +95,6 @@ fn unpack(capture: &Capture, segment: usize, entry: &mut CaptureEntry) -> bool {
             // The end of a call is useful without its answer too.
             ended.omitted |= messages.is_none();
             ended.answers = messages.unwrap_or_default().into_iter().map(unencoded).collect();
-        }
-        Some(Body::StreamMessage(streamed)) => {
-            let Some(message) = capture.message((segment, streamed.answer.number)) else { return false };
-            streamed.answer = unencoded(message);
         }
         Some(Body::Document(document)) => {
             let Some(text) = capture.document(document) else { return false };
@@ -293,7 +285,7 @@ struct ExportWriter<'a> {
 
 impl ExportWriter<'_> {
     /// Whether the export contains an entry. It contains the end of a call if it contains the beginning, even if the call
-    /// ended after the range; but not that of the event stream, which would make the export end much later than the range.
+    /// ended after the range.
     fn selects(&mut self, entry: &CaptureEntry, selection: &Selection) -> bool {
         let (range, wall) = (selection.range, Wall::from_nanos(entry.wall));
         match &entry.body {
@@ -307,13 +299,7 @@ impl ExportWriter<'_> {
                 !self.open_calls.contains_key(&call)
                     && (range.has(wall) || selection.calls_before.contains(&call))
             }
-            Some(Body::CallFinished(ended)) => {
-                let call = self.open_calls.get(&(self.session, ended.call));
-                call.is_some_and(|(rpc, _)| *rpc != Rpc::GetContainerEvents || !range.ends_before(wall))
-            }
-            Some(Body::StreamMessage(streamed)) => {
-                range.has(wall) && self.open_calls.contains_key(&(self.session, streamed.call))
-            }
+            Some(Body::CallFinished(ended)) => self.open_calls.contains_key(&(self.session, ended.call)),
             Some(Body::Incident(incident)) => {
                 range.overlaps(Wall::from_nanos(incident.from), Wall::known(incident.to))
             }
@@ -354,7 +340,6 @@ impl ExportWriter<'_> {
                     self.stored_numbers.put(list, bytes, answer.number, 0);
                 }
             }
-            Some(Body::StreamMessage(_)) => self.encoder.encode_entry(&mut entry, None),
             Some(Body::Document(document)) => {
                 (document.text, document.inflated) = super::pack::packed(std::mem::take(&mut document.text));
             }

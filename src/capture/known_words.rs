@@ -2,7 +2,7 @@
 
 use super::entry::ENDED_BY_COUNT;
 use super::recorder::QUEUE_FULL;
-use super::store::{LARGE_DOCUMENT, LARGE_EVENT};
+use super::store::LARGE_DOCUMENT;
 use crate::cri::{Code, Rpc};
 use crate::diagnosis::kernel_waits::KernelWaitReason;
 use crate::host::proc::cgroup::container_id;
@@ -45,7 +45,7 @@ const WORDS: &[&str] = &[
     // Requests to a kubelet.
     "kubelet /healthz", "kubelet /configz", "kubelet metrics", "kubelet Pods API",
     // Why a recorder lost entries or ended.
-    QUEUE_FULL, LARGE_DOCUMENT, LARGE_EVENT, ENDED_BY_COUNT, "SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM",
+    QUEUE_FULL, LARGE_DOCUMENT, ENDED_BY_COUNT, "SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM",
 ];
 
 /// The names of known programs and probes, which stay.

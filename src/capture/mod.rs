@@ -51,7 +51,6 @@ pub mod replay;
 pub mod report;
 mod segment;
 mod store;
-mod stream_replay;
 mod timeline;
 
 #[cfg(test)]
@@ -74,15 +73,14 @@ pub use incident::{
 pub use moment::split_path_and_time;
 pub use open_part::open_part;
 pub use read::{
-    CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd, RecordedEvent,
-    RecordedRelist, RecorderSession, SegmentState,
+    CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd, RecordedRelist,
+    RecorderSession, SegmentState,
 };
 pub use recorder::{LivePendingCall, Recorder};
 pub use renames::Renames;
 pub use replay::{AnyClientService, Playback, PlaybackStep, ReplayServer, Speed, Unanswered};
 pub use segment::check as check_header;
 pub use store::{Extent, Limits, MIN_CAPTURE_SIZE, Store};
-pub use stream_replay::StreamReplay;
 
 /// Creates the error for a call that the capture does not contain, or whose answer it does not contain.
 pub fn not_recorded(rpc: crate::cri::Rpc, why: String) -> crate::cri::Error {

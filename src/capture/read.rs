@@ -142,19 +142,6 @@ pub struct RecordedEnd {
 /// message or several messages.
 pub type MessageId = (usize, u32);
 
-/// A recorded event of the runtime's event stream.
-#[derive(Clone, Copy, Debug)]
-pub struct RecordedEvent {
-    /// When the recorder received the event.
-    pub at: CaptureMoment,
-    /// When the recorder received the event, by the wall clock.
-    pub wall: Wall,
-    /// The index of the call that opened the event stream.
-    pub call: usize,
-    /// The encoded event.
-    pub message: MessageId,
-}
-
 /// A recorded relist.
 #[derive(Clone, Debug)]
 pub struct RecordedRelist {
@@ -226,8 +213,6 @@ pub struct Capture {
     pub sessions: Vec<RecorderSession>,
     /// The calls in the order in which they were sent.
     pub calls: Vec<RecordedCall>,
-    /// The events of the runtime's event stream.
-    pub stream_events: Vec<RecordedEvent>,
     /// The relists.
     pub relists: Vec<RecordedRelist>,
     /// The incidents by number.
@@ -693,16 +678,6 @@ impl Capture {
                     self.forget_call(call, builder);
                 }
             }
-            Body::StreamMessage(streamed) => {
-                if !self.is_indexed {
-                    return;
-                }
-                add_places(messages, offset, std::slice::from_ref(&streamed.answer));
-                if let Some(call) = builder.open.get(&(session, streamed.call)) {
-                    let message = (segment, streamed.answer.number);
-                    self.stream_events.push(RecordedEvent { at, wall, call: *call, message });
-                }
-            }
             Body::Relist(done) => {
                 let finished = builder.finished.entry(session).or_default();
                 *finished = done.number.max(*finished);
@@ -840,12 +815,8 @@ impl Capture {
         let mut places = MessagePlaces::new();
         for (offset, entry) in Entries::in_bytes(&bytes) {
             self.processor_limit.pause_if_due();
-            match entry.body {
-                Some(Body::CallFinished(ended)) => add_places(&mut places, offset, &ended.answers),
-                Some(Body::StreamMessage(streamed)) => {
-                    add_places(&mut places, offset, std::slice::from_ref(&streamed.answer));
-                }
-                _ => {}
+            if let Some(Body::CallFinished(ended)) = entry.body {
+                add_places(&mut places, offset, &ended.answers);
             }
         }
         let place = places.get(&number).copied();
@@ -964,7 +935,6 @@ impl Capture {
                     self.cache().decoded = Some(decoded.clone());
                     decoded
                 }
-                Body::StreamMessage(streamed) => return Some(streamed.answer),
                 _ => return None,
             },
         };

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use super::entry::{
     Body, CallFinished, CallStarted, CaptureEntry, Incident, Lost, LostEnd, RecordedOutcome, RelistDone,
-    Session, Stopped, StoredDocument, StoredMessage, StreamMessage, nanos, rpc_number, unencoded,
+    Session, Stopped, StoredDocument, StoredMessage, nanos, rpc_number, unencoded,
 };
 use super::store::CarriedEntries;
 use super::{Error, Extent, Limits, Store};
@@ -34,7 +34,7 @@ use crate::pleg::stream::Relist;
 use crate::report::json;
 use crate::threads::locked;
 
-/// The maximum size of the queued entries in bytes: three seconds of 5 000 events per second. A single entry may be larger.
+/// The maximum size of the queued entries in bytes: hours of a quiet node. A single entry may be larger.
 const MAX_QUEUED_BYTES: usize = 32 * 1024 * 1024;
 
 /// The size of the largest end of a call without its answer: the entry and its error message, which has at most 4 KiB.
@@ -361,8 +361,7 @@ impl Recorder {
         let _ = self.0.queue.send(message);
     }
 
-    /// Returns the pending calls of all clients in the order in which they were sent. The event stream is left out, because
-    /// its call is always pending.
+    /// Returns the pending calls of all clients in the order in which they were sent.
     pub fn pending_calls(&self) -> Vec<LivePendingCall> {
         let now = self.0.clock.mono();
         let pending = locked(&self.0.pending);
@@ -436,7 +435,6 @@ fn queue_size(entry: &CaptureEntry) -> usize {
             ended.message.len() + answers.sum::<usize>()
         }
         Some(Body::Document(document)) => document.text.len(),
-        Some(Body::StreamMessage(streamed)) => streamed.answer.bytes.len(),
         _ => 0,
     };
     size_of::<WriterMessage>() + content
@@ -447,19 +445,13 @@ impl CallObserver for CallRecorder {
         let shared = &self.recorder.0;
         let call = shared.calls.fetch_add(1, Ordering::SeqCst);
         let relist = if self.relists { shared.relist.load(Ordering::SeqCst) } else { 0 };
-        if rpc != Rpc::GetContainerEvents {
-            let subject = RequestSubject::read(rpc, request.clone()).ok();
-            let id = subject.map(|subject| subject.id().to_owned()).filter(|id| !id.is_empty());
-            let sent = shared.clock.mono();
-            let pending = TrackedCall { rpc, id, sent, ended: watch::Sender::new(None) };
-            locked(&shared.pending).insert(call, pending);
-        }
+        let subject = RequestSubject::read(rpc, request.clone()).ok();
+        let id = subject.map(|subject| subject.id().to_owned()).filter(|id| !id.is_empty());
+        let sent = shared.clock.mono();
+        let pending = TrackedCall { rpc, id, sent, ended: watch::Sender::new(None) };
+        locked(&shared.pending).insert(call, pending);
         self.recorder.record(Body::CallStarted(CallStarted { call, rpc: rpc_number(rpc), request, relist }));
         call
-    }
-
-    fn message_received(&self, call: u64, message: Bytes) {
-        self.recorder.record(Body::StreamMessage(StreamMessage { call, answer: unencoded(message) }));
     }
 
     fn call_ended(&self, call: u64, took: Duration, end: CallEnd<'_>) {
@@ -852,23 +844,6 @@ mod tests {
         let capture = written("full", &recorder, writer, messages);
         assert_eq!(capture.incidents[&1].to, 2, "the end of an incident is never lost");
         assert!(capture.sessions[0].stopped);
-    }
-
-    #[test]
-    fn queue_holds_three_seconds_of_five_thousand_events_per_second() {
-        let (recorder, _writer, _messages) =
-            prepared("events", Arc::new(crate::clock::ManualClock::default()));
-        let stream = recorder.observer(false).call_started(Rpc::GetContainerEvents, Bytes::new());
-        // A pod with two containers has events of this size.
-        let event = Bytes::from(vec![0; 1800]);
-        for _ in 0..15_000 {
-            recorder.observer(false).message_received(stream, event.clone());
-        }
-        assert_eq!(recorder.status().lost, 0);
-        for _ in 0..15_000 {
-            recorder.observer(false).message_received(stream, event.clone());
-        }
-        assert!(recorder.status().lost > 0, "the queue has a limit");
     }
 
     #[test]

@@ -53,9 +53,6 @@ impl Renames {
                     stored.bytes = answered_rpc.map_or_else(Bytes::new, |rpc| answer(rpc, &stored.bytes));
                 }
             }
-            Some(Body::StreamMessage(streamed)) => {
-                streamed.answer.bytes = answer(Rpc::GetContainerEvents, &streamed.answer.bytes);
-            }
             Some(Body::Relist(relist)) => self.replace(&mut relist.error),
             Some(Body::Document(document)) => document.text = self.bytes(document.text.to_vec()).into(),
             Some(Body::Incident(incident)) => {

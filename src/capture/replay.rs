@@ -21,8 +21,9 @@ use super::clock::ReplayClock;
 use super::entry::{Incident, RecordedOutcome, kind};
 use super::node::{KubeletMetricsSample, NodeSample, ProcessSample};
 use super::not_recorded;
-use super::read::{CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd};
-use super::stream_replay::StreamReplay;
+use super::read::{
+    CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd, RecordedRelist,
+};
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::rename::{ListedOwner, owners};
 use crate::cri::server::{
@@ -33,16 +34,12 @@ use crate::diagnosis::NodeFacts;
 use crate::diagnosis::forecast::LimitForecast;
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::ListCalls;
-use crate::pleg::guarded_stream::RecordedStream;
 use crate::report::duration::in_sentence;
 use crate::stacks::report::StackReport;
 use crate::threads::locked;
 
-/// The longest step of a long wait. The wait is split so that events during the wait are delivered in time.
+/// The longest step of a long wait. The wait is split so that the replay can be paused in it.
 const MAX_STEP: Duration = Duration::from_millis(500);
-
-/// The interval at which the replay checks whether an event was processed.
-const PROCESSING_CHECK: Duration = Duration::from_micros(200);
 
 /// The interval at which a paused replay checks whether it continues.
 const PAUSE_CHECK: Duration = Duration::from_millis(20);
@@ -163,8 +160,6 @@ pub enum PlaybackStep {
     Wait(Duration),
     /// Make the next relist.
     Relist,
-    /// Process the event stream.
-    Listen,
     /// Stop: the capture has no more entries.
     End,
 }
@@ -184,7 +179,6 @@ pub struct Playback {
     errors: SentErrors,
     /// The recorded durations of the latest answers, until the client fetches them.
     took: Mutex<HashMap<(Rpc, Bytes), Duration>>,
-    stream: StreamReplay,
     /// The incident whose worst moment is replayed.
     incident: Option<u64>,
     /// Why the runtime could not be reached at the start moment.
@@ -267,16 +261,6 @@ enum KnownResult<'a> {
     Nothing,
 }
 
-impl RecordedStream for Playback {
-    fn is_open(&self) -> bool {
-        self.stream.is_open()
-    }
-
-    fn listen(&self) -> crate::cri::EventStream {
-        self.stream.listen()
-    }
-}
-
 impl Playback {
     /// Replays `capture` as it was at `start`; from now on `clock` shows recorded time.
     pub fn at(capture: Capture, start: (CaptureMoment, Wall), clock: Arc<ReplayClock>) -> Self {
@@ -306,7 +290,6 @@ impl Playback {
     ) -> Self {
         clock.run_from(start.1);
         Self {
-            stream: StreamReplay::from_moment(&capture, start.0),
             unreachable: unreachable_at(&capture, start.0),
             gap: gap_at(&capture, start.0),
             incident: None,
@@ -323,11 +306,6 @@ impl Playback {
             took: Mutex::default(),
             paused: AtomicBool::new(false),
         }
-    }
-
-    /// Returns the recorded event stream.
-    pub const fn stream(&self) -> &StreamReplay {
-        &self.stream
     }
 
     /// Plays the recorded relists from now on, one after the other.
@@ -515,18 +493,8 @@ impl Playback {
     pub fn next(&self, waited: bool) -> PlaybackStep {
         let ReplayMode::Played(speed) = self.mode() else { return PlaybackStep::Relist };
         let index = self.next_relist.load(Ordering::SeqCst);
-        let relist = self.capture.relists.get(index);
-        let at = relist.map(|relist| {
-            let (since, wall) = self.time_of(relist.began, relist.wall, relist.ended.since(relist.began));
-            (since, wall, relist)
-        });
-        let event = self.stream.next().map(|(at, wall)| self.time_of(at, wall, Duration::ZERO));
-        let event = event.filter(|event| at.is_none_or(|(since, ..)| event.0 <= since));
-        let (since, wall) = match (event, at) {
-            (Some(event), _) => event,
-            (None, Some((since, wall, _))) => (since, wall),
-            (None, None) => return PlaybackStep::End,
-        };
+        let Some(relist) = self.capture.relists.get(index) else { return PlaybackStep::End };
+        let (since, wall) = self.time_of(relist);
         let now = self.clock.mono();
         let wait = speed.wait(Mono::at(since), self.clock.machine_time());
         if !waited && wait > Duration::ZERO {
@@ -535,11 +503,6 @@ impl Playback {
         // The replayed answers may take a little longer than the recorded ones; the clock never runs backwards.
         let since = since.max(now.since(Mono::default()));
         self.clock.set(since, wall);
-        if event.is_some() {
-            self.stream.send_next(&self.capture);
-            return PlaybackStep::Listen;
-        }
-        let Some(relist) = relist else { return PlaybackStep::End };
         *locked(&self.current) = Some(PlayedRelist {
             session: relist.began.session,
             number: relist.done.number,
@@ -549,10 +512,10 @@ impl Playback {
         PlaybackStep::Relist
     }
 
-    /// Returns when an entry began: the time since the start of the replay, and the wall clock's time. `ended` is the wall
-    /// clock's time at the end of the entry.
-    fn time_of(&self, began: CaptureMoment, ended: Wall, took: Duration) -> (Duration, Wall) {
-        let wall = ended.minus(took);
+    /// Returns when a relist began: the time since the start of the replay, and the wall clock's time.
+    fn time_of(&self, relist: &RecordedRelist) -> (Duration, Wall) {
+        let began = relist.began;
+        let wall = relist.wall.minus(relist.ended.since(began));
         let since = if began.session == self.start.0.session {
             began.since(self.start.0)
         } else {
@@ -657,7 +620,7 @@ impl Playback {
         let mut found = Vec::new();
         for key in self.calls.keys() {
             let (rpc, id) = match key {
-                RequestKey::Runtime(Rpc::GetContainerEvents) | RequestKey::Part(..) => continue,
+                RequestKey::Part(..) => continue,
                 RequestKey::Runtime(rpc) | RequestKey::All(rpc) => (*rpc, None),
                 RequestKey::One(rpc, id) if is_gone(*rpc, id) => continue,
                 RequestKey::One(rpc, id) => (*rpc, Some(id.clone())),
@@ -771,7 +734,7 @@ impl Playback {
         let limit = deadline.unwrap_or(took);
         let mut left = took.min(limit);
         while left > Duration::ZERO {
-            let step = left.min(MAX_STEP).min(self.until_stream_item().unwrap_or(MAX_STEP));
+            let step = left.min(MAX_STEP);
             left -= step;
             while self.paused.load(Ordering::SeqCst) {
                 tokio::time::sleep(PAUSE_CHECK).await;
@@ -788,7 +751,6 @@ impl Playback {
                 tokio::time::sleep(wait).await;
             }
             self.clock.advance(step);
-            self.deliver_due_items().await;
         }
         took <= limit
     }
@@ -801,24 +763,6 @@ impl Playback {
             took.clear();
         }
         took.insert((rpc, request.clone()), took_then);
-    }
-
-    /// Returns the time until the next item of the event stream.
-    fn until_stream_item(&self) -> Option<Duration> {
-        let (at, wall) = self.stream.next()?;
-        let (since, _) = self.time_of(at, wall, Duration::ZERO);
-        Some(Mono::at(since).since(self.clock.mono()))
-    }
-
-    /// Delivers the events that are due, and waits until each is processed, so that they arrive before the answer to the
-    /// pending call.
-    async fn deliver_due_items(&self) {
-        while self.until_stream_item() == Some(Duration::ZERO) {
-            self.stream.send_next(&self.capture);
-            while !self.stream.is_processed() {
-                tokio::time::sleep(PROCESSING_CHECK).await;
-            }
-        }
     }
 
     /// Returns the recorded answer or error of a call.

@@ -466,8 +466,7 @@ fn call_bar(
     slow: Duration,
     owners: &HashMap<String, ListedOwner>,
 ) -> Option<CallBar> {
-    // The call that opens the event stream stays pending on purpose.
-    if capture.was_cut_short(call) || call.rpc == cri::Rpc::GetContainerEvents {
+    if capture.was_cut_short(call) {
         return None;
     }
     let (took, outcome, message) = match &call.end {

@@ -615,20 +615,19 @@ fn length(frames: &[u8]) -> u64 {
 
 /// Why a document is lost.
 pub const LARGE_DOCUMENT: &str = "a document does not fit a segment";
-/// Why an event of the stream is lost.
-pub const LARGE_EVENT: &str = "an event does not fit a segment";
 
-/// Returns the entry without its large parts; a document or an event is replaced by an entry about the loss.
+/// Returns the entry without its large parts; a document is replaced by an entry about the loss.
 fn without_answers(mut entry: CaptureEntry) -> CaptureEntry {
     let since = entry.mono.max(1);
-    let loss = |why: &str| Some(Body::Lost(Lost { entries: 1, why: why.into(), since, ..Lost::default() }));
     match &mut entry.body {
         Some(Body::CallFinished(ended)) => {
             ended.answers.clear();
             ended.omitted = true;
         }
-        Some(Body::Document(_)) => entry.body = loss(LARGE_DOCUMENT),
-        Some(Body::StreamMessage(_)) => entry.body = loss(LARGE_EVENT),
+        Some(Body::Document(_)) => {
+            let lost = Lost { entries: 1, why: LARGE_DOCUMENT.into(), since, ..Lost::default() };
+            entry.body = Some(Body::Lost(lost));
+        }
         Some(Body::CallStarted(started)) => started.request.clear(),
         _ => {}
     }

@@ -36,7 +36,7 @@ use super::serve::recorder_exports::Exports;
 use super::serve::token_file::RecorderToken;
 use super::session::Session;
 use super::term::queued_output::QueuedOutput;
-use super::term::stop_signals::{StopSignals, Suspension, ignore_hangup};
+use super::term::stop_signals::{StopSignals, ignore_hangup};
 use super::term::streams;
 use super::{Error, Exit, prediction};
 use crate::capture::entry::{self, kind, nanos};
@@ -334,8 +334,6 @@ impl RecordingSignals for ThreadSignals {
         let _ = (&mut self.0).await;
         RecordingSignal::End("a signal or --for")
     }
-
-    async fn suspend(&mut self) {}
 }
 
 /// Returns a warning if the token file cannot be used, so that `/capture` and the facts are closed for now.
@@ -557,20 +555,15 @@ impl RecordingHost for CommandHost<'_> {
             RecordingNotice::RuntimeAnswered(version) => {
                 text::runtime_answered(&version.runtime_name, &version.runtime_version)
             }
-            RecordingNotice::StreamUnavailable(why) => {
-                text::stream_unavailable(&Error::Guard(why).to_string())
-            }
-            RecordingNotice::StreamNotRecorded(why) => text::stream_not_recorded(why),
             RecordingNotice::Incident(number, incident) => text::incident(number, incident),
             RecordingNotice::Diagnosed(number, summary) => text::diagnosed(number, summary),
         });
     }
 }
 
-/// The events that end, suspend or reopen a recording: signals, `--for`, and a closed stdout.
+/// The events that end or reopen a recording: signals, `--for`, and a closed stdout.
 struct CommandSignals<'a> {
     stop: StopSignals,
-    suspension: Suspension,
     reopen: Signal,
     output: &'a QueuedOutput,
 }
@@ -580,7 +573,6 @@ impl<'a> CommandSignals<'a> {
     fn listen(arguments: &RecordArgs, output: &'a QueuedOutput) -> io::Result<Self> {
         Ok(Self {
             stop: StopSignals::listen(arguments.lasting)?,
-            suspension: Suspension::listen()?,
             reopen: signal(SignalKind::hangup())?,
             output,
         })
@@ -589,19 +581,13 @@ impl<'a> CommandSignals<'a> {
 
 impl RecordingSignals for CommandSignals<'_> {
     async fn next(&mut self) -> RecordingSignal {
-        let Self { stop, suspension, reopen, output } = self;
+        let Self { stop, reopen, output } = self;
         tokio::select! {
             biased;
             () = stop.next() => RecordingSignal::End("a signal or --for"),
             () = output.broken() => RecordingSignal::End("nothing reads its output"),
             Some(()) = reopen.recv() => RecordingSignal::Reopen,
-            () = suspension.requested() => RecordingSignal::Suspend,
         }
-    }
-
-    async fn suspend(&mut self) {
-        // If the process cannot be suspended, the recording continues.
-        let _ = Suspension::stop_here().await;
     }
 }
 

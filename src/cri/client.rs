@@ -600,7 +600,7 @@ impl Client {
             // A consumer that has closed the stream does not need the error of the closed connection.
             biased;
             () = feed.abandoned() => return,
-            ended = catch_panic_async(self.read_events(rpc, &feed, guard.as_ref())) => ended,
+            ended = catch_panic_async(self.read_events(rpc, &feed)) => ended,
         };
         let took = self.clock.mono().since(start);
         let error = match ended {
@@ -617,19 +617,11 @@ impl Client {
     }
 
     /// Passes the events to `feed` until the stream ends.
-    async fn read_events(
-        &self,
-        rpc: Rpc,
-        feed: &EventFeed,
-        guard: Option<&CallGuard>,
-    ) -> Result<(), ExchangeError> {
+    async fn read_events(&self, rpc: Rpc, feed: &EventFeed) -> Result<(), ExchangeError> {
         let mut stream = self
             .open_stream(rpc.path(), &wire::GetEventsRequest {}, None, &AnswerProgress::new(&self.clock))
             .await?;
         while let Some(message) = stream.message().await? {
-            if let Some(guard) = guard {
-                guard.stream_message(message.clone());
-            }
             feed.offer(decode_event(message, self.clock.wall())?);
         }
         Ok(())
@@ -641,11 +633,4 @@ fn decode_event(message: Bytes, at: Wall) -> Result<ReceivedEvent, MessageError>
     let bytes = count(message.len());
     let (event, memory) = codec::decode_message::<wire::ContainerEventResponse>(message)?;
     Ok(ReceivedEvent { event: event.into(), at, bytes, memory })
-}
-
-impl ReceivedEvent {
-    /// Decodes an event message that was received at `at`; `None` if it is not valid.
-    pub fn decode(message: Bytes, at: Wall) -> Option<Self> {
-        decode_event(message, at).ok()
-    }
 }

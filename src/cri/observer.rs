@@ -15,8 +15,6 @@ use crate::clock::{Clock, Mono};
 pub trait CallObserver: Send + Sync {
     /// The client is about to send a call. It passes the returned number to the other methods.
     fn call_started(&self, rpc: Rpc, request: Bytes) -> u64;
-    /// An event of the event stream arrived.
-    fn message_received(&self, _call: u64, _message: Bytes) {}
     /// The call has ended.
     fn call_ended(&self, call: u64, took: Duration, end: CallEnd<'_>);
 }
@@ -60,11 +58,6 @@ impl CallGuard {
     /// Keeps a message of the answer until the call ends.
     pub fn keep_message(&self, message: Bytes) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
-    }
-
-    /// Reports an event of the event stream.
-    pub fn stream_message(&self, message: Bytes) {
-        self.observer.message_received(self.call, message);
     }
 
     /// Reports the end of the call: the error, or the messages of the answer. Reports it only once.

@@ -93,8 +93,6 @@ const MAX_QUEUED_MEMORY: u64 = 64 * 1024 * 1024;
 pub struct EventStream {
     queue: mpsc::Receiver<Result<ReceivedEvent, Error>>,
     counters: Arc<QueueCounters>,
-    /// The number of events that the reader has received.
-    delivered: u64,
 }
 
 /// Counters that both ends of the queue share.
@@ -102,10 +100,6 @@ pub struct EventStream {
 struct QueueCounters {
     memory: AtomicU64,
     dropped: AtomicU64,
-    /// The number of events that entered the queue.
-    offered: AtomicU64,
-    /// The number of events that the reader has processed. An event counts as processed when the reader fetches the next one.
-    processed: AtomicU64,
 }
 
 impl EventStream {
@@ -113,34 +107,16 @@ impl EventStream {
     pub fn bounded(capacity: usize) -> (EventFeed, Self) {
         let (sender, queue) = mpsc::channel(capacity);
         let counters = Arc::new(QueueCounters::default());
-        (EventFeed { queue: sender, counters: Arc::clone(&counters) }, Self { queue, counters, delivered: 0 })
+        (EventFeed { queue: sender, counters: Arc::clone(&counters) }, Self { queue, counters })
     }
 
     /// Waits for the next event; `Ok(None)` when the runtime ended the stream without an error.
     pub async fn next(&mut self) -> Result<Option<ReceivedEvent>, Error> {
-        self.counters.processed.store(self.delivered, Ordering::SeqCst);
         let next = self.queue.recv().await.transpose();
-        self.count_delivered(&next);
-        next
-    }
-
-    fn count_delivered(&mut self, next: &Result<Option<ReceivedEvent>, Error>) {
-        if let Ok(Some(event)) = next {
+        if let Ok(Some(event)) = &next {
             self.counters.memory.fetch_sub(event.memory, Ordering::Relaxed);
-            self.delivered += 1;
         }
-    }
-
-    /// Returns the next event, or the end of the stream, without waiting; `None` if neither has arrived.
-    pub fn ready(&mut self) -> Option<Result<Option<ReceivedEvent>, Error>> {
-        self.counters.processed.store(self.delivered, Ordering::SeqCst);
-        let next = match self.queue.try_recv() {
-            Ok(next) => next.map(Some),
-            Err(mpsc::error::TryRecvError::Disconnected) => Ok(None),
-            Err(mpsc::error::TryRecvError::Empty) => return None,
-        };
-        self.count_delivered(&next);
-        Some(next)
+        next
     }
 
     /// Returns the number of events in the queue.
@@ -168,9 +144,7 @@ impl EventFeed {
         let queued = self.counters.memory.fetch_add(memory, Ordering::Relaxed);
         // An empty queue accepts any event, however large.
         let fits = queued == 0 || queued.saturating_add(memory) <= MAX_QUEUED_MEMORY;
-        if fits && self.queue.try_send(Ok(event)).is_ok() {
-            self.counters.offered.fetch_add(1, Ordering::SeqCst);
-        } else {
+        if !fits || self.queue.try_send(Ok(event)).is_err() {
             self.counters.memory.fetch_sub(memory, Ordering::Relaxed);
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -180,19 +154,6 @@ impl EventFeed {
     pub async fn fail(self, error: Error) {
         // The reader may be gone.
         let _ = self.queue.send(Err(error)).await;
-    }
-
-    /// Ends the stream without waiting. The caller makes sure that the queue has space for the error.
-    pub fn end(self, error: Option<Error>) {
-        if let Some(error) = error {
-            let _ = self.queue.try_send(Err(error));
-        }
-    }
-
-    /// Whether the reader has processed all events, or no longer exists.
-    pub fn all_processed(&self) -> bool {
-        let processed = self.counters.processed.load(Ordering::SeqCst);
-        self.queue.is_closed() || processed == self.counters.offered.load(Ordering::SeqCst)
     }
 
     /// Waits until the reader no longer exists.

@@ -1,4 +1,4 @@
-//! Opens, guards and closes the runtime's event stream for `watch` and the recorder, and passes the events to the evented
+//! Opens, guards and closes the runtime's event stream for `watch`, and passes the events to the evented
 //! PLEG. A second small process, the guard, closes the stream if plegctl stops reading it, because an unread stream can
 //! block the runtime ([`crate::cri::stream_guard`]).
 //!
@@ -74,19 +74,9 @@ pub trait StreamObserver {
     fn sink(&self) -> Box<dyn Sink + '_>;
 }
 
-/// An event stream that a capture contains.
-pub trait RecordedStream {
-    /// Whether the stream was open at the replayed moment.
-    fn is_open(&self) -> bool;
-    /// Returns a receiver for the events that are replayed from now on.
-    fn listen(&self) -> EventStream;
-}
-
 /// The event stream, and the evented PLEG that processes it.
 pub struct GuardedStream {
     client: Client,
-    /// The stream of the capture that is replayed, if there is one.
-    recorded: Option<Arc<dyn RecordedStream>>,
     runtime: cri::Version,
     clock: Arc<dyn Clock>,
     settings: StreamSettings,
@@ -117,8 +107,8 @@ pub struct GuardedStream {
 /// An open stream.
 struct OpenStream {
     events: EventStream,
-    /// Closes the connection; `None` for a recorded stream.
-    closer: Option<ConnectionCloser>,
+    /// Closes the connection.
+    closer: ConnectionCloser,
     guard: Option<StreamGuard>,
     time_limit: Pin<Box<Sleep>>,
     since: Mono,
@@ -159,7 +149,6 @@ impl GuardedStream {
         let not_before = clock.mono();
         Self {
             client,
-            recorded: None,
             runtime,
             clock,
             settings,
@@ -178,13 +167,6 @@ impl GuardedStream {
         }
     }
 
-    /// Replays a recorded stream instead of opening a stream of the runtime.
-    #[must_use]
-    pub fn replaying(mut self, recorded: Option<Arc<dyn RecordedStream>>) -> Self {
-        self.recorded = recorded;
-        self
-    }
-
     /// Whether an event is only a hint, which triggers a relist of its pod.
     pub const fn is_hint(&self) -> bool {
         self.settings.hint
@@ -192,21 +174,16 @@ impl GuardedStream {
 
     /// Removes and returns the UID of the next pod that a hint reported.
     pub fn take_hint(&mut self) -> Option<String> {
-        // A capture contains only relists of all pods.
-        self.hints.pop_front().filter(|_| self.recorded.is_none())
+        self.hints.pop_front()
     }
 
     /// Whether a relist of all pods is required before the stream is opened again.
     pub const fn needs_relist(&self) -> bool {
-        // A replay makes only the recorded relists.
-        self.needs_relist && self.recorded.is_none()
+        self.needs_relist
     }
 
     /// Whether a relist is required, or it is time to open the stream.
     pub fn is_due(&self) -> bool {
-        if self.recorded.is_some() {
-            return false;
-        }
         let opens = self.open.is_none() && self.evented.in_use();
         self.needs_relist || !self.hints.is_empty() || (opens && self.clock.mono() >= self.not_before)
     }
@@ -229,9 +206,6 @@ impl GuardedStream {
             (self.paused, self.needs_relist) = (false, true);
         }
         while self.open.is_none() && !self.needs_relist && self.clock.mono() >= self.not_before {
-            if self.recorded.as_ref().is_some_and(|recorded| !recorded.is_open()) {
-                break;
-            }
             match self.evented.next(&*self.clock) {
                 NextStreamAction::Connect(_) => match self.open().await? {
                     Ok(open) => {
@@ -260,19 +234,6 @@ impl GuardedStream {
     /// Opens a stream. The outer error is an error of this process, the inner error is an error of the runtime.
     async fn open(&self) -> io::Result<Result<OpenStream, cri::Error>> {
         let since = self.clock.mono();
-        let sleep_for = |duration| Box::pin(tokio::time::sleep(duration));
-        let open_stream = |events, closer, guard, time_limit| OpenStream {
-            events,
-            closer,
-            guard,
-            time_limit,
-            since,
-            received: 0,
-            dropped: 0,
-        };
-        if let Some(recorded) = &self.recorded {
-            return Ok(Ok(open_stream(recorded.listen(), None, None, sleep_for(Duration::MAX))));
-        }
         let connection = match self.client.connect_for_events().await {
             Ok(connection) => connection,
             Err(why) => return Ok(Err(why)),
@@ -286,7 +247,8 @@ impl GuardedStream {
         } else {
             (connection.subscribe(None)?, None)
         };
-        Ok(Ok(open_stream(events, Some(closer), guard, sleep_for(self.settings.max_age))))
+        let time_limit = Box::pin(tokio::time::sleep(self.settings.max_age));
+        Ok(Ok(OpenStream { events, closer, guard, time_limit, since, received: 0, dropped: 0 }))
     }
 
     /// Returns the next item. Reads an event only after `may_read` is ready. Without an open stream, never returns.
@@ -305,19 +267,10 @@ impl GuardedStream {
         }
     }
 
-    /// Handles all items that have arrived.
-    pub fn handle_ready(&mut self, observer: &dyn StreamObserver) {
-        while let Some(next) = self.open.as_mut().and_then(|open| open.events.ready()) {
-            self.handle(StreamItem::of(next), observer);
-        }
-    }
-
     /// Handles one item.
     pub fn handle(&mut self, item: StreamItem, observer: &dyn StreamObserver) {
         match item {
             StreamItem::Event(event) => self.handle_event(&event, observer),
-            // A gap in a capture is no failure of the runtime.
-            StreamItem::Ended(Some(cri::Error::Unanswerable { why, .. })) => self.release(&why, observer),
             StreamItem::Ended(why) => match self.alarm() {
                 Some(alarm) => {
                     if alarm == GuardAlarm::GuardGone {
@@ -397,11 +350,6 @@ impl GuardedStream {
     /// Whether a stream was open before.
     pub const fn was_open(&self) -> bool {
         self.opened > 0
-    }
-
-    /// Whether the stream is open.
-    pub const fn is_open(&self) -> bool {
-        self.open.is_some()
     }
 
     /// Closes the stream on purpose. This is no failure, but events are lost until the next stream, so a relist must follow.
@@ -556,11 +504,11 @@ mod tests {
         let (_runtime, mut guarded_stream) = guarded_stream(&clock);
         for restart in 0..20 {
             guarded_stream.open_if_due(&NoObserver).await.unwrap();
-            assert!(guarded_stream.is_open(), "restart {restart}");
+            assert!(guarded_stream.open.is_some(), "restart {restart}");
             clock.advance(SHORT_STREAM);
             let gone = cri::Error::Refused { endpoint: "unix:///x".into() };
             guarded_stream.handle(StreamItem::Ended(Some(gone)), &NoObserver);
-            assert!(!guarded_stream.is_open());
+            assert!(guarded_stream.open.is_none());
         }
         // Streams that end at once are followed by a pause.
         for _ in 0..MAX_STREAM_FAILURES {
@@ -568,7 +516,7 @@ mod tests {
             guarded_stream.handle(StreamItem::Ended(None), &NoObserver);
         }
         guarded_stream.open_if_due(&NoObserver).await.unwrap();
-        assert!(!guarded_stream.is_open());
+        assert!(guarded_stream.open.is_none());
     }
 
     #[tokio::test]
@@ -579,11 +527,11 @@ mod tests {
         assert!(guarded_stream.open_if_due(&NoObserver).await.is_err());
         guarded_stream.postpone("no threads", &NoObserver);
         guarded_stream.open_if_due(&NoObserver).await.unwrap();
-        assert!(!guarded_stream.is_open(), "the pause is not over");
+        assert!(guarded_stream.open.is_none(), "the pause is not over");
         clock.advance(MAX_PAUSE);
         guarded_stream.open_if_due(&NoObserver).await.unwrap();
         guarded_stream.relist_begins();
         guarded_stream.open_if_due(&NoObserver).await.unwrap();
-        assert!(guarded_stream.is_open());
+        assert!(guarded_stream.open.is_some());
     }
 }

@@ -3,7 +3,6 @@
 mod anonymise;
 mod bad_input;
 mod commands;
-mod compare;
 mod disk;
 pub mod exports;
 mod facts;
@@ -13,4 +12,3 @@ mod one_judge;
 mod replay;
 mod service;
 mod signals;
-mod stream;

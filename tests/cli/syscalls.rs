@@ -233,7 +233,6 @@ const RECORD: &[Rpc] = &[
     Rpc::ListContainers,
     Rpc::PodSandboxStatus,
     Rpc::ContainerStatus,
-    Rpc::GetContainerEvents,
 ];
 /// The calls of `health`.
 const HEALTH: &[Rpc] = &[
@@ -350,12 +349,10 @@ fn runs(folder: &TempDir, endpoint: &str) -> Vec<Run> {
         Run::of(&["health", "--from", &health]),
         Run::of(&["record", &capture, "--count", "3", "--period", "10ms"])
             .calls(endpoint, RECORD)
-            .starts(&["exe"])
             .writes(&[".seg", "lock"])
             .other_calls(&["mkdirat", "fallocate", "ftruncate"]),
         Run::of(&["record", &capture, "--count", "1", "--metrics-listen", "127.0.0.1:0"])
             .calls(endpoint, RECORD)
-            .starts(&["exe"])
             .writes(&[".seg", "lock"])
             .other_calls(&["mkdirat", "fallocate", "ftruncate", "bind", "listen"]),
         Run::of(&["capture", "ls", &capture]),

@@ -6,12 +6,11 @@
 //! The recording prints nothing, catches no signal and applies no rule of the diagnosis. The command `record` does this for
 //! it, through the traits [`RecordingHost`] and [`RecordingSignals`].
 //!
-//! [`Recording::run`] waits for the next relist or makes it. Meanwhile `ParallelWork` handles signals, samples of the node,
-//! checks for incidents and the event stream (`event_stream`). `incident_handler` acts on what a check finds, `background`
-//! has the tasks that run next to the relists, and `state` has what the relists and the checks share.
+//! [`Recording::run`] waits for the next relist or makes it. Meanwhile `ParallelWork` handles signals, samples of the node
+//! and checks for incidents. `incident_handler` acts on what a check finds, `background` has the tasks that run next to the
+//! relists, and `state` has what the relists and the checks share.
 
 mod background;
-mod event_stream;
 mod incident_handler;
 mod kubelet_metrics;
 mod node_sampler;
@@ -19,7 +18,6 @@ mod parallel_work;
 mod state;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -46,7 +44,6 @@ use crate::pleg::{
 };
 use crate::threads::locked;
 use background::Background;
-use event_stream::RecorderStream;
 use incident_handler::IncidentHandler;
 use parallel_work::ParallelWork;
 use state::RecordingState;
@@ -110,8 +107,6 @@ pub trait RecordingHost {
 pub trait RecordingSignals {
     /// Waits for the next signal.
     fn next(&mut self) -> impl Future<Output = RecordingSignal>;
-    /// Suspends this process until it is continued.
-    fn suspend(&mut self) -> impl Future<Output = ()>;
 }
 
 /// A signal to a recording.
@@ -121,8 +116,6 @@ pub enum RecordingSignal {
     End(&'static str),
     /// Close the current file and open the directory again.
     Reopen,
-    /// Suspend the process.
-    Suspend,
 }
 
 /// A message of a recording for its user.
@@ -132,10 +125,6 @@ pub enum RecordingNotice<'a> {
     RuntimeFound(&'a Endpoint),
     /// The runtime answered Version for the first time.
     RuntimeAnswered(&'a Version),
-    /// The event stream could not be opened, and will be tried again.
-    StreamUnavailable(io::Error),
-    /// The runtime has no events, for this reason.
-    StreamNotRecorded(&'a str),
     /// An incident began or ended: its number in the capture, and the incident.
     Incident(u64, &'a Incident),
     /// An incident was diagnosed: its number in the capture, and the first line of the diagnosis.
@@ -300,7 +289,6 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
             timer: RelistTimer::start(settings.timing, now),
             parallel: ParallelWork {
                 unnamed_session: version.is_none().then_some(session),
-                stream: RecorderStream::new(host, version),
                 handler: IncidentHandler {
                     settings,
                     host,
@@ -384,7 +372,6 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         let state = Arc::clone(&parallel.handler.state);
         locked(&state).calls.relist_begins(started);
         let mut sink = RelistSink { recorder, state: &state };
-        parallel.stream.relist_begins();
         let relist = generic.relist(client, &**clock, &mut sink);
         let report = match parallel.work_during(relist, Some(started)).await {
             Ok(report) => report,
@@ -392,20 +379,18 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         };
         recorder.relist_begins(0);
         parallel.handler.relist_finished(began, &report);
-        parallel.relist_finished(report.outcome == Outcome::Ok).await;
+        parallel.relist_finished(report.outcome == Outcome::Ok);
         self.timer.relisted(clock.mono());
         self.count.is_some_and(|count| self.generic.relists() >= count.get()).then_some(ENDED_BY_COUNT)
     }
 
-    /// Closes the event stream and the capture.
+    /// Closes the capture.
     fn finish(self, why: &str) -> RecordingSummary {
         let Self { client, recorder, generic, parallel, .. } = self;
-        let ParallelWork { handler, mut stream, .. } = parallel;
+        let handler = parallel.handler;
         if let Some(incident) = locked(&handler.state).detector.open_incident() {
             recorder.incident(incident.clone());
         }
-        stream.release("the recording is over");
-        drop(stream);
         // The calls that are still pending end here, and the capture shows them as abandoned.
         drop(handler.background);
         drop(client);

@@ -4,21 +4,18 @@ use std::pin::pin;
 
 use tokio::time::Interval;
 
-use super::event_stream::RecorderStream;
 use super::incident_handler::IncidentHandler;
 use super::{RecordingHost, RecordingNotice, RecordingSignal, RecordingSignals};
 use crate::capture::entry::Session;
 use crate::clock::Mono;
 use crate::cri::Version;
-use crate::pleg::guarded_stream::StreamItem;
 use crate::threads::locked;
 
-/// The work in parallel with relists: checks for incidents, signals, samples of the node and the event stream.
+/// The work in parallel with relists: checks for incidents, signals and samples of the node.
 pub struct ParallelWork<'a, H, S> {
     pub handler: IncidentHandler<'a, H>,
     pub signals: S,
     pub sample_ticks: Interval,
-    pub stream: RecorderStream,
     /// The session as written to the capture, until the runtime has answered Version and its name can be added; `None`
     /// as soon as the runtime has answered Version.
     pub unnamed_session: Option<Session>,
@@ -32,8 +29,6 @@ enum Interruption {
     Sample,
     /// The next check for incidents is due.
     Check,
-    /// The event stream delivered an event or ended.
-    Stream(StreamItem),
 }
 
 impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
@@ -61,7 +56,7 @@ impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
     /// Waits for the next interruption or background result, and handles it. Returns the reason if the recording is over.
     /// The future may be dropped while it waits.
     async fn handle_next(&mut self, relist: Option<Mono>) -> Option<&'static str> {
-        let Self { handler, signals, sample_ticks, stream, .. } = self;
+        let Self { handler, signals, sample_ticks, .. } = self;
         let time_to_check = handler.time_to_next_check(relist);
         let interruption = tokio::select! {
             biased;
@@ -74,41 +69,30 @@ impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
             signal = signals.next() => Interruption::Signal(signal),
             _ = sample_ticks.tick() => Interruption::Sample,
             () = tokio::time::sleep(time_to_check) => Interruption::Check,
-            item = stream.next() => Interruption::Stream(item),
         };
         match interruption {
             Interruption::Signal(RecordingSignal::End(why)) => return Some(why),
             Interruption::Signal(RecordingSignal::Reopen) => handler.recorder.reopen(),
-            Interruption::Signal(RecordingSignal::Suspend) => {
-                // A suspended process does not read the stream, and an unread stream can block the node.
-                stream.release("closed by plegctl before it was suspended");
-                signals.suspend().await;
-            }
             Interruption::Sample => handler.sample(),
             Interruption::Check => handler.check(relist),
-            Interruption::Stream(item) => stream.handle(item),
         }
         None
     }
 
-    /// Records the name of a runtime that answered Version for the first time, and prepares its event stream.
+    /// Records the name of a runtime that answered Version for the first time.
     fn runtime_answered(&mut self, version: Version) {
         let Some(mut session) = self.unnamed_session.take() else { return };
         self.handler.host.notify(RecordingNotice::RuntimeAnswered(&version));
         session.runtime.clone_from(&version.runtime_name);
         session.runtime_version.clone_from(&version.runtime_version);
         self.handler.recorder.update_session(session);
-        locked(&self.handler.state).runtime = Some(version.clone());
-        self.stream.prepare(self.handler.host, version);
+        locked(&self.handler.state).runtime = Some(version);
     }
 
-    /// After a relist, requests the version of a runtime that has just answered its first call. Opens the event stream if it
-    /// is due, as the kubelet does.
-    pub async fn relist_finished(&mut self, answered: bool) {
-        let host = self.handler.host;
+    /// After a relist, requests the version of a runtime that has just answered its first call.
+    pub fn relist_finished(&mut self, answered: bool) {
         if answered && self.unnamed_session.is_some() {
-            self.handler.request_version(host.clock().mono());
+            self.handler.request_version(self.handler.host.clock().mono());
         }
-        self.stream.open_if_due(host).await;
     }
 }

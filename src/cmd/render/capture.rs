@@ -58,16 +58,6 @@ pub fn closed_exports(token_file: &Path, why: &str) -> String {
     format!("/capture and /verdict?facts=true are closed until the token file `{file}` can be used: {why}")
 }
 
-/// Formats the message that the event stream cannot be opened at the moment.
-pub fn stream_unavailable(why: &str) -> String {
-    format!("the event stream is not recorded for now: {why}")
-}
-
-/// Formats the message that this recording does not contain the event stream.
-pub fn stream_not_recorded(why: &str) -> String {
-    format!("the event stream is not recorded: {why}")
-}
-
 /// Formats the message that a recording has ended.
 pub fn recording_ended(summary: &RecordingSummary) -> String {
     let status = &summary.status;

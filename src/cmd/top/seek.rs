@@ -109,7 +109,6 @@ impl EngineRun<'_> {
         match step {
             PlaybackStep::Relist => Some(TimerAction::Relist),
             PlaybackStep::End => None,
-            PlaybackStep::Listen => Some(TimerAction::Wait(clock.mono())),
             PlaybackStep::Wait(length) => {
                 *waited = true;
                 Some(TimerAction::Wait(clock.mono().plus(length)))

@@ -24,7 +24,7 @@ use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{CallersPendingCall, HealthReport};
 use crate::optional_future::{SingleTask, or_pending};
-use crate::pleg::guarded_stream::{GuardedStream, RecordedStream, StreamItem, StreamSettings};
+use crate::pleg::guarded_stream::{GuardedStream, StreamItem, StreamSettings};
 use crate::pleg::readers::{StreamReaders, readers_of};
 use crate::pleg::report::ListCallsReport;
 use crate::pleg::silence::{SILENT_AFTER, SilenceTracker};
@@ -142,7 +142,6 @@ impl<'a> WatchRun<'a> {
                 shared_state,
                 settings,
             )
-            .replaying(session.playback().cloned().map(|playback| playback as Arc<dyn RecordedStream>))
         });
         let settings = PlegSettings { era: kubelet.era(), evented_gate, inspect: !arguments.no_inspect };
         let default_timing = if stream_is_hint { PlegTiming::GENERIC } else { arguments.mode.timing() };
@@ -241,13 +240,6 @@ impl<'a> WatchRun<'a> {
             return match playback.next(waited) {
                 PlaybackStep::Relist => Some(TimerAction::Relist),
                 PlaybackStep::End => None,
-                PlaybackStep::Listen => {
-                    if let Some(guarded_stream) = &mut self.guarded_stream {
-                        guarded_stream.handle_ready(&self.state.reporter);
-                    }
-                    // The short wait lets the writers of the output work.
-                    Some(TimerAction::Wait(self.state.session.node.clock.mono()))
-                }
                 PlaybackStep::Wait(length) => {
                     self.waited = true;
                     Some(TimerAction::Wait(session.node.clock.mono().plus(length)))
@@ -492,19 +484,16 @@ impl Interruptions {
     }
 }
 
-/// Refuses to read the event stream if that takes events away from the kubelet. In a capture, the stream must have
-/// been recorded.
+/// Refuses to read the event stream if that takes events away from the kubelet. A capture does not contain
+/// the stream.
 fn check_stream_readers(
     version: &cri::Version,
     arguments: &WatchArgs,
     session: &Session,
 ) -> Result<(), Error> {
-    if let Some(playback) = session.playback() {
-        // A kubelet does not read the capture, so it loses no events.
-        return playback.stream().is_recorded().then_some(()).ok_or_else(|| {
-            let why = "the recorder did not read the event stream at that time".to_owned();
-            capture::not_recorded(cri::Rpc::GetContainerEvents, why).into()
-        });
+    if session.playback().is_some() {
+        let why = "a recorder does not read the event stream".to_owned();
+        return Err(capture::not_recorded(cri::Rpc::GetContainerEvents, why).into());
     }
     match readers_of(version) {
         StreamReaders::Several => Ok(()),
