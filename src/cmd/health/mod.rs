@@ -142,8 +142,7 @@ pub struct HealthArgs {
     #[arg(long, value_name = "FILE.tar.gz", value_parser = bundle_path())]
     bundle: Option<PathBuf>,
 
-    /// Show a saved report instead of a new one: a file, `-` for stdin, or a bundle; also a file of `relist --inspect
-    /// all --save`
+    /// Show a saved report instead of a new one: a file, `-` for stdin, or a bundle
     #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "bundle", "deep", "probe_shims", "kubelet_metrics"])]
     from: Option<PathBuf>,
 
