@@ -402,10 +402,7 @@ fn unread_facts(own: &KubeletSettings, settings: &StartSettings) -> Vec<NotCheck
     }
     let resources = node.map(|node| &node.resources);
     if resources.is_none_or(|resources| resources.listeners.is_none()) {
-        skip(
-            "the ports, the process ids and the lock file",
-            "the kubelet's process table is not visible from here",
-        );
+        skip("the ports and the lock file", "the kubelet's process table is not visible from here");
     }
     if resources.is_none_or(|resources| resources.disks.is_empty()) {
         skip("the disks", "the file system of the root directory is not known");

@@ -67,9 +67,7 @@ check_table! {
         NodeIpNotHere "KP073" Warning;
         RootIsNoDirectory "KP074" Error;
         LockFileHeld "KP075" Error;
-        DiskFull "KP076" Warning;
-        FewProcessIds "KP077" Warning;
-        FewDescriptors "KP078" Warning;
+        DiskFull "KP076" Error;
         SubordinateIds "KP079" Error;
     }
     "Static pods" {

@@ -1,5 +1,5 @@
 //! Reads the resources that a kubelet shares with the other programs of its node: ports, the lock file, file systems,
-//! process ids, file descriptors, cgroups and addresses. `resource_checks` checks the result.
+//! cgroups and addresses. `resource_checks` checks the result.
 //!
 //! A read may block on a broken disk, so the caller must use a thread that it can give up.
 
@@ -55,15 +55,6 @@ const CGROUP_SETTINGS: [(&str, &str); 2] =
 /// The directories that contain cgroups: the tree of version 2, and two trees of version 1.
 const CGROUP_TREES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/systemd"];
 
-/// A limited resource: its limit, and how much of it is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LimitUse {
-    /// The number in use.
-    pub used: u64,
-    /// The limit.
-    pub limit: u64,
-}
-
 /// Another process that listens on one of the kubelet's ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
@@ -84,20 +75,9 @@ pub struct ProcessName {
     pub name: String,
 }
 
-/// The use of a file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiskUse {
-    /// The file system has the kubelet's root directory. Eviction thresholds call it `nodefs`.
-    KubeletRoot,
-    /// The file system has the runtime's images. Eviction thresholds call it `imagefs`.
-    RuntimeRoot,
-}
-
 /// A file system that the kubelet or the runtime uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsedDisk {
-    /// The use.
-    pub usage: DiskUse,
     /// The directory of the kubelet or of the runtime.
     pub path: String,
     /// The total and the free space and inodes.
@@ -117,14 +97,6 @@ pub struct NodeResources {
     pub lock_holder: Option<(String, ProcessName)>,
     /// The file systems to which the kubelet and the runtime write.
     pub disks: Vec<UsedDisk>,
-    /// The tasks (processes and threads) of the node, without those of the running kubelet.
-    pub tasks: Option<LimitUse>,
-    /// The tasks in the running kubelet's cgroup.
-    pub own_tasks: Option<LimitUse>,
-    /// The open files of the node.
-    pub open_files: Option<LimitUse>,
-    /// The largest limit of open files that a process can have.
-    pub max_open_files: Option<u64>,
     /// The paths of cgroups in the settings, and whether each cgroup exists.
     pub cgroups: BTreeMap<String, bool>,
     /// The addresses of the node.
@@ -155,13 +127,8 @@ impl NodeResources {
         }
         // The kubelet and the first process are in the node's network namespace.
         let network = proc.join(pid.unwrap_or(1).to_string()).join("net");
-        let number = |name: &str| kernel_text(&proc.join("sys").join(name)).ok()?.trim().parse().ok();
         found.listeners = listeners(&network, proc, pid, &wanted_ports(settings));
         found.lock_holder = settings.flag("lock-file").and_then(|path| lock_holder(path, host, proc, pid));
-        found.tasks = tasks(proc, pid, number("kernel/pid_max"), number("kernel/threads-max"));
-        found.own_tasks = pid.and_then(|pid| own_tasks(host, proc, pid));
-        found.open_files = open_files(proc);
-        found.max_open_files = number("fs/nr_open");
         found.addresses = addresses(&network);
         found
     }
@@ -252,45 +219,6 @@ fn lock_holder(path: &str, host: &HostRoot, proc: &Path, pid: Option<u32>) -> Op
     (Some(holder) != pid).then(|| (path.to_owned(), process_name(proc, holder)))
 }
 
-/// Counts the tasks of the node without those of the kubelet `pid`. The limit is the one from which the kubelet computes
-/// `pid.available` (`pkg/kubelet/stats/pidlimit`).
-fn tasks(proc: &Path, pid: Option<u32>, pid_max: Option<u64>, threads_max: Option<u64>) -> Option<LimitUse> {
-    let limit = [pid_max, threads_max].into_iter().flatten().min()?;
-    // The fourth field has the number of running tasks, a slash, and the number of all tasks.
-    let load = kernel_text(&proc.join("loadavg")).ok()?;
-    let all: u64 = load.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()?;
-    let of_kubelet = pid.map_or(0, |pid| {
-        let tasks = KernelDir::open(&proc.join(pid.to_string()).join("task"));
-        tasks.map_or(0, |tasks| tasks.numbered().iter().map(|_| 1_u64).sum())
-    });
-    Some(LimitUse { used: all.saturating_sub(of_kubelet), limit })
-}
-
-/// Reads the number of tasks in the running kubelet's cgroup, and the limit of this cgroup.
-fn own_tasks(host: &HostRoot, proc: &Path, pid: u32) -> Option<LimitUse> {
-    let text = kernel_text(&proc.join(pid.to_string()).join("cgroup")).ok()?;
-    let (tree, path) = text.lines().find_map(|line| {
-        let mut parts = line.splitn(3, ':');
-        match (parts.next()?, parts.next()?, parts.next()?) {
-            ("0", "", path) => Some(("/sys/fs/cgroup", path)),
-            (_, "pids", path) => Some(("/sys/fs/cgroup/pids", path)),
-            _ => None,
-        }
-    })?;
-    let directory = host.path(tree).join(path.trim_start_matches('/'));
-    let number = |name: &str| kernel_text(&directory.join(name)).ok()?.trim().parse().ok();
-    // If the cgroup has no limit, `pids.max` contains the word `max`.
-    Some(LimitUse { used: number("pids.current")?, limit: number("pids.max")? })
-}
-
-/// Reads `file-nr`: the first field is the number of the node's open files, the third is their limit.
-fn open_files(proc: &Path) -> Option<LimitUse> {
-    let text = kernel_text(&proc.join("sys/fs/file-nr")).ok()?;
-    let mut words = text.split_ascii_whitespace().map(str::parse);
-    let (used, limit) = (words.next()?.ok()?, words.nth(1)?.ok()?);
-    Some(LimitUse { used, limit })
-}
-
 /// Returns the directory with the runtime's data, from containerd's configuration or else the runtime's default.
 fn runtime_root<'a>(socket: Option<&str>, containerd: Option<&'a ContainerdConfig>) -> Option<&'a str> {
     if let Some(root) = containerd.and_then(|config| config.root.as_deref()) {
@@ -310,11 +238,9 @@ fn disks(settings: &KubeletSettings, host: &HostRoot, proc: &Path, runtime: Opti
     // plegctl opens the paths, so the mounts of plegctl's own mount namespace count.
     let mounts = NodeMount::all(&kernel_text(&proc.join("self/mountinfo")).unwrap_or_default());
     let kubelet = settings.flag("root-dir").unwrap_or("/var/lib/kubelet");
-    let wanted = [(DiskUse::KubeletRoot, Some(kubelet)), (DiskUse::RuntimeRoot, runtime)];
-    let read = wanted.into_iter().filter_map(|(usage, path)| {
-        let path = path?;
+    let read = [Some(kubelet), runtime].into_iter().flatten().filter_map(|path| {
         let disk = disk(host.as_path(), &mounts, Path::new(path)).ok()?;
-        Some(UsedDisk { usage, path: path.to_owned(), disk })
+        Some(UsedDisk { path: path.to_owned(), disk })
     });
     read.collect()
 }

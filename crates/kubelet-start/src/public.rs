@@ -253,7 +253,6 @@ fn ordinary_node(has_config_file: bool) -> NodeFacts {
         has_known_defaults: true,
         has_config_file,
         listeners: Some(Vec::new()),
-        max_open_files: Some(1_048_576),
         cgroups: [("/system".to_owned(), false), ("/runtime".to_owned(), false)].into(),
         addresses: Some(addresses.map(|address| address.parse().unwrap()).into()),
         ..NodeResources::default()

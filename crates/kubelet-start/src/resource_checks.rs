@@ -1,35 +1,16 @@
 //! Checks the resources that a kubelet shares with the other programs of its node: ports, the lock file, file systems,
-//! process ids, file descriptors, cgroups and addresses (KP054 and KP070 and up).
+//! cgroups and addresses (KP042 and KP072 to KP076).
 //!
 //! The checks are a pure function of [`NodeResources`], the settings and the flags.
 
-use std::cmp::Ordering;
 use std::net::IpAddr;
 
 use super::catalogue::StartCheck;
 use super::command_line::ParsedFlags;
 use super::finding::StartFinding;
-use super::node_resources::{DiskUse, KubeletPort, LimitUse, NodeResources, PORTS, UsedDisk};
+use super::node_resources::{KubeletPort, NodeResources, PORTS, UsedDisk};
 use super::settings::{MergedSettings, Origin};
-use plegctl_api_values::quantity::Quantity;
 use plegctl_base::report::{Confidence, Severity};
-
-/// The eviction thresholds for disks that a kubelet has if evictionHard is not set
-/// (`pkg/kubelet/eviction/defaults_linux.go`).
-const DEFAULT_THRESHOLDS: [(&str, &str); 3] =
-    [("imagefs.available", "15%"), ("nodefs.available", "10%"), ("nodefs.inodesFree", "5%")];
-
-/// The kubelet's default for maxOpenFiles.
-const DEFAULT_OPEN_FILES: i128 = 1_000_000;
-
-/// With fewer free process ids on the node than this, a kubelet and its runtime soon cannot start a thread.
-const FEW_TASKS: u64 = 100;
-
-/// If fewer tasks than this may be added to the kubelet's cgroup, the kubelet soon cannot start a thread.
-const FEW_OWN_TASKS: u64 = 10;
-
-/// With fewer free file descriptors on the node than this, programs soon cannot open a file.
-const FEW_FILES: u64 = 1000;
 
 /// Returns the findings about the resources of the node.
 pub fn check(resources: &NodeResources, settings: &MergedSettings, flags: &ParsedFlags) -> Vec<StartFinding> {
@@ -43,8 +24,6 @@ pub fn check(resources: &NodeResources, settings: &MergedSettings, flags: &Parse
     for disk in &resources.disks {
         judge.check_disk(disk);
     }
-    judge.check_tasks();
-    judge.check_open_files();
     judge.findings
 }
 
@@ -54,38 +33,6 @@ struct ResourceJudge<'a> {
     settings: &'a MergedSettings,
     flags: &'a ParsedFlags,
     findings: Vec<StartFinding>,
-}
-
-/// An eviction threshold: the kubelet evicts pods if less than this is left of a resource.
-enum Threshold {
-    Percent(f64),
-    Amount(Quantity),
-}
-
-impl Threshold {
-    fn parse(text: &str) -> Option<Self> {
-        match text.strip_suffix('%') {
-            Some(percent) => percent.parse().ok().map(Self::Percent),
-            None => Quantity::parse(text).ok().map(Self::Amount),
-        }
-    }
-
-    /// Whether `left` of `all` is less than the threshold.
-    fn is_above(&self, left: u64, all: u64) -> bool {
-        match self {
-            Self::Percent(percent) => share(left, all) < *percent,
-            Self::Amount(amount) => {
-                amount.cmp_whole(i64::try_from(left).unwrap_or(i64::MAX)) == Ordering::Greater
-            }
-        }
-    }
-}
-
-/// Returns `left` in percent of `all`.
-fn share(left: u64, all: u64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "a percentage for comparing and showing")]
-    let (left, all) = (left as f64, all as f64);
-    100.0 * left / all
 }
 
 impl ResourceJudge<'_> {
@@ -218,126 +165,21 @@ impl ResourceJudge<'_> {
         );
     }
 
-    /// Returns the hard eviction threshold of a signal, its text and its origin.
-    fn threshold(&self, signal: &str) -> Option<(Threshold, String, Origin)> {
-        let mut set = self.settings.entries("evictionHard");
-        if let Some((_, placed)) = set.find(|(key, _)| *key == signal) {
-            let text = placed.value.as_str()?;
-            return Some((Threshold::parse(text)?, text.to_owned(), placed.origin.clone()));
-        }
-        if !self.resources.has_known_defaults || !self.settings.keeps_default_thresholds() {
-            return None;
-        }
-        let (_, text) = DEFAULT_THRESHOLDS.iter().find(|(known, _)| *known == signal)?;
-        Some((Threshold::parse(text)?, (*text).to_owned(), Origin::Default))
-    }
-
-    /// Reports a file system without free space or inodes, or with less than the eviction threshold.
-    fn check_disk(&mut self, used: &UsedDisk) {
-        let UsedDisk { usage, path, disk } = used;
-        let system = match usage {
-            DiskUse::KubeletRoot => "nodefs",
-            DiskUse::RuntimeRoot => "imagefs",
-        };
-        for (what, signal, left, all, usable) in [
-            ("space", "available", disk.available, disk.size, disk.free),
-            ("inodes", "inodesFree", disk.free_inodes, disk.inodes, disk.free_inodes),
-        ] {
+    /// Reports a file system without free space or inodes.
+    fn check_disk(&mut self, UsedDisk { path, disk }: &UsedDisk) {
+        for (what, left, all) in [("space", disk.free, disk.size), ("inodes", disk.free_inodes, disk.inodes)]
+        {
             // Some file systems have no limit of inodes, and report zero.
-            if all == 0 {
-                continue;
-            }
-            if usable == 0 {
+            if all > 0 && left == 0 {
                 self.findings.push(
                     StartFinding::new(
                         StartCheck::DiskFull,
                         format!("the file system of {path} has no {what} left"),
                     )
-                    .with_severity(Severity::Error)
                     .with_confidence(Confidence::Likely)
                     .with_fix(format!("delete files below {path} that nothing needs")),
                 );
-                continue;
             }
-            let signal = format!("{system}.{signal}");
-            let Some((threshold, text, origin)) = self.threshold(&signal) else { continue };
-            if threshold.is_above(left, all) {
-                self.findings.push(
-                    StartFinding::new(
-                        StartCheck::DiskFull,
-                        format!(
-                            "the file system of {path} has {:.1} % of its {what} left, below the eviction threshold {signal}<{text}",
-                            share(left, all)
-                        ),
-                    )
-                    .at(&origin)
-                    .on(&format!("evictionHard.{signal}"))
-                    .with_fix("make room, or the kubelet evicts pods and reports DiskPressure"),
-                );
-            }
-        }
-    }
-
-    /// Reports too few free process ids on the node, and too few free tasks in the kubelet's cgroup.
-    fn check_tasks(&mut self) {
-        if let Some(LimitUse { used, limit }) = self.resources.tasks {
-            let left = limit.saturating_sub(used);
-            let threshold = self.threshold("pid.available");
-            let below = threshold.filter(|(threshold, ..)| threshold.is_above(left, limit));
-            let finding = |rest: &str| {
-                let message = format!("{left} of {limit} process ids are left{rest}");
-                StartFinding::new(StartCheck::FewProcessIds, message)
-                    .with_fix("find the process with too many threads, or raise kernel.pid_max")
-            };
-            if let Some((_, text, origin)) = below {
-                let rest = format!(", below the eviction threshold pid.available<{text}");
-                self.findings.push(finding(&rest).at(&origin).on("evictionHard.pid.available"));
-            } else if left < FEW_TASKS {
-                self.findings.push(finding("").with_confidence(Confidence::Likely));
-            }
-        }
-        if let Some(LimitUse { used, limit }) = self.resources.own_tasks
-            && limit.saturating_sub(used) < FEW_OWN_TASKS
-        {
-            self.findings.push(
-                StartFinding::new(
-                    StartCheck::FewProcessIds,
-                    format!("the kubelet's cgroup has {used} tasks, and its limit is {limit}"),
-                )
-                .with_confidence(Confidence::Likely)
-                .with_fix("raise TasksMax of the kubelet's unit"),
-            );
-        }
-    }
-
-    /// Reports a maxOpenFiles above the kernel's limit, and too few free file descriptors on the node.
-    fn check_open_files(&mut self) {
-        if let Some(most) = self.resources.max_open_files
-            && let Some(wanted) = self.integer("maxOpenFiles", Some(DEFAULT_OPEN_FILES))
-            && wanted > i128::from(most)
-        {
-            self.findings.push(
-                StartFinding::new(
-                    StartCheck::FewDescriptors,
-                    format!("maxOpenFiles is {wanted}, and fs.nr_open allows {most}: the kubelet keeps the limit that it inherits"),
-                )
-                .at(&self.settings.origin("maxOpenFiles"))
-                .on("maxOpenFiles")
-                .with_reason("\"Failed to set rlimit on max file handles\"")
-                .with_fix(format!("sysctl -w fs.nr_open={wanted}")),
-            );
-        }
-        if let Some(LimitUse { used, limit }) = self.resources.open_files
-            && limit.saturating_sub(used) < FEW_FILES
-        {
-            self.findings.push(
-                StartFinding::new(
-                    StartCheck::FewDescriptors,
-                    format!("the node has {used} open files, and fs.file-max is {limit}"),
-                )
-                .with_confidence(Confidence::Likely)
-                .with_fix("find the process with too many open files, or raise fs.file-max"),
-            );
         }
     }
 }
@@ -458,62 +300,18 @@ mod tests {
         assert_eq!(ids(&plain(), "a: 1", "--node-ip=10.0.0.5"), [], "the addresses are not known");
     }
 
-    fn with_disk(usage: DiskUse, available: u64, free_inodes: u64) -> NodeResources {
-        let disk =
-            Disk { size: 1000, free: available, available, inodes: 1000, free_inodes, ..Disk::default() };
-        NodeResources { disks: vec![UsedDisk { usage, path: "/d".to_owned(), disk }], ..plain() }
-    }
-
     #[test]
-    fn a_disk_below_an_eviction_threshold_is_a_warning_and_a_full_one_an_error() {
-        let full = |severity, line| [(StartCheck::DiskFull, severity, line)];
-        let root = |available, inodes| with_disk(DiskUse::KubeletRoot, available, inodes);
-        assert_eq!(ids(&root(101, 51), "a: 1", ""), []);
-        assert_eq!(ids(&root(99, 51), "a: 1", ""), full(Severity::Warning, None));
-        assert_eq!(ids(&root(101, 49), "a: 1", ""), full(Severity::Warning, None));
-        assert_eq!(ids(&root(0, 500), "a: 1", ""), full(Severity::Error, None));
-        assert_eq!(ids(&root(500, 0), "a: 1", ""), full(Severity::Error, None));
-        let images = with_disk(DiskUse::RuntimeRoot, 140, 500);
-        assert_eq!(ids(&images, "a: 1", ""), full(Severity::Warning, None));
-        let own = "evictionHard:\n  nodefs.available: 20%\n";
-        assert_eq!(ids(&root(150, 500), own, ""), full(Severity::Warning, Some(2)));
-        assert_eq!(ids(&root(500, 40), own, ""), [], "own thresholds replace all defaults");
-        assert_eq!(ids(&root(500, 40), &format!("{own}mergeDefaultEvictionSettings: true"), "").len(), 1);
-        assert_eq!(ids(&root(50, 500), "evictionHard: {}", ""), []);
-        assert_eq!(ids(&root(50, 500), "evictionHard: {nodefs.available: '60'}", "").len(), 1);
-        assert_eq!(
-            ids(&root(50, 500), "evictionHard: {nodefs.available: 0%, nodefs.inodesFree: 0%}", ""),
-            []
-        );
-        let without_inodes = Disk { size: 1000, free: 500, available: 500, ..Disk::default() };
-        let disks =
-            vec![UsedDisk { usage: DiskUse::KubeletRoot, path: "/d".to_owned(), disk: without_inodes }];
-        assert_eq!(ids(&NodeResources { disks, ..plain() }, "a: 1", ""), []);
-    }
-
-    #[test]
-    fn few_process_ids_are_a_warning_on_the_node_and_in_the_kubelets_cgroup() {
-        let node = |used| NodeResources { tasks: Some(LimitUse { used, limit: 10_000 }), ..plain() };
-        let few = |line| [(StartCheck::FewProcessIds, Severity::Warning, line)];
-        assert_eq!(ids(&node(9000), "a: 1", ""), []);
-        assert_eq!(ids(&node(9950), "a: 1", ""), few(None));
-        assert_eq!(ids(&node(9000), "evictionHard: {pid.available: 20%}", ""), few(Some(1)));
-        let own = |used| NodeResources { own_tasks: Some(LimitUse { used, limit: 64 }), ..plain() };
-        assert_eq!(ids(&own(40), "a: 1", ""), []);
-        assert_eq!(ids(&own(60), "a: 1", ""), few(None));
-    }
-
-    #[test]
-    fn descriptors_are_too_few_if_the_kernel_allows_fewer_than_the_kubelet_wants() {
-        let kernel = |most| NodeResources { max_open_files: Some(most), ..plain() };
-        let few = |line| [(StartCheck::FewDescriptors, Severity::Warning, line)];
-        assert_eq!(ids(&kernel(1_048_576), "a: 1", ""), []);
-        assert_eq!(ids(&kernel(65_536), "a: 1", ""), few(None));
-        assert_eq!(ids(&kernel(65_536), "maxOpenFiles: 2000000", ""), few(Some(1)));
-        assert_eq!(ids(&kernel(65_536), "maxOpenFiles: 65536", ""), []);
-        let node = |used| NodeResources { open_files: Some(LimitUse { used, limit: 100_000 }), ..plain() };
-        assert_eq!(ids(&node(90_000), "a: 1", ""), []);
-        assert_eq!(ids(&node(99_500), "a: 1", ""), few(None));
+    fn a_full_disk_is_an_error() {
+        let full = [(StartCheck::DiskFull, Severity::Error, None)];
+        let of = |free, inodes, free_inodes| {
+            let disk = Disk { size: 1000, free, available: free, inodes, free_inodes, ..Disk::default() };
+            let disks = vec![UsedDisk { path: "/d".to_owned(), disk }];
+            ids(&NodeResources { disks, ..plain() }, "a: 1", "")
+        };
+        assert_eq!(of(1, 1000, 1), []);
+        assert_eq!(of(0, 1000, 500), full);
+        assert_eq!(of(500, 1000, 0), full);
+        assert_eq!(of(500, 0, 0), [], "this file system has no limit of inodes");
     }
 
     #[test]
