@@ -1,7 +1,6 @@
 //! Chooses the nodes with the worst incidents, and downloads the captures of these incidents from the nodes' recorders.
 //!
-//! Only these requests have the recorder's token, in a header of its own. The journals of the kubelet and the runtime come from
-//! the kubelet.
+//! Only these requests have the recorder's token, in a header of its own.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -9,14 +8,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::incidents::{IncidentReadings, RecordedIncident};
-use super::journals::{self, JournalError, JournalPeriod};
 use super::recorder::RecorderPod;
 use super::recorders::corrected;
 use crate::clock::Wall;
 use crate::kubelet::kubeconfig::Cluster;
-
-/// What a capture is called in [`FetchedFile::what`].
-pub const CAPTURE: &str = "capture";
 
 /// The captures that `plegctl nodes --fetch` has downloaded.
 #[derive(Clone, Debug, Serialize)]
@@ -39,7 +34,7 @@ pub struct FleetCaptures {
     pub not_known: usize,
 }
 
-/// A file about one incident.
+/// The capture of one incident.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FetchedFile {
@@ -47,8 +42,6 @@ pub struct FetchedFile {
     pub node: String,
     /// The number of the incident in the node's capture.
     pub incident: u64,
-    /// `capture`, or with `--journals` the unit whose journal it is, such as `kubelet`.
-    pub what: &'static str,
     /// The name of the file in the directory; absent if nothing could be downloaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -60,13 +53,6 @@ pub struct FetchedFile {
     pub error: Option<String>,
 }
 
-impl FetchedFile {
-    /// Whether this is a capture.
-    pub fn is_capture(&self) -> bool {
-        self.what == CAPTURE
-    }
-}
-
 /// The worst incident of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorstIncident {
@@ -74,12 +60,9 @@ pub struct WorstIncident {
     pub node: String,
     /// The number of the incident in the node's capture.
     pub number: u64,
-    /// The units of the node's kubelet and runtime.
-    pub units: Vec<&'static str>,
     pod: RecorderPod,
     /// When the incident began, by the clock of the node.
     from: Wall,
-    period: JournalPeriod,
 }
 
 /// Returns the worst incident of each node, the worst of all first, and the number of nodes of which nothing is known.
@@ -99,14 +82,11 @@ pub fn worst_incidents(readings: &IncidentReadings) -> (Vec<WorstIncident>, usiz
         };
         let ranked = list.incidents.iter().map(|incident| (rank(incident, list.taken_at), incident));
         found.extend(ranked.min_by_key(|(rank, _)| *rank).map(|(rank, worst)| {
-            let of_node = |time| corrected(time, -list.clock_ahead);
             let incident = WorstIncident {
                 node: reading.listed.name.clone(),
                 number: worst.number,
-                units: journals::units(&reading.listed),
                 pod: pod.clone(),
-                from: of_node(worst.from),
-                period: JournalPeriod::of_incident(of_node(worst.from), worst.to.map(of_node)),
+                from: corrected(worst.from, -list.clock_ahead),
             };
             (rank, incident)
         }));
@@ -128,17 +108,7 @@ impl WorstIncident {
         self.pod.export(cluster, &page, token, timeout).await.map_err(|why| why.to_string())
     }
 
-    /// Reads the journal of a unit around the incident, without secrets.
-    pub async fn journal(
-        &self,
-        cluster: &Cluster,
-        unit: &'static str,
-        timeout: Duration,
-    ) -> Result<String, JournalError> {
-        journals::read(cluster, &self.node, unit, self.period, timeout).await
-    }
-
-    /// Returns the name of a file about the incident, without its ending; `None` if the node's name cannot be part of a file name. A name in
+    /// Returns the name of the file, without its ending; `None` if the node's name cannot be part of a file name. A name in
     /// Kubernetes has only small letters, digits, `-` and `.`. The name contains the time and not the number of the incident,
     /// because the numbers begin again in a new recording.
     pub fn file_name(&self) -> Option<String> {

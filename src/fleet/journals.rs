@@ -1,26 +1,22 @@
-//! Reads the journals of a node's kubelet and runtime. The kubelet reads them and answers through the API server's node
-//! proxy, if its setting `enableSystemLogQuery` is on.
+//! Reads the journal of a node's kubelet. The kubelet reads it and answers through the API server's node proxy, if its setting `enableSystemLogQuery` is on.
 //!
 //! A kubelet up to 1.37 logs the header of `--manifest-url`, which may contain a password, so secrets are removed.
 
 use std::time::Duration;
 
+use super::ListedNode;
 use super::verdict::error_text;
-use super::{ListedNode, NodeRuntime};
 use crate::clock::{MONTHS, Wall};
 use crate::kubelet::http::encoded;
 use crate::kubelet::kubeconfig::Cluster;
 use crate::report::escape;
 use crate::report::redaction::without_secrets_of_log;
 
-/// How long before an incident its journals begin.
+/// How long before an incident its journal begins.
 const BEFORE: Duration = Duration::from_secs(10 * 60);
 
-/// The latest end of the journals of an incident, counted from its beginning.
+/// The end of the journal of an incident, counted from its beginning.
 const LONGEST: Duration = Duration::from_secs(20 * 60);
-
-/// How long after the end of an incident its journals end.
-const AFTER: Duration = Duration::from_secs(60);
 
 /// The number of bytes of an answer that are read.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
@@ -36,9 +32,9 @@ const NO_UNIT: &str = "options present and query resolved to log files";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalError {
     /// The journal of this unit has no entries of the period.
-    Empty(String),
+    Empty,
     /// The node has no journal of this unit.
-    NoUnit(String),
+    NoUnit,
     /// The kubelet answers no query.
     NotServed(String),
 }
@@ -51,10 +47,9 @@ pub(super) struct JournalPeriod {
 }
 
 impl JournalPeriod {
-    /// Returns the period for an incident, which may still be open.
-    pub(super) fn of_incident(from: Wall, to: Option<Wall>) -> Self {
-        let longest = from.plus(LONGEST);
-        Self { since: from.minus(BEFORE), until: to.map_or(longest, |to| to.plus(AFTER).min(longest)) }
+    /// Returns the period around the beginning of an incident.
+    pub(super) fn around(from: Wall) -> Self {
+        Self { since: from.minus(BEFORE), until: from.plus(LONGEST) }
     }
 
     /// Returns the messages of this period. Each message begins with its time in UTC, such as `Nov 21 02:00:01.123456`, and its
@@ -98,21 +93,13 @@ fn begins_with_time(text: &str) -> bool {
     shape.get(..3).is_some_and(|month| MONTHS.contains(&month)) && shape.get(3..) == Some(" 00 00:00")
 }
 
-/// Returns the units of a node's kubelet and runtime. In k3s and RKE2, both are in one unit, which has another name on a server
-/// than on an agent.
-pub(super) fn units(node: &ListedNode) -> Vec<&'static str> {
-    let version = node.kubelet_version.as_deref().unwrap_or_default();
-    if version.contains("+k3s") {
-        return vec!["k3s", "k3s-agent"];
+/// Returns the unit of a node's kubelet.
+pub(super) fn unit(node: &ListedNode) -> &'static str {
+    match node.kubelet_version.as_deref().unwrap_or_default() {
+        version if version.contains("+k3s") => "k3s",
+        version if version.contains("+rke2") => "rke2-server",
+        _ => "kubelet",
     }
-    if version.contains("+rke2") {
-        return vec!["rke2-server", "rke2-agent"];
-    }
-    let runtime = match node.runtime.as_ref().map(|NodeRuntime { name, .. }| name.as_str()) {
-        Some("cri-o") => "crio",
-        _ => "containerd",
-    };
-    vec!["kubelet", runtime]
 }
 
 /// Reads the journal of a unit, without secrets.
@@ -128,7 +115,7 @@ pub(super) async fn read(
 ) -> Result<String, JournalError> {
     let first = read_since(cluster, node, unit, period, period.since, timeout).await;
     match first {
-        Err(JournalError::Empty(_)) => {
+        Err(JournalError::Empty) => {
             read_since(cluster, node, unit, period, period.since.minus(WEST), timeout).await
         }
         other => other,
@@ -159,12 +146,12 @@ async fn read_since(
         return Err(JournalError::NotServed(why.to_owned()));
     }
     if text.trim_start().starts_with(NO_UNIT) {
-        return Err(JournalError::NoUnit("the node has no journal of this unit".to_owned()));
+        return Err(JournalError::NoUnit);
     }
     let messages = period.messages(&text);
     // Without entries, `journalctl` prints only remarks.
     if messages.lines().all(|line| line.trim().is_empty() || line.starts_with("-- ")) {
-        return Err(JournalError::Empty("the journal has no entries of that time".to_owned()));
+        return Err(JournalError::Empty);
     }
     Ok(escape::log(&without_secrets_of_log(&messages)))
 }
@@ -174,42 +161,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_follow_the_distribution_and_the_runtime() {
-        let node = |version: &str, runtime: &str| ListedNode {
-            kubelet_version: Some(version.to_owned()),
-            runtime: Some(NodeRuntime { name: runtime.to_owned(), version: "2.1.4".to_owned() }),
-            ..ListedNode::default()
-        };
-        assert_eq!(units(&node("v1.34.2", "containerd")), ["kubelet", "containerd"]);
-        assert_eq!(units(&node("v1.34.2", "cri-o")), ["kubelet", "crio"]);
-        assert_eq!(units(&node("v1.34.2+k3s1", "containerd")), ["k3s", "k3s-agent"]);
-        assert_eq!(units(&node("v1.34.2+rke2r1", "containerd")), ["rke2-server", "rke2-agent"]);
-        assert_eq!(units(&ListedNode::default()), ["kubelet", "containerd"]);
+    fn unit_follows_the_distribution() {
+        let node =
+            |version: &str| ListedNode { kubelet_version: Some(version.to_owned()), ..ListedNode::default() };
+        assert_eq!(unit(&node("v1.34.2")), "kubelet");
+        assert_eq!(unit(&node("v1.34.2+k3s1")), "k3s");
+        assert_eq!(unit(&node("v1.34.2+rke2r1")), "rke2-server");
+        assert_eq!(unit(&ListedNode::default()), "kubelet");
     }
 
     #[test]
     fn only_messages_of_the_period_are_kept() {
         let from = "2026-12-31T23:58:50Z".parse::<Wall>().unwrap();
-        let period = JournalPeriod::of_incident(from, Some(from.plus(Duration::from_secs(80))));
+        let period = JournalPeriod::around(from);
         let before = "Dec 31 20:00:00.1 n1 kubelet[7]: x\n  more of x\n";
-        let inside = "Dec 31 23:48:55.1 n1 kubelet[7]: a\n  more of a\nJan 01 00:01:09.9 n1 kubelet[7]: b\n";
-        let after = "Jan 01 00:02:00.0 n1 kubelet[7]: c\n  more of c\n";
+        let inside = "Dec 31 23:48:55.1 n1 kubelet[7]: a\n  more of a\nJan 01 00:18:09.9 n1 kubelet[7]: b\n";
+        let after = "Jan 01 00:20:00.0 n1 kubelet[7]: c\n  more of c\n";
         assert_eq!(period.messages(&format!("{before}{inside}{after}")), inside);
         assert_eq!(period.messages(&format!("{before}{after}")), "");
         assert_eq!(period.messages("2026-12-31T23:50 a\nb\n"), "2026-12-31T23:50 a\nb\n");
-    }
-
-    #[test]
-    fn period_begins_before_the_incident_and_is_bounded() {
-        let at = |minute: u64| Wall::from_nanos(0).plus(Duration::from_secs(60 * minute));
-        let period = |from, to| {
-            let period = JournalPeriod::of_incident(from, to);
-            (period.since.whole_seconds(), period.until.whole_seconds())
-        };
-        let texts =
-            |since: &str, until: &str| (format!("1970-01-01T{since}:00Z"), format!("1970-01-01T{until}:00Z"));
-        assert_eq!(period(at(60), Some(at(65))), texts("00:50", "01:06"));
-        assert_eq!(period(at(60), Some(at(600))), texts("00:50", "01:20"));
-        assert_eq!(period(at(60), None), texts("00:50", "01:20"));
     }
 }

@@ -36,11 +36,10 @@ use crate::clock::{Clock, Wall};
 use crate::kubelet::http::{self, HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
 
-pub use self::captures::{CAPTURE, FetchedFile, FleetCaptures, WorstIncident, worst_incidents};
+pub use self::captures::{FetchedFile, FleetCaptures, WorstIncident, worst_incidents};
 pub use self::incidents::{
     FleetIncidents, IncidentGroup, SharedFact, join as join_incidents, read_images, read_incidents,
 };
-pub use self::journals::JournalError;
 pub use self::node::{FleetReading, NodeReading};
 pub use self::objects::{NodeObjects, ObjectsRequest, read_events, read_objects};
 pub use self::outside::{KubeletDumps, read_dumps};

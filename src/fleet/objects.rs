@@ -72,9 +72,8 @@ pub async fn read_objects(cluster: &Cluster, node: &ListedNode, request: Objects
             Err(why) => objects.skip("the kubelet's /metrics/resource", &why, "`get` on nodes/proxy"),
         }
     }
-    let unit = journals::units(node).first().copied().unwrap_or("kubelet");
-    let period = JournalPeriod::of_incident(from, None);
-    match journals::read(cluster, &node.name, unit, period, timeout).await {
+    let period = JournalPeriod::around(from);
+    match journals::read(cluster, &node.name, journals::unit(node), period, timeout).await {
         Ok(text) => {
             objects.log = lines_without_answer(&text);
             let about = "the kubelet's journal, without secrets";
@@ -87,7 +86,7 @@ pub async fn read_objects(cluster: &Cluster, node: &ListedNode, request: Objects
                 "`get` on nodes/proxy and the setting enableSystemLogQuery",
             );
         }
-        Err(JournalError::Empty(_) | JournalError::NoUnit(_)) => {}
+        Err(JournalError::Empty | JournalError::NoUnit) => {}
     }
     if let Some(pods) = serde_json::to_vec_pretty(&objects.pods).ok().filter(|_| keep) {
         let about = "the node's pods: names, containers and times of changes, and nothing else of them";

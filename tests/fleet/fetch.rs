@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -35,10 +34,7 @@ fn cluster() -> Server {
 
 /// The answers of this cluster's API server.
 fn answers() -> impl Fn(&Request) -> Reply {
-    answers_for(&["long", "open", "short", "quiet", "liar", "..%2Fescape", "none"])
-}
-
-fn answers_for(nodes: &[&str]) -> impl Fn(&Request) -> Reply {
+    let nodes = ["long", "open", "short", "quiet", "liar", "..%2Fescape", "none"];
     let items: Vec<Value> =
         nodes.iter().map(|name| json!({"metadata": {"name": name.replace("%2F", "/")}})).collect();
     let pods: Vec<Value> = nodes
@@ -53,9 +49,6 @@ fn answers_for(nodes: &[&str]) -> impl Fn(&Request) -> Reply {
     let capture = fs::read(file("tests/captures/0.1.0.plegcap")).unwrap();
     move |request: &Request| {
         let path = request.path.as_str();
-        if path.contains("/proxy/logs/") {
-            return journal(path);
-        }
         let Some((node, page)) = recorder(path) else {
             assert!(!path.starts_with("/api/v1/pods?"), "a pod in another namespace may be anybody's");
             if path.contains("labelSelector=none") {
@@ -87,70 +80,12 @@ fn answers_for(nodes: &[&str]) -> impl Fn(&Request) -> Reply {
     }
 }
 
-/// The kubelets' answers to log queries. That of `long` has the setting off, and lists its directory. `short` is west of UTC, so
-/// that a query for the time of the incident finds nothing.
-fn journal(path: &str) -> Reply {
-    let nothing =
-        "\noptions present and query resolved to log files for [containerd]\ntry without specifying options";
-    if let Some(query) = path.strip_prefix("/api/v1/nodes/short/proxy/logs/?query=") {
-        return match query {
-            "kubelet&sinceTime=2026-11-21T01:50:00Z" => Reply::ok("-- No entries --\n"),
-            "kubelet&sinceTime=2026-11-20T13:50:00Z" => Reply::ok("Nov 21 02:00:09 short kubelet[7]: west\n"),
-            "containerd&sinceTime=2026-11-21T01:50:00Z" => Reply::ok(nothing),
-            other => panic!("a query that plegctl does not make: {other}"),
-        };
-    }
-    if path.starts_with("/api/v1/nodes/long/proxy/logs/?query=") {
-        return Reply::ok("<!doctype html>\n<pre>\n<a href=\"syslog\">syslog</a>\n</pre>\n");
-    }
-    let since = "sinceTime=2026-11-21T01:50:00Z";
-    if path == format!("/api/v1/nodes/open/proxy/logs/?query=kubelet&{since}") {
-        let flag = "Nov 21 02:00:01 open kubelet[7]: FLAG: --manifest-url-header=\"X-Site:t0p\"";
-        let later = "Nov 21 02:21:00 open kubelet[7]: long after";
-        let hostile = "Nov 21 02:02:00 open kubelet[7]: \u{1b}[2J\u{7}\u{202e}\u{9b}x\ty\r";
-        let last = "Nov 21 02:03:00 open kubelet[7]: PLEG is not healthy";
-        return Reply::ok(format!("{flag}\n{hostile}\n{last}\n{later}\n"));
-    }
-    assert_eq!(path, format!("/api/v1/nodes/open/proxy/logs/?query=containerd&{since}"));
-    Reply::ok(nothing)
-}
-
 fn fetch(server: &Server, directory: &Path, token: &str, arguments: &[&str]) -> Output {
     let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
     let token = TestFile::new(token);
     let known = ["nodes", "--kubeconfig", config.0.to_str().unwrap(), "--fetch", argument(directory)];
     let known = [&known[..], &["--token-file", argument(&token.0), "--timeout", "60s"]].concat();
     Invocation::new(&[&known, arguments].concat()).run()
-}
-
-/// A node whose kubelet has any journal, for the fuzzer.
-pub struct AnyJournal {
-    server: Server,
-    journal: Arc<Mutex<Vec<u8>>>,
-}
-
-impl AnyJournal {
-    pub fn new() -> Self {
-        let journal = Arc::<Mutex<Vec<u8>>>::default();
-        let (known, answer) = (Arc::clone(&journal), answers_for(&["open"]));
-        let server = Server::start("server", Clients::Any, move |request| {
-            if request.path.contains("/proxy/logs/?query=kubelet&") {
-                return Reply::Bytes(200, known.lock().unwrap().clone());
-            }
-            answer(request)
-        });
-        Self { server, journal }
-    }
-
-    /// Returns what `nodes --fetch --journals` saves of a journal; `None` if it saves nothing.
-    pub fn saved(&self, journal: &[u8]) -> Option<Vec<u8>> {
-        *self.journal.lock().unwrap() = journal.to_vec();
-        let place = CaptureDir::make();
-        let directory = place.path("evidence");
-        let output = fetch(&self.server, &directory, TOKEN, &["--journals"]);
-        assert_eq!(output.code, Some(0), "{output}");
-        fs::read(directory.join("open-20261121T020000Z.kubelet.log")).ok()
-    }
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -219,44 +154,6 @@ fn incomplete_and_wrong_answers_and_wrong_names_leave_no_file() {
         assert_eq!(names(&directory)[1..], ["open-20261121T020000Z.2.plegcap", open], "{output}");
     }
     assert_eq!(fs::read_to_string(directory.join(open)).unwrap(), "earlier evidence");
-}
-
-#[test]
-fn journals_around_the_incident_are_saved_without_secrets_and_control_characters() {
-    let server = cluster();
-    let place = CaptureDir::make();
-    let directory = place.path("evidence");
-    let output = fetch(&server, &directory, TOKEN, &["--limit", "3", "--journals", "-o", "json"]);
-    // The recorder of `short` ends the connection, so its capture is missing.
-    assert_eq!(output.code, Some(2), "{output}");
-    assert_eq!(
-        names(&directory),
-        [
-            "long-20261121T020000Z.plegcap",
-            "open-20261121T020000Z.kubelet.log",
-            "open-20261121T020000Z.plegcap",
-            "short-20261121T020000Z.kubelet.log"
-        ]
-    );
-    let west = fs::read_to_string(directory.join("short-20261121T020000Z.kubelet.log")).unwrap();
-    assert_eq!(west, "Nov 21 02:00:09 short kubelet[7]: west\n");
-    let journal = fs::read_to_string(directory.join("open-20261121T020000Z.kubelet.log")).unwrap();
-    assert!(journal.ends_with("PLEG is not healthy\n") && !journal.contains("t0p"), "{journal}");
-    assert!(journal.contains("kubelet[7]: \\u{1b}[2J\\u{7}\\u{202e}\\u{9b}x\ty\n"), "{journal:?}");
-    let report: Value = serde_json::from_str(&output.stdout).unwrap();
-    let rows: Vec<_> =
-        report["files"].as_array().unwrap().iter().map(|row| (&row["what"], &row["error"])).take(5).collect();
-    let off = Value::from("the kubelet does not answer log queries (enableSystemLogQuery is off)");
-    let expected = [
-        (&"capture".into(), &Value::Null),
-        (&"kubelet".into(), &Value::Null),
-        (&"containerd".into(), &"the node has no journal of this unit".into()),
-        (&"capture".into(), &Value::Null),
-        (&"kubelet".into(), &off),
-    ];
-    assert_eq!(rows, expected, "{output}");
-    let logs = server.requests().into_iter().filter(|request| request.path.contains("/logs/"));
-    assert!(logs.clone().count() == 6 && logs.into_iter().all(|request| request.token.is_none()));
 }
 
 #[test]

@@ -1,11 +1,10 @@
-//! `plegctl nodes --fetch DIR`: downloads the captures of the worst incidents from the nodes' recorders, one after another, and
-//! with `--journals` the journals of their kubelets and runtimes.
+//! `plegctl nodes --fetch DIR`: downloads the captures of the worst incidents from the nodes' recorders, one after another.
 //!
 //! ```text
 //! $ plegctl nodes --fetch evidence --token-file token
-//! NODE   INCIDENT   WHAT      FILE                          SIZE      ERROR
-//! n7     3          capture   n7-20261121T020000Z.plegcap   1.2 MiB   <none>
-//! n9     1          capture   <none>                        <none>    403 the recorder has another token
+//! NODE   INCIDENT   FILE                          SIZE      ERROR
+//! n7     3          n7-20261121T020000Z.plegcap   1.2 MiB   <none>
+//! n9     1          <none>                        <none>    403 the recorder has another token
 //! ```
 //!
 //! A file is complete or does not exist. A directory that others may write to is refused. Only the recorders in one namespace get
@@ -28,7 +27,7 @@ use crate::cmd::render::table;
 use crate::cmd::render::words::{NONE, or_none};
 use crate::cmd::serve::token_file::RecorderToken;
 use crate::cmd::{Error, Exit};
-use crate::fleet::{self, FetchedFile, FleetCaptures, JournalError, WorstIncident};
+use crate::fleet::{self, FetchedFile, FleetCaptures, WorstIncident};
 use crate::kubelet::kubeconfig::Cluster;
 use crate::report::bytes::bytes as size;
 use crate::report::{document, is_private_directory, plural, save};
@@ -73,7 +72,7 @@ pub async fn run(
     let progress = progress_bar(worst.len(), here.global.quiet);
     let mut files = Vec::new();
     for incident in worst {
-        files.extend(fetch(&incident, arguments, cluster, &token, directory, here).await);
+        files.push(fetch(&incident, arguments, cluster, &token, directory, here).await);
         progress.step();
     }
     progress.end();
@@ -88,7 +87,7 @@ pub async fn run(
     };
     arguments.output.print(&document(&report), here.global.style(), |out| print(&report, out))?;
     let is_known = !report.files.is_empty() || report.not_known == 0;
-    let is_complete = report.files.iter().filter(|file| file.is_capture()).all(|file| file.file.is_some());
+    let is_complete = report.files.iter().all(|file| file.file.is_some());
     Ok(if is_known && is_complete { Exit::Good } else { Exit::NoAnswer })
 }
 
@@ -97,10 +96,10 @@ const MAX_FILES: usize = 1000;
 
 /// Returns the first name that no file has, or that a file with the same content has, because a recorder that has gone on may
 /// have lost what an earlier file contains.
-fn unused_name(directory: &Path, base: &str, ending: &str, content: &[u8]) -> Option<String> {
+fn unused_name(directory: &Path, base: &str, content: &[u8]) -> Option<String> {
     let names = (1..=MAX_FILES).map(|number| match number {
-        1 => format!("{base}.{ending}"),
-        number => format!("{base}.{number}.{ending}"),
+        1 => format!("{base}.plegcap"),
+        number => format!("{base}.{number}.plegcap"),
     });
     names.into_iter().find(|name| match std::fs::read(directory.join(name)) {
         Ok(old) => old == content,
@@ -108,7 +107,7 @@ fn unused_name(directory: &Path, base: &str, ending: &str, content: &[u8]) -> Op
     })
 }
 
-/// Downloads what is wanted about an incident into `directory`.
+/// Downloads the capture of an incident into `directory`.
 async fn fetch(
     incident: &WorstIncident,
     arguments: &NodesArgs,
@@ -116,43 +115,25 @@ async fn fetch(
     token: &RecorderToken,
     directory: &Path,
     here: &Node,
-) -> Vec<FetchedFile> {
+) -> FetchedFile {
     let timeout = here.global.timeout.unwrap_or(TIMEOUT);
-    let wanted = &arguments.recorders.download;
-    let save = |ending: &str, bytes: &[u8]| {
-        let base = incident.file_name().ok_or("the node's name cannot be the name of a file")?;
-        let name = unused_name(directory, &base, ending, bytes)
-            .ok_or("there are too many files of this incident")?;
-        save::write(&directory.join(&name), |file| file.write_all(bytes)).map_err(|why| why.to_string())?;
-        Ok((name, bytes.len()))
+    let anonymise = arguments.recorders.download.anonymise;
+    let downloaded = incident.download(cluster, &token.header(), anonymise, timeout).await;
+    let saved = downloaded.and_then(|bytes| save_capture(incident, directory, &bytes));
+    let (file, bytes, error) = match saved {
+        Ok((file, bytes)) => (Some(file), Some(bytes), None),
+        Err(error) => (None, None, Some(error)),
     };
-    let downloaded = incident.download(cluster, &token.header(), wanted.anonymise, timeout).await;
-    let capture = downloaded.and_then(|bytes| {
-        capture::check_header(&bytes).map_err(|why| format!("the answer is no capture: {why}"))?;
-        save("plegcap", &bytes)
-    });
-    let mut saved = vec![(fleet::CAPTURE, capture)];
-    let units = if wanted.journals { incident.units.as_slice() } else { &[] };
-    for unit in units {
-        let (journal, is_served) = match incident.journal(cluster, unit, timeout).await {
-            Ok(text) => (save(&format!("{unit}.log"), text.as_bytes()), true),
-            Err(JournalError::Empty(why) | JournalError::NoUnit(why)) => (Err(why), true),
-            Err(JournalError::NotServed(why)) => (Err(why), false),
-        };
-        saved.push((unit, journal));
-        // A kubelet that is silent or does not serve one journal serves no other.
-        if !is_served {
-            break;
-        }
-    }
-    let row = |(what, saved): (&'static str, Result<(String, usize), String>)| {
-        let (file, bytes, error) = match saved {
-            Ok((file, bytes)) => (Some(file), Some(bytes), None),
-            Err(error) => (None, None, Some(error)),
-        };
-        FetchedFile { node: incident.node.clone(), incident: incident.number, what, file, bytes, error }
-    };
-    saved.into_iter().map(row).collect()
+    FetchedFile { node: incident.node.clone(), incident: incident.number, file, bytes, error }
+}
+
+/// Saves a capture. Returns the name of its file and its size.
+fn save_capture(incident: &WorstIncident, directory: &Path, bytes: &[u8]) -> Result<(String, usize), String> {
+    capture::check_header(bytes).map_err(|why| format!("the answer is no capture: {why}"))?;
+    let base = incident.file_name().ok_or("the node's name cannot be the name of a file")?;
+    let name = unused_name(directory, &base, bytes).ok_or("there are too many files of this incident")?;
+    save::write(&directory.join(&name), |file| file.write_all(bytes)).map_err(|why| why.to_string())?;
+    Ok((name, bytes.len()))
 }
 
 /// Creates the directory, which only the user can read. A directory that exists must be one that others cannot change.
@@ -177,17 +158,16 @@ fn print(report: &FleetCaptures, out: &mut Page<'_>) -> io::Result<()> {
         vec![
             file.node.clone(),
             file.incident.to_string(),
-            file.what.to_owned(),
             or_none(file.file.as_deref().unwrap_or_default()),
             bytes.map_or_else(|| NONE.to_owned(), size),
             or_none(file.error.as_deref().unwrap_or_default()),
         ]
     };
     if !report.files.is_empty() {
-        let headers = ["NODE", "INCIDENT", "WHAT", "FILE", "SIZE", "ERROR"];
+        let headers = ["NODE", "INCIDENT", "FILE", "SIZE", "ERROR"];
         table::write(out, &headers, report.files.iter().map(row))?;
     }
-    let captures = report.files.iter().filter(|file| file.is_capture() && file.file.is_some()).count();
+    let captures = report.files.iter().filter(|file| file.file.is_some()).count();
     let mut words = vec![format!("{} in {}", plural(captures, "capture"), report.directory)];
     if report.beyond_limit > 0 {
         words.push(format!(

@@ -164,11 +164,6 @@ pub(super) struct FetchArgs {
     /// With --fetch: replace names in the captures by pseudonyms
     #[arg(long, requires = "fetch")]
     pub(super) anonymise: bool,
-
-    /// With --fetch: also download the journals of kubelet and runtime around each incident, without secrets. Needs
-    /// `enableSystemLogQuery` in the kubelet's configuration, and `get` on nodes/proxy
-    #[arg(long, requires = "fetch", conflicts_with = "anonymise")]
-    pub(super) journals: bool,
 }
 
 /// The order of the nodes.
