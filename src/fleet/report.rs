@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::recorders::RecorderReport;
 use crate::clock::Wall;
 use crate::diagnosis::report::Verdict;
-use crate::diagnosis::{HealthReport, VerdictFacts};
+use crate::diagnosis::VerdictFacts;
 use crate::report::{NotChecked, Seconds, word_enum};
 
 word_enum! {
@@ -49,9 +49,6 @@ pub struct NodesReport {
     pub counts: NodeCounts,
     /// The nodes, the worst first.
     pub nodes: Vec<NodeReport>,
-    /// With `--why`: the reports of `health --node` on the worst nodes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub explained: Vec<HealthReport>,
     /// What plegctl could not check on any node, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_checked: Vec<NotChecked>,

@@ -68,7 +68,6 @@ pub fn judge(
         context: context.to_owned(),
         counts,
         nodes,
-        explained: Vec::new(),
         not_checked: Vec::from_iter(not_checked),
     }
 }

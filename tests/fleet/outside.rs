@@ -405,29 +405,6 @@ fn no_recorder_forces_this_way_and_a_bundle_has_all_that_was_read() {
     assert!(again.stdout.contains("ListContainers does not answer"), "{again}");
 }
 
-#[test]
-fn nodes_why_explains_the_worst_nodes_and_no_healthy_one() {
-    let uid = "5c5c5c5c-1111-2222-3333-444444444444";
-    let mut pods = bystanders();
-    pods.push(deleted("shop", "db-0", uid, 205));
-    let server = cluster(recorded(["lock.t35", "lock.t100"]), move |request| match request.path.as_str() {
-        path if path.starts_with("/api/v1/nodes?") => {
-            let Reply::Answer(_, node) = node("True", "ok") else { panic!("a node is an answer") };
-            let healthy = node.replace("\"n1\"", "\"n2\"");
-            Reply::ok(format!(r#"{{"items":[{node},{healthy}]}}"#))
-        }
-        path if path.starts_with("/api/v1/nodes/n2/") => metrics(1),
-        _ => of_node(request, &node("True", "ok"), &metrics(200), &pods),
-    });
-    let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
-    let known = ["nodes", "--kubeconfig", config.0.to_str().unwrap(), "--why", "2"];
-    let output = Invocation::new(&known).with_short_silences().run();
-    assert_eq!(output.code, Some(1), "{output}");
-    let explained = "n1  UNHEALTHY  ListContainers does not answer: the kubelet's relist waits for it\n  shop/db-0 (possible)";
-    assert!(output.stdout.contains(explained) && !output.stdout.contains("n2  HEALTHY"), "{output}");
-    assert_eq!(requests(&server, DUMP), 2);
-}
-
 /// `--no-recorder` judges a node from outside and makes no call to a runtime, also if one is configured.
 #[test]
 fn no_recorder_never_queries_a_runtime_and_conflicts_with_what_names_another_source() {

@@ -19,7 +19,6 @@ pub(super) use bundle::bundle_path;
 mod calls;
 mod files;
 mod remote;
-pub(super) use remote::explain_node;
 mod saved;
 mod state_file;
 pub(super) use saved::SavedReport;

@@ -74,7 +74,11 @@ pub(super) async fn diagnose(
     }
     let started = here.clock.mono();
     let token = arguments.token.read()?;
+    let budget = arguments.budget.unwrap_or(BUDGET);
+    let requests = REQUESTS + token.as_ref().map_or(0, |_| REQUESTS_FOR_FACTS);
     let look = OutsideLook {
+        timeout: budget / requests,
+        deadline: started.plus(budget),
         dumps: match arguments.stacks.as_str() {
             "auto" if arguments.deep => WantedDumps::Always,
             "auto" => WantedDumps::IfSuspicious,
@@ -82,7 +86,8 @@ pub(super) async fn diagnose(
         },
         recorder: !arguments.no_recorder,
         keep: arguments.bundle.is_some(),
-        ..OutsideLook::within(arguments.budget.unwrap_or(BUDGET), token.as_ref(), here)
+        token: token.as_ref(),
+        here,
     };
     let (file, name) = (arguments.kubeconfig.clone(), arguments.context.as_deref());
     let cluster = remote_node::cluster(file, name, look.timeout, &here.global)?;
@@ -117,22 +122,7 @@ struct OutsideLook<'a> {
     here: &'a Node,
 }
 
-impl<'a> OutsideLook<'a> {
-    /// A look that reads goroutines only if PLEG is not healthy.
-    fn within(budget: Duration, token: Option<&'a NamespaceToken>, here: &'a Node) -> Self {
-        let deadline = here.clock.mono().plus(budget);
-        let requests = REQUESTS + token.map_or(0, |_| REQUESTS_FOR_FACTS);
-        Self {
-            timeout: budget / requests,
-            deadline,
-            dumps: WantedDumps::IfSuspicious,
-            recorder: true,
-            keep: false,
-            token,
-            here,
-        }
-    }
-
+impl OutsideLook<'_> {
     /// Whether a goroutine dump is worth what it costs the kubelet. An unreachable kubelet gives none.
     fn wants_dumps(&self, node: &NodeReport) -> bool {
         let is_suspicious = node.judged != Verdict::Healthy && node.verdict != NodeVerdict::Unreachable;
@@ -157,17 +147,6 @@ impl OutsideLook<'_> {
         let requests = u32::try_from(suspects.len()).unwrap_or(u32::MAX).max(1);
         fleet::read_events(cluster, pods, suspects, from, self.timeout.min(left / requests)).await
     }
-}
-
-/// Judges a node of `nodes --why` as `health --node` does.
-pub async fn explain_node(
-    cluster: &Arc<Cluster>,
-    node: &str,
-    recorder: bool,
-    here: &Node,
-) -> Result<HealthReport, Error> {
-    let look = OutsideLook { recorder, ..OutsideLook::within(BUDGET, None, here) };
-    Box::pin(look_at(cluster, node, &look)).await.map(|(report, _)| report)
 }
 
 /// Judges a node by its recorder, else by its kubelet.

@@ -36,8 +36,6 @@ mod fetch;
 mod incidents_text;
 mod text;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -53,9 +51,7 @@ use super::args::{GlobalArgs, at_least_one, positive_duration};
 use super::complete;
 use super::event_loop::block_on;
 use super::flags::remote_node::{CREDENTIAL_TIMEOUT, REQUEST_TIMEOUT, remark_if_insecure};
-use super::health::explain_node;
 use super::node::Node;
-use super::render::health::below_nodes;
 use super::render::page::Line;
 use super::render::words::cut;
 use super::term::output::Output;
@@ -63,7 +59,6 @@ use super::term::stop_signals::StopSignals;
 use super::term::streams;
 use super::term::streams::ProgressLine;
 use super::{Error, Exit};
-use crate::diagnosis::HealthReport;
 use crate::fleet::{
     self, FleetReading, FleetRequest, NodeReport, NodeVerdict, NodesReport, RecorderPods, StartVerdict,
 };
@@ -77,7 +72,7 @@ pub struct NodesArgs {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// A here of the kubeconfig [default: its current one]
+    /// A context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::contexts))]
     context: Option<String>,
 
@@ -116,10 +111,6 @@ pub struct NodesArgs {
     /// The order of the nodes: the worst verdict, the oldest PLEG, the slowest relists, or names from A to Z
     #[arg(long, value_name = "KEY", default_value = "verdict", conflicts_with_all = ["preflight", "incidents"])]
     sort_by: SortKey,
-
-    /// Also explain the N worst nodes that are not healthy, as `health --node` does: which call hangs, and for which pod
-    #[arg(long, value_name = "N", conflicts_with_all = ["watch", "preflight", "incidents", "fetch"])]
-    why: Option<usize>,
 
     /// Show only nodes that are not healthy
     #[arg(long, conflicts_with_all = ["preflight", "incidents"])]
@@ -301,10 +292,8 @@ async fn query_and_print(arguments: &NodesArgs, here: &Node, cluster: Arc<Cluste
     // of the watch.
     let (mut before, mut report) = query_once(arguments, &request, here, &cluster, None).await?;
     if !arguments.watch {
-        let exit = exit(&report);
-        report.explained = explain(arguments, here, &cluster, &report).await;
         screen.print(&report, "")?;
-        return Ok(exit);
+        return Ok(exit(&report));
     }
     let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
     let mut resized = signal(SignalKind::window_change()).map_err(Error::Start)?;
@@ -377,8 +366,7 @@ impl Screen<'_> {
                     return not_healthy.try_for_each(|node| writeln!(out, "{}", node.name));
                 }
                 let lines = text::table(&selected, &view, here.global.style())?;
-                lines.iter().try_for_each(|line| out.line(line))?;
-                selected.explained.iter().try_for_each(|report| below_nodes(report, out))
+                lines.iter().try_for_each(|line| out.line(line))
             });
         };
         // The last line says how old the table is.
@@ -440,29 +428,6 @@ async fn query_once(
 
 pub(super) fn progress_bar(nodes: usize, quiet: bool) -> ProgressLine {
     ProgressLine::begin(!quiet, "{wide_bar} {pos}/{len} nodes  {msg}", u64::try_from(nodes).ok())
-}
-
-/// Explains the worst nodes that are not healthy, four at once.
-async fn explain(
-    arguments: &NodesArgs,
-    here: &Node,
-    cluster: &Arc<Cluster>,
-    report: &NodesReport,
-) -> Vec<HealthReport> {
-    let not_healthy = report.nodes.iter().filter(|node| node.verdict != NodeVerdict::Healthy);
-    let names = not_healthy.take(arguments.why.unwrap_or(0)).map(|node| node.name.as_str());
-    let (next, found) = (RefCell::new(names.enumerate()), RefCell::new(BTreeMap::new()));
-    let worker = async || {
-        let take = || next.borrow_mut().next();
-        while let Some((at, name)) = take() {
-            match explain_node(cluster, name, !arguments.recorders.no_recorders, here).await {
-                Ok(report) => drop(found.borrow_mut().insert(at, report)),
-                Err(why) => here.remark(&why.to_string()),
-            }
-        }
-    };
-    tokio::join!(worker(), worker(), worker(), worker());
-    found.into_inner().into_values().collect()
 }
 
 /// Returns the exit status: bad news for an unhealthy, silent or unreachable node; no answer if nothing is known

@@ -390,7 +390,6 @@ mod tests {
             context: String::new(),
             counts: NodeCounts { nodes: count, healthy: count - 1, unhealthy: 1, ..NodeCounts::default() },
             nodes: (0..size).map(node).collect(),
-            explained: Vec::new(),
             not_checked: Vec::new(),
         }
     }

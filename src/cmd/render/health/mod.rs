@@ -467,18 +467,6 @@ fn may_hang(finding: &HealthFinding) -> bool {
     row(finding.id).screen.may_hang
 }
 
-/// Prints the verdict on a node, its suspects and the first step, below a table of nodes.
-pub fn below_nodes(report: &HealthReport, out: &mut Page<'_>) -> io::Result<()> {
-    let word = report.verdict.as_str().to_uppercase();
-    writeln!(out)?;
-    writeln!(out, "{}  {word}  {}", report.node, report.summary)?;
-    for line in suspect_lines(report) {
-        writeln!(out, "  {line}")?;
-    }
-    let step = report.primary.as_ref().and_then(|primary| primary.steps.first());
-    step.map_or(Ok(()), |step| writeln!(out, "  {step}"))
-}
-
 /// Formats the suspects: the pod, how likely it is, and why.
 fn suspect_lines(report: &HealthReport) -> Vec<String> {
     let line = |suspect: &SuspectReport| {
