@@ -235,8 +235,6 @@ pub struct Capture {
     budget: ReadBudget,
     processor_limit: ProcessorLimit,
     is_indexed: bool,
-    /// The file of a capture that is in memory.
-    _kept: Option<fs::File>,
 }
 
 /// The segments and messages that were read last.
@@ -448,12 +446,6 @@ impl Capture {
             return Err(Error::Empty { path: path.to_path_buf() });
         }
         Ok(capture)
-    }
-
-    /// Keeps a file open as long as the capture, because the path of the capture leads to this file.
-    #[must_use]
-    pub fn keeping(self, file: fs::File) -> Self {
-        Self { _kept: Some(file), ..self }
     }
 
     /// Adds the relists that were running when the recorder ended, because they are often the relists that hung.

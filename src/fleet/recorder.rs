@@ -227,16 +227,6 @@ impl RecorderPod {
         Ok(RecorderAnswer { text: answer.document(&url)?, date })
     }
 
-    /// Reads the incidents of the last `period`, such as `24h`, as JSON.
-    pub async fn incidents(
-        &self,
-        cluster: &Cluster,
-        period: &str,
-        timeout: Duration,
-    ) -> Result<RecorderAnswer, http::Error> {
-        self.json(cluster, &format!("incidents?since={period}"), timeout).await
-    }
-
     /// Reads a page that needs the recorder's token, for example `capture?incident=3&anonymise=1`. `token` is the name and the
     /// value of the header.
     pub async fn export(

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::recorders::RecorderReport;
 use crate::clock::Wall;
-use crate::diagnosis::report::Verdict;
 use crate::diagnosis::VerdictFacts;
+use crate::diagnosis::report::Verdict;
 use crate::report::{NotChecked, Seconds, word_enum};
 
 word_enum! {

@@ -1,4 +1,4 @@
-//! `watch`, `capture` and `stacks` with `--node NAME` on a machine that is not the node: through the API server of a simulated
+//! `capture export` and `stacks` with `--node NAME` on a machine that is not the node: through the API server of a simulated
 //! fleet to a running recorder, and through a scripted one to a scripted recorder and to the kubelet.
 
 use std::fs;
@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flate2::read::GzDecoder;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::api::{Clients, Reply, Request, Server};
 use super::file;
 use super::nodes::{authority, kubeconfig, wait_until};
-use super::remote::{node, pods, verdict};
+use super::remote::{node, pods};
 use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, Output, Running, plegctl};
@@ -99,32 +99,20 @@ fn incidents_and_captures_of_a_running_recorder_reach_the_laptop() {
     let run = |arguments: &[&str]| fleet.run(&[arguments, &["--node", &node]].concat());
     let source = "the recorder plegctl/plegctl-";
 
-    let listed = run(&["capture", "ls"]);
-    assert_eq!(listed.code, Some(0), "{listed}");
-    assert!(listed.stdout.starts_with(source), "{listed}");
-    assert!(listed.stdout.contains("INCIDENT") && listed.stdout.contains("D02"), "{listed}");
-    // A diagnosis names the container later than the incident begins.
-    let listed = wait_until(|| {
-        let listed: Value = serde_json::from_str(&run(&["capture", "ls", "-o", "json"]).stdout).unwrap();
-        (!listed["incidents"][0]["primary"]["container"].is_null()).then_some(listed)
-    });
-    assert_eq!((&listed["kind"], &listed["incidents"][0]["number"]), (&"IncidentList".into(), &1.into()));
-
     let place = CaptureDir::make();
-    let copy = place.path("one.plegcap");
-    let how = ["capture", "export", argument(&copy), "--incident", "1", "--token-file", &fleet.token];
-    let exported = run(&how);
-    assert_eq!(exported.code, Some(0), "{exported}");
-    assert!(exported.stderr.contains(&format!("from {source}")), "{exported}");
-    let listed = plegctl(&["capture", "ls", argument(&copy), "-o", "json"]);
-    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    assert_eq!(listed["incidents"][0]["primary"]["container"]["name"], "worker", "{listed}");
-
-    // Without --incident: the last one.
-    let report = run(&["capture", "report", "-o", "json", "--token-file", &fleet.token]);
-    assert_eq!(report.code, Some(0), "{report}");
-    let report: Value = serde_json::from_str(&report.stdout).unwrap();
-    assert_eq!((&report["kind"], &report["incidents"][0]["number"]), (&"CaptureReport".into(), &1.into()));
+    let mut copies = (1..).map(|number| place.path(&format!("{number}.plegcap")));
+    // A diagnosis names the container later than the incident begins.
+    let container = wait_until(|| {
+        let copy = copies.next().unwrap();
+        let exported =
+            run(&["capture", "export", argument(&copy), "--incident", "1", "--token-file", &fleet.token]);
+        assert_eq!(exported.code, Some(0), "{exported}");
+        assert!(exported.stderr.contains(&format!("from {source}")), "{exported}");
+        let listed = plegctl(&["capture", "ls", argument(&copy), "-o", "json"]);
+        let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+        listed["incidents"][0]["primary"]["container"]["name"].as_str().map(str::to_owned)
+    });
+    assert_eq!(container, "worker");
 
     let stacks = run(&["stacks", "--once"]);
     assert!(stacks.stdout.starts_with("PLEG's relist waits "), "{stacks}");
@@ -183,34 +171,13 @@ fn a_recorder_that_refuses_or_lies_gives_no_capture_and_no_file() {
 }
 
 #[test]
-fn list_of_incidents_is_checked_before_it_is_shown() {
-    let list = json!({"apiVersion": "plegctl/v1", "kind": "IncidentList", "takenAt": "2026-11-21T12:00:00Z",
-        "from": "2026-11-20T12:00:00Z", "incidents": []});
-    let output = run(&cluster(move |_, _| Reply::ok(list.to_string())), &["capture", "ls"]);
-    assert_eq!((output.code, output.stdout.contains("no incidents")), (Some(0), true), "{output}");
-    for (answer, why) in [
-        (Reply::ok("{}"), "it is `` of ``"),
-        (Reply::ok(verdict().to_string()), "it is `RecorderVerdict`"),
-        (Reply::ok("[".repeat(1 << 19)), "plegctl/plegctl-x"),
-        (Reply::ok("x".repeat(2 << 20)), "more than 1 MiB"),
-        (Reply::Answer(404, "the metrics are at /metrics".to_owned()), "answers 404"),
-    ] {
-        let output = run(&cluster(move |_, _| answer.clone()), &["capture", "ls"]);
-        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{why}: {output}");
-        assert!(output.stderr.contains(why), "{why}: {output}");
-    }
-}
-
-#[test]
 fn missing_token_path_or_recorder_is_a_clear_error() {
     let server = cluster(|_, _| Reply::Answer(404, String::new()));
     for (arguments, why) in [
         (&["capture", "export", "one.plegcap"][..], "only with its token"),
-        (&["capture", "report", "--incident", "1"], "only with its token"),
         (&["capture", "export", "a", "b"], "only the FILE with --node"),
         (&["capture", "export", "one.plegcap", "--token-file", "/nowhere"], "cannot use the token file"),
         (&["capture", "export", "one.plegcap", "--token-file", "/dev/null"], "it is empty"),
-        (&["capture", "ls", "directory"], "cannot be used with"),
         (&["stacks", "file"], "cannot be used with"),
     ] {
         let output = run(&server, arguments);
@@ -221,9 +188,11 @@ fn missing_token_path_or_recorder_is_a_clear_error() {
         path if path.contains("/pods?") => pods(&[]),
         _ => Reply::Answer(404, String::new()),
     });
-    let output = run(&none, &["capture", "ls"]);
+    let place = CaptureDir::make();
+    let output = run(&none, &["capture", "export", "x", "--token-file", argument(&token_file(&place))]);
     assert_eq!(output.code, Some(2), "{output}");
-    assert!(output.stderr.contains("cannot read the recorder of `n1`: no running pod"), "{output}");
+    let why = "cannot read the recorder of `n1`: the namespace plegctl has no running pod of it";
+    assert!(output.stderr.contains(why), "{output}");
     let output = plegctl(&["capture", "export", "one.plegcap"]);
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("needs a CAPTURE and a FILE"), "{output}");

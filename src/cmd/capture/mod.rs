@@ -8,7 +8,7 @@
 //! 1          2026-11-21T04:11:02Z   2m3s     unhealthy   yes    UNHEALTHY: ContainerStatus of shop/db-0/postgres …
 //! ```
 //!
-//! The command changes nothing in a capture. It can read a capture while a recorder writes it. With `--node NAME`, it reads
+//! The command changes nothing in a capture. It can read a capture while a recorder writes it. `export --node NAME` copies
 //! the capture of that node's recorder, through the API server:
 //!
 //! ```text
@@ -24,7 +24,7 @@ use clap::{Args, Subcommand, ValueHint};
 
 use super::args::GlobalArgs;
 use super::event_loop::block_on;
-use super::flags::remote_node::{RemoteNode, RemoteNodeArgs, TokenArgs};
+use super::flags::remote_node::{RemoteNodeArgs, TokenArgs};
 use super::render::capture as text;
 use super::term::output::Output;
 use super::term::streams;
@@ -46,10 +46,8 @@ enum CaptureAction {
     /// Show the time range and the incidents of a capture
     Ls {
         /// The directory of a recorder, or an exported file
-        #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath, required_unless_present = "node", conflicts_with = "node")]
-        capture: Option<PathBuf>,
-        #[command(flatten)]
-        remote: RemoteNodeArgs,
+        #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
+        capture: PathBuf,
         /// How to print
         #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Json, Output::Yaml, Output::Jsonl]))]
         output: Output,
@@ -81,13 +79,9 @@ enum CaptureAction {
     /// Show the timeline: relist latency, age of PLEG and threshold, incidents, calls and events
     Report {
         /// The directory of a recorder, or an exported file
-        #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath, required_unless_present = "node", conflicts_with = "node")]
-        capture: Option<PathBuf>,
-        #[command(flatten)]
-        remote: RemoteNodeArgs,
-        #[command(flatten)]
-        token: TokenArgs,
-        /// Only the part that is pinned for this incident [default with --node: the last incident]
+        #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
+        capture: PathBuf,
+        /// Only the part that is pinned for this incident
         #[arg(long, value_name = "N")]
         incident: Option<u64>,
         /// How to print
@@ -109,13 +103,8 @@ enum CaptureAction {
 /// Runs the command.
 pub fn run(arguments: &CaptureArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     match &arguments.action {
-        CaptureAction::Ls { capture, remote, output } => {
-            if let Some(node) = remote.connect(global)? {
-                let (list, pod) = block_on(node.incidents())??;
-                output.print(&document(&list), global.style(), |out| text::known(&list, &pod, out))?;
-                return Ok(Exit::Good);
-            }
-            let list = CaptureList::of(&open(capture.as_deref())?);
+        CaptureAction::Ls { capture, output } => {
+            let list = CaptureList::of(&Capture::open(capture)?);
             output.print(&document(&list), global.style(), |out| text::list(&list, out))?;
             Ok(Exit::Good)
         }
@@ -123,7 +112,7 @@ pub fn run(arguments: &CaptureArgs, global: &GlobalArgs) -> Result<Exit, Error> 
             match (remote.connect(global)?, paths.as_slice()) {
                 (Some(node), [file]) => {
                     let query = query(*incident, (from.as_deref(), to.as_deref()), *anonymise)?;
-                    let (_, bytes, pod) = block_on(node.capture(&query, token))??;
+                    let (bytes, pod) = block_on(node.capture(&query, token))??;
                     write_export(file, |out| out.write_all(&bytes))?;
                     global.remark(&text::fetched(&bytes, &pod, &node.name));
                 }
@@ -149,12 +138,10 @@ pub fn run(arguments: &CaptureArgs, global: &GlobalArgs) -> Result<Exit, Error> 
             }
             Ok(Exit::Good)
         }
-        CaptureAction::Report { capture, remote, token, incident, output } => {
-            let (capture, pinned) = match remote.connect(global)? {
-                Some(node) => (block_on(capture_of_incident(&node, *incident, token))??, None),
-                None => (open(capture.as_deref())?, *incident),
-            };
-            let range = pinned.map(|number| pinned_range(&capture, number)).transpose()?.unwrap_or_default();
+        CaptureAction::Report { capture, incident, output } => {
+            let capture = Capture::open(capture)?;
+            let range =
+                incident.map(|number| pinned_range(&capture, number)).transpose()?.unwrap_or_default();
             let report = CaptureReport::of(&capture, range)?;
             match output {
                 Output::Html => streams::document(|out| html::page(&report, out))?,
@@ -163,7 +150,7 @@ pub fn run(arguments: &CaptureArgs, global: &GlobalArgs) -> Result<Exit, Error> 
             Ok(Exit::Good)
         }
         CaptureAction::Check { capture, output } => {
-            let report = CheckReport::of(&open(Some(capture))?);
+            let report = CheckReport::of(&Capture::open(capture)?);
             output.print(&document(&report), global.style(), |out| text::check(&report, out))?;
             Ok(match report.is_damaged() {
                 true => Exit::Bad,
@@ -200,22 +187,6 @@ fn query(
     Ok(parts.join("&"))
 }
 
-/// Returns the part of a recorder's capture that is pinned for an incident, by default for the last one.
-async fn capture_of_incident(
-    node: &RemoteNode,
-    incident: Option<u64>,
-    token: &TokenArgs,
-) -> Result<Capture, Error> {
-    let number = if let Some(number) = incident {
-        number
-    } else {
-        let (known, pod) = node.incidents().await?;
-        let last = known.incidents.last();
-        last.ok_or_else(|| node.no_answer(&format!("{pod} knows no incident")))?.number
-    };
-    Ok(node.capture(&format!("incident={number}"), token).await?.0)
-}
-
 /// Returns the time range that is pinned for an incident.
 fn pinned_range(capture: &Capture, number: u64) -> Result<Range, Error> {
     // For an unknown number, this call fails with an error that lists the known incidents.
@@ -223,8 +194,4 @@ fn pinned_range(capture: &Capture, number: u64) -> Result<Range, Error> {
     let incident = capture.incidents.get(&number).cloned().unwrap_or_default();
     let to = (incident.to > 0).then(|| Wall::from_nanos(incident.pinned_to));
     Ok(Range { from: Some(Wall::from_nanos(incident.pinned_from)), to })
-}
-
-fn open(path: Option<&Path>) -> Result<Capture, Error> {
-    Ok(Capture::open(path.unwrap_or(Path::new("")))?)
 }

@@ -1,22 +1,18 @@
-//! `--node NAME` of `watch`, `capture` and `stacks`: the recorder and the kubelet of another node, through the API server.
+//! `--node NAME` of `capture export` and `stacks`: the recorder and the kubelet of another node, through the API server.
 //!
 //! Sends only GET requests, each with a time limit and a size limit, and follows no redirect. It works while a list call of
 //! the runtime hangs and while the runtime's daemon is stopped, because it needs no new process on the node.
 
-use std::io::Write;
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use clap_complete::ArgValueCompleter;
-use rustix::fs::{MemfdFlags, memfd_create};
 use serde::de::DeserializeOwned;
 
-use crate::capture::Capture;
+use crate::capture::check_header;
 use crate::cmd::args::GlobalArgs;
-use crate::cmd::serve::recorder_pages::IncidentList;
 use crate::cmd::serve::token_file::RecorderToken;
 use crate::cmd::{Error, complete};
 use crate::fleet::{self, RecorderPod};
@@ -32,9 +28,6 @@ pub const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The default time limit for a part of a capture, or the facts of a verdict. The recorder itself gives up after two minutes.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(150);
-
-/// The period of the listed incidents: the recorder keeps fewer.
-const ALL_INCIDENTS: &str = "365d";
 
 // The user's choice of another node. clap would use a doc comment as the description of the command.
 #[derive(Clone, Debug, Default, Args)]
@@ -166,62 +159,34 @@ impl RemoteNode {
         KubeletApi::through(&self.cluster, &self.name)
     }
 
-    /// Returns the running recorders of the node, at least one: in one namespace, or in any that may be listed.
-    async fn recorders(&self, namespace: Option<&str>) -> Result<Vec<RecorderPod>, Error> {
-        let pods = fleet::recorder_pods(&self.cluster, &self.name, namespace, self.timeout).await;
+    /// Returns the running recorders of the node in a namespace, at least one.
+    async fn recorders(&self, namespace: &str) -> Result<Vec<RecorderPod>, Error> {
+        let pods = fleet::recorder_pods(&self.cluster, &self.name, Some(namespace), self.timeout).await;
         let pods = pods.map_err(|why| self.no_answer(&why.to_string()))?;
-        match (pods.is_empty(), namespace) {
-            (false, _) => Ok(pods),
-            (true, None) => Err(self.no_answer("no running pod of it was found")),
-            (true, Some(name)) => {
-                Err(self.no_answer(&format!("the namespace {name} has no running pod of it")))
-            }
+        if pods.is_empty() {
+            return Err(self.no_answer(&format!("the namespace {namespace} has no running pod of it")));
         }
+        Ok(pods)
     }
 
-    /// Returns the incidents that the recorder knows, and the name of its pod.
-    pub async fn incidents(&self) -> Result<(IncidentList, String), Error> {
-        let answer = first_answer(self.recorders(None).await?, async |pod| {
-            let answer = pod.incidents(&self.cluster, ALL_INCIDENTS, self.timeout).await;
-            answer
-                .map_err(|why| why.to_string())
-                .and_then(|answer| parse(&answer.text, "IncidentList"))
-                .map_err(|why| format!("{}: {why}", pod.full_name()))
-        });
-        answer.await.map_err(|why| self.no_answer(&why))
-    }
-
-    /// Returns the answer for a page that needs a token, and the name of the recorder's pod. Only pods in one namespace get the
-    /// token, because in another namespace anybody may run a pod with the labels of a recorder.
-    pub async fn export(&self, page: &str, token: &TokenArgs) -> Result<(Vec<u8>, String), Error> {
+    /// Returns a part of the recorder's capture, and the name of the recorder's pod. Only pods in one namespace get the token,
+    /// because in another namespace anybody may run a pod with the labels of a recorder.
+    pub async fn capture(&self, query: &str, token: &TokenArgs) -> Result<(Vec<u8>, String), Error> {
         let Some(token) = token.read()? else {
             return Err(Error::NoToken { node: self.name.clone() });
         };
-        let header = token.header;
-        let answer = first_answer(self.recorders(Some(&token.namespace)).await?, async |pod| {
-            let answer = pod.export(&self.cluster, page, &header, self.export_timeout).await;
+        let page = format!("capture?{query}");
+        let answer = first_answer(self.recorders(&token.namespace).await?, async |pod| {
+            let answer = pod.export(&self.cluster, &page, &token.header, self.export_timeout).await;
             answer.map_err(|why| why.to_string())
         });
-        answer.await.map_err(|why| self.no_answer(&why))
-    }
-
-    /// Returns a part of the recorder's capture and its bytes, and the name of the recorder's pod. The capture is in memory.
-    pub async fn capture(&self, query: &str, token: &TokenArgs) -> Result<(Capture, Vec<u8>, String), Error> {
-        let (bytes, pod) = self.export(&format!("capture?{query}"), token).await?;
-        let mut file: std::fs::File = memfd_create("plegctl-capture", MemfdFlags::CLOEXEC)
-            .map_err(|why| Error::Start(why.into()))?
-            .into();
-        file.write_all(&bytes).map_err(Error::Start)?;
-        // The capture reads the file again for each answer, so the file has to stay open.
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let capture = Capture::open(Path::new(&path))
-            .map_err(|why| self.no_answer(&format!("{pod} sent no capture: {why}")))?
-            .keeping(file);
-        Ok((capture, bytes, pod))
+        let (bytes, pod) = answer.await.map_err(|why| self.no_answer(&why))?;
+        check_header(&bytes).map_err(|why| self.no_answer(&format!("{pod} sent no capture: {why}")))?;
+        Ok((bytes, pod))
     }
 
     /// Creates the error for a recorder that gives no usable answer.
-    pub fn no_answer(&self, why: &str) -> Error {
+    fn no_answer(&self, why: &str) -> Error {
         Error::Recorder { node: self.name.clone(), why: why.to_owned() }
     }
 }

@@ -14,7 +14,6 @@ use crate::capture::recording::RecordingSummary;
 use crate::capture::report::{CaptureReport, JumpPoint, KubeletPoint};
 use crate::capture::{self, Exported};
 use crate::clock::Wall;
-use crate::cmd::serve::recorder_pages::IncidentList;
 use crate::cri;
 use crate::diagnosis::report::RuleId;
 use crate::report::RuntimeRef;
@@ -143,25 +142,6 @@ pub fn list(list: &CaptureList, out: &mut Page<'_>) -> io::Result<()> {
         ]
     });
     table::write(out, &["INCIDENT", "FROM", "LASTED", "VERDICT", "KEPT", "WHAT"], rows)
-}
-
-/// Prints the result of `capture ls --node`.
-pub fn known(list: &IncidentList, pod: &str, out: &mut Page<'_>) -> io::Result<()> {
-    writeln!(out, "the recorder {} at {}", pod, brief(list.taken_at))?;
-    if list.incidents.is_empty() {
-        return writeln!(out, "no incidents");
-    }
-    writeln!(out)?;
-    let rows = list.incidents.iter().map(|incident| {
-        vec![
-            incident.number.to_string(),
-            brief(incident.from),
-            incident.lasted(),
-            incident.verdict.clone().unwrap_or_else(|| super::words::UNKNOWN.to_owned()),
-            incident.summary.as_ref().unwrap_or(&incident.why).clone(),
-        ]
-    });
-    table::write(out, &["INCIDENT", "FROM", "LASTED", "VERDICT", "WHAT"], rows)
 }
 
 /// Describes the result of `capture export --node`.

@@ -293,18 +293,6 @@ impl IncidentList {
     }
 }
 
-impl KnownIncident {
-    /// Describes how long the incident lasted.
-    pub fn lasted(&self) -> String {
-        match self.lasted_seconds {
-            Some(lasted) => elapsed(lasted.duration()),
-            None if self.open => "open".to_owned(),
-            // The recorder ended before the incident did.
-            None => crate::cmd::render::words::UNKNOWN.to_owned(),
-        }
-    }
-}
-
 impl RecorderVerdict {
     /// Judges the node from what the recorder knows.
     pub fn from_snapshot(snapshot: &RecordingSnapshot, node: &str, endpoint: &str) -> Self {
