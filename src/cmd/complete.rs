@@ -1,18 +1,14 @@
-//! Shell completion of commands, options, scenarios, rule ids, contexts of the kubeconfig, and this node's namespaces and
-//! pods.
+//! Shell completion of commands, options, scenarios, rule ids, kinds and pages: of what is in plegctl, and of files.
 //!
 //! A script of `plegctl completions` runs plegctl with [`VARIABLE`] set and prints the candidates that plegctl
 //! returns. A shell that inserts a candidate as it is (bash, PowerShell, kubectl) completes files itself, with its own
-//! quotes, and gets only candidates without a character that a shell interprets; zsh, fish and elvish quote each candidate.
-//! Completion never calls the runtime, because a user presses Tab often and the runtime may be
-//! overloaded. Namespaces and pods come from the kubelet's log directories, or from the scenario of a simulated
-//! node.
+//! quotes; zsh, fish and elvish quote each candidate. So no name from outside, which a shell might interpret, is a candidate.
+//! Completion never calls the runtime, because a user presses Tab often and the runtime may be overloaded.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{CommandFactory, ValueHint};
@@ -23,21 +19,14 @@ use super::plugin::{self, StartedAs};
 use super::term::streams;
 use super::{CAPTURE, Cli, catalogue, docs, schema};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
-use crate::kubelet::kubeconfig::{self, KubeconfigSources};
 use crate::sim;
 use crate::threads::with_time_limit;
 
 /// The environment variable that makes plegctl complete a command line; its value is the name of the shell.
 pub const VARIABLE: &str = "PLEGCTL_COMPLETE";
 
-/// The directory in which the kubelet keeps one directory for each pod, `NAMESPACE_NAME_UID`.
-const POD_LOGS: &str = "/var/log/pods";
-
 /// The time limit for reading files; after it, completion offers no candidates.
 const TIME_LIMIT: Duration = Duration::from_millis(500);
-
-/// How many entries of [`POD_LOGS`] are read at most.
-const MAX_LOG_DIRECTORIES: usize = 20_000;
 
 /// Prints the candidates for the command line that the script of `shell` passes in `arguments` after `--`.
 pub fn run(shell: &str, arguments: &[OsString]) -> io::Result<()> {
@@ -82,12 +71,6 @@ fn shell_completes_files() -> bool {
 fn without_files(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|argument| argument.value_hint(ValueHint::Other));
     command.mut_subcommands(without_files)
-}
-
-/// Whether a shell takes a candidate as one word of these characters.
-pub fn is_plain(candidate: &CompletionCandidate) -> bool {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:/@%+=,".contains(letter);
-    candidate.get_value().to_str().is_some_and(|value| value.chars().all(is_plain))
 }
 
 /// Writes the script that makes `shell` run plegctl for completion.
@@ -136,8 +119,7 @@ fn complete_bash(
     let kept =
         current.rfind(|letter| breaks.contains(letter) && ":=".contains(letter)).map_or(0, |at| at + 1);
     let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-    for candidate in complete(command, words, last, directory)?.iter().filter(|candidate| is_plain(candidate))
-    {
+    for candidate in complete(command, words, last, directory)? {
         let value = candidate.get_value().to_string_lossy();
         writeln!(out, "{}", value.get(kept..).unwrap_or_default())?;
     }
@@ -152,8 +134,7 @@ fn complete_powershell(
     out: &mut Vec<u8>,
 ) -> io::Result<()> {
     let last = words.len().saturating_sub(1);
-    for candidate in complete(command, words, last, directory)?.iter().filter(|candidate| is_plain(candidate))
-    {
+    for candidate in complete(command, words, last, directory)? {
         let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
         let help = help.lines().next().unwrap_or_default();
         writeln!(out, "{}\t{help}", candidate.get_value().to_string_lossy())?;
@@ -206,19 +187,9 @@ pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     });
     let sockets = existing.unwrap_or_default().into_iter().map(|path| format!("unix://{path}"));
     let mut all = matching(current, sockets.chain(sim::names().map(|name| format!("sim:{name}"))));
-    let text = current.to_string_lossy();
-    if shell_completes_files() {
-        all.extend(matching(current, [CAPTURE]));
-    } else if text.starts_with(['/', '.']) {
+    all.extend(matching(current, [CAPTURE]));
+    if !shell_completes_files() && current.to_string_lossy().starts_with(['/', '.']) {
         all.extend(PathCompleter::file().complete(current));
-    } else if let Some(path) = text.strip_prefix(CAPTURE) {
-        let paths = PathCompleter::any().complete(OsStr::new(path));
-        all.extend(paths.into_iter().map(|path| {
-            let endpoint = format!("{CAPTURE}{}", path.get_value().to_string_lossy());
-            CompletionCandidate::new(endpoint)
-        }));
-    } else {
-        all.extend(matching(current, [CAPTURE]));
     }
     all
 }
@@ -271,90 +242,6 @@ fn listed_ids(current: &OsStr, prefix: &str) -> Vec<CompletionCandidate> {
     matching(OsStr::new(&current), ids)
 }
 
-/// Completes the node's namespaces.
-pub fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
-    let namespaces: BTreeSet<String> =
-        pods_of_the_node().into_iter().map(|(namespace, _)| namespace).collect();
-    matching(current, namespaces)
-}
-
-/// Completes the contexts of the kubeconfig.
-pub fn contexts(current: &OsStr) -> Vec<CompletionCandidate> {
-    let sources = KubeconfigSources::of_environment(option_value(&["--kubeconfig"]).map(PathBuf::from));
-    let names = with_time_limit(TIME_LIMIT, move || kubeconfig::contexts(&sources)).unwrap_or_default();
-    matching(current, names)
-}
-
-/// Completes the node's pods.
-pub fn pods(current: &OsStr) -> Vec<CompletionCandidate> {
-    let wanted = option_value(&["-n", "--namespace"]);
-    let pods = pods_of_the_node().into_iter();
-    let pods = pods.filter(|(namespace, _)| wanted.as_ref().is_none_or(|wanted| wanted == namespace));
-    let names: BTreeSet<String> = if current.to_string_lossy().contains('/') {
-        pods.map(|(namespace, name)| format!("{namespace}/{name}")).collect()
-    } else {
-        pods.map(|(_, name)| name).collect()
-    };
-    matching(current, names)
-}
-
-/// Returns the namespace and name of each pod: of the simulated node that the command line names, else of this node.
-fn pods_of_the_node() -> Vec<(String, String)> {
-    let endpoint = option_value(&["-r", "--runtime-endpoint"])
-        .or_else(|| std::env::var("CONTAINER_RUNTIME_ENDPOINT").ok());
-    if let Some(scenario) = endpoint.as_deref().and_then(|endpoint| endpoint.strip_prefix("sim:")) {
-        return sim::load(scenario).map(|scenario| sim::pods(&scenario)).unwrap_or_default();
-    }
-    let root = HostRoot::resolve(option_value(&["--host-root"]).as_deref().map(Path::new));
-    let logs = root.path(POD_LOGS);
-    with_time_limit(TIME_LIMIT, move || pods_with_logs(&logs)).unwrap_or_default()
-}
-
-/// Returns the namespace and name of each pod that has a log directory.
-fn pods_with_logs(logs: &Path) -> Vec<(String, String)> {
-    let entries = fs::read_dir(logs).into_iter().flatten().flatten().take(MAX_LOG_DIRECTORIES);
-    let named = entries.filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
-        let mut parts = name.split('_');
-        let (namespace, pod, uid) = (parts.next()?, parts.next()?, parts.next()?);
-        (parts.next().is_none() && !uid.is_empty()).then(|| (namespace.to_owned(), pod.to_owned()))
-    });
-    named.collect()
-}
-
-/// Returns the value of an option on the command line that is being completed.
-fn option_value(names: &[&str]) -> Option<String> {
-    let arguments: Vec<String> =
-        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let start = match StartedAs::current() {
-        // kubectl passes the words as they are.
-        StartedAs::Completion => 1,
-        StartedAs::Plegctl | StartedAs::Plugin => arguments.iter().position(|word| word == "--")? + 1,
-    };
-    let words = arguments.get(start..)?;
-    // Bash passes the whole line as one word.
-    let words = match words {
-        [line, _] if line.contains(' ') => split(line),
-        words => words.to_vec(),
-    };
-    value_of(&words, names)
-}
-
-/// Returns the last value that `words` give to an option with one of these `names`: `-r X`, `-rX`, `--name X` or
-/// `--name=X`.
-fn value_of(words: &[String], names: &[&str]) -> Option<String> {
-    let mut values = words.iter().enumerate().filter_map(|(at, word)| {
-        if names.contains(&word.as_str()) {
-            return words.get(at + 1).cloned();
-        }
-        names.iter().find_map(|name| {
-            let rest = word.strip_prefix(name)?;
-            if name.starts_with("--") { rest.strip_prefix('=') } else { Some(rest) }.map(str::to_owned)
-        })
-    });
-    values.rfind(|value| !value.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,22 +273,5 @@ mod tests {
     #[test]
     fn a_line_is_split_as_a_shell_does() {
         assert_eq!(split("a  'b c' \"d\\\"e\" f\\ g "), ["a", "b c", "d\"e", "f g", ""]);
-        let words = split("plegctl relist --namespace=shop -rsim:quiet -n web");
-        assert_eq!(value_of(&words, &["-n", "--namespace"]).as_deref(), Some("web"));
-        assert_eq!(value_of(&words, &["-r", "--runtime-endpoint"]).as_deref(), Some("sim:quiet"));
-        assert_eq!(value_of(&words, &["--host-root"]), None);
-    }
-
-    #[test]
-    fn pods_come_from_the_names_of_log_directories() {
-        let folder = std::env::temp_dir().join(format!("plegctl-complete-{}", std::process::id()));
-        for name in ["shop_web-0_uid-1", "kube-system_etcd-n1_uid-2", "no-pod", "a_b", "a_b_c_d"] {
-            fs::create_dir_all(folder.join(name)).unwrap();
-        }
-        let mut pods = pods_with_logs(&folder);
-        fs::remove_dir_all(&folder).unwrap();
-        pods.sort_unstable();
-        let expected = [("kube-system", "etcd-n1"), ("shop", "web-0")];
-        assert_eq!(pods, expected.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())));
     }
 }

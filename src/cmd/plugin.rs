@@ -13,7 +13,6 @@ use std::path::Path;
 
 use clap_complete::engine::{CompletionCandidate, complete};
 
-use super::complete::is_plain;
 use super::term::streams;
 
 /// The name with which kubectl starts a plugin.
@@ -61,8 +60,7 @@ impl StartedAs {
 pub fn print_candidates(mut command: clap::Command, words: Vec<OsString>) -> io::Result<()> {
     let last = words.len().saturating_sub(1);
     let directory = env::current_dir().ok();
-    let mut candidates = complete(&mut command, words, last, directory.as_deref())?;
-    candidates.retain(is_plain);
+    let candidates = complete(&mut command, words, last, directory.as_deref())?;
     streams::document(|out| out.write_all(listed(&candidates).as_bytes()))
 }
 

@@ -208,12 +208,5 @@ pub fn manifests(scenario: &Scenario) -> (&'static Path, Vec<StaticManifest>) {
     (Path::new(manifests::DIRECTORY), manifests.collect())
 }
 
-/// Returns the namespace and name of each pod at the start of the simulation.
-pub fn pods(scenario: &Scenario) -> Vec<(String, String)> {
-    let sandboxes = SimulatedNode::new(scenario, 0, 0).sandboxes(0, |_| true).into_iter();
-    let named = sandboxes.filter_map(|sandbox| sandbox.metadata);
-    named.map(|metadata| (metadata.namespace, metadata.name)).collect()
-}
-
 /// The name of every simulated node, which is a part of the names of its static pods.
 pub const NODE_NAME: &str = "sim-node";

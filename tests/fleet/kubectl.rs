@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-use super::nodes::{authority, kubeconfig};
 use super::{file, output_of, tool};
 use crate::support::plegctl::{Invocation, Output};
 use crate::support::simulated_fleet::simulated_fleet;
@@ -113,13 +112,8 @@ fn completion_has_the_format_of_kubectl() {
     assert!(commands.stdout.contains("health\tShow what blocks PLEG"), "{commands}");
     let options = complete(&["nodes", "--con"]);
     assert_eq!(candidates(&options), (vec!["--context", "--concurrency"], ":4"), "{options}");
-    let namespaces = complete(&["relist", "-r", "sim:quiet", "-n", ""]);
-    assert_eq!(candidates(&namespaces), (vec!["kube-system", "monitoring", "shop"], ":4"), "{namespaces}");
-    let pods = complete(&["relist", "-r", "sim:quiet", "-n", "kube-system", "--pod", "etcd"]);
-    assert_eq!(candidates(&pods).0, ["etcd-sim-node"], "{pods}");
-    let config = kubeconfig("https://s.example", &authority(), "token: t");
-    let contexts = complete(&["nodes", "--kubeconfig", config.0.to_str().unwrap(), "--context", ""]);
-    assert_eq!(candidates(&contexts), (vec!["here", "elsewhere"], ":4"), "{contexts}");
+    let scenarios = complete(&["relist", "-r", "sim:quie"]);
+    assert_eq!(candidates(&scenarios), (vec!["sim:quiet"], ":4"), "{scenarios}");
     // Without a candidate, the shell completes files.
     assert_eq!(complete(&["explain", "nothing-like-this"]).stdout, ":0\n");
 }

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use clap_complete::ArgValueCompleter;
 use serde::de::DeserializeOwned;
 
 use crate::capture::check_header;
 use crate::cmd::args::GlobalArgs;
 use crate::cmd::serve::token_file::RecorderToken;
-use crate::cmd::{Error, complete};
+use crate::cmd::Error;
 use crate::fleet::{self, RecorderPod};
 use crate::kubelet::KubeletApi;
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
@@ -41,7 +40,7 @@ pub struct RemoteNodeArgs {
     kubeconfig: Option<PathBuf>,
 
     /// A context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME", requires = "node", add = ArgValueCompleter::new(complete::contexts))]
+    #[arg(long, value_name = "NAME", requires = "node")]
     context: Option<String>,
 }
 

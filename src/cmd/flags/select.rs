@@ -2,9 +2,7 @@
 //! not which calls are made or what is saved.
 
 use clap::Args;
-use clap_complete::ArgValueCompleter;
 
-use crate::cmd::complete;
 use crate::manifests::glob;
 use crate::manifests::podconfig::Selector;
 
@@ -12,7 +10,7 @@ use crate::manifests::podconfig::Selector;
 #[derive(Clone, Debug, Default, Args)]
 pub struct Selection {
     /// Show only pods of this namespace
-    #[arg(short, long, add = ArgValueCompleter::new(complete::namespaces))]
+    #[arg(short, long)]
     namespace: Option<String>,
 
     /// Show the pods of all namespaces (the default)
@@ -24,7 +22,7 @@ pub struct Selection {
     selector: Option<(String, Selector)>,
 
     /// Show only pods with this name, NAMESPACE/NAME or UID; `*`, `?` and `[a-z]` work as in a shell
-    #[arg(long, value_name = "POD", value_parser = pattern, add = ArgValueCompleter::new(complete::pods))]
+    #[arg(long, value_name = "POD", value_parser = pattern)]
     pod: Option<String>,
 }
 

@@ -44,11 +44,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
-use clap_complete::ArgValueCompleter;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::{GlobalArgs, at_least_one, positive_duration};
-use super::complete;
 use super::event_loop::block_on;
 use super::flags::remote_node::{CREDENTIAL_TIMEOUT, REQUEST_TIMEOUT, remark_if_insecure};
 use super::node::Node;
@@ -73,7 +71,7 @@ pub struct NodesArgs {
     kubeconfig: Option<PathBuf>,
 
     /// A context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::contexts))]
+    #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
     /// With --fetch: the namespace of the recorders, which get the token [default: plegctl]. Nodes have no namespace, so it

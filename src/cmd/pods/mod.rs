@@ -29,10 +29,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
-use clap_complete::ArgValueCompleter;
 
 use super::args::{GlobalArgs, positive_duration};
-use super::complete;
 use super::event_loop::block_on;
 use super::flags::kubelet_access::KubeletAccess;
 use super::flags::manifest_url::header;
@@ -82,7 +80,7 @@ pub struct PodsArgs {
     kubeconfig: Option<PathBuf>,
 
     /// A context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME", requires = "kubeconfig", add = ArgValueCompleter::new(complete::contexts))]
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
     context: Option<String>,
 
     /// The socket of the kubelet's Pods API, from which its own pods are read without a credential [default: this node's
@@ -126,7 +124,7 @@ pub struct PodsArgs {
     terminating: bool,
 
     /// Show what keeps this pod from starting or ending: its image, network, a mount, a process, the runtime, a finalizer
-    #[arg(long, value_name = "NAMESPACE/POD", conflicts_with_all = ["watch", "no_cri", "terminating"], add = ArgValueCompleter::new(complete::pods))]
+    #[arg(long, value_name = "NAMESPACE/POD", conflicts_with_all = ["watch", "no_cri", "terminating"])]
     why: Option<String>,
 
     /// How to print; `wide` has UIDs and the four views, `name` prints NAMESPACE/NAME; with --watch there is a document for each update and step

@@ -368,12 +368,6 @@ impl KubeconfigSources {
     }
 }
 
-/// Returns the names of the contexts in the files that can be read.
-pub fn contexts(sources: &KubeconfigSources) -> Vec<String> {
-    let files = sources.paths().into_iter().filter_map(|path| File::read(&path).ok());
-    files.flat_map(|file| file.contexts).map(|context| context.name).collect()
-}
-
 /// Finds the API server of the context that the user named, else of the current context. This blocks: it reads files,
 /// and may run the kubeconfig's credential program for at most `time_limit`.
 pub fn cluster(
