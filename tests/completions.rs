@@ -85,7 +85,10 @@ fn name_of_a_file_is_never_executed_by_bash() {
         shell.run(&format!("echo ended-$(({number} + 40))"));
         let screen = shell.shows(&format!("ended-{}", number + 40));
         assert!(!Path::new(&shell.path("pwned")).exists(), "{line}: {screen}");
-        assert!(screen.contains(r"report\$\("), "bash completes a file with its own quotes: {line}: {screen}");
+        assert!(
+            screen.contains(r"report\$\("),
+            "bash completes a file with its own quotes: {line}: {screen}"
+        );
     }
 }
 
@@ -114,9 +117,7 @@ fn name_of_a_file_is_quoted_by_zsh_fish_and_elvish_at_the_first_tab() {
         fs::write(shell.path(file), settings).unwrap();
         let folder = Path::new(env!("CARGO_BIN_EXE_plegctl")).parent().unwrap().display().to_string();
         let here = shell.path("");
-        shell.run(&format!(
-            "cd {here}; exec env HOME=. XDG_CONFIG_HOME=. PATH={folder}:$PATH {start}"
-        ));
+        shell.run(&format!("cd {here}; exec env HOME=. XDG_CONFIG_HOME=. PATH={folder}:$PATH {start}"));
         shell.shows(&format!("{name}>"));
         for (line, answer) in [
             ("plegctl health --from rep", "it is not a HealthReport"),

@@ -13,7 +13,6 @@ use crate::pleg::ReadError;
 use crate::pleg::diff::DifferentNodes;
 use crate::report::save;
 use crate::sim;
-use crate::stacks::own;
 
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -196,14 +195,6 @@ pub enum Error {
         /// The hint for the user.
         hint: Option<String>,
     },
-    /// A file of signatures is invalid.
-    #[error("cannot use the signatures of {name}: {why}")]
-    Signatures {
-        /// The file.
-        name: String,
-        /// The error.
-        why: own::Error,
-    },
     /// The endpoint is a simulation or a capture without a goroutine dump.
     #[error("{0} provides no goroutine dump")]
     NoRuntimeStacks(String),
@@ -299,7 +290,6 @@ impl Error {
                  EventedPLEG"
             }
             Self::Guard(_) => "--mode generic needs none",
-            Self::Signatures { .. } => "docs/stacks.md shows the form",
             Self::NoStacks { of_crio: true } => {
                 "CRI-O provides dumps on its socket since 1.32; otherwise, `kill -USR1 $(pidof crio)` writes one to \
                  /tmp/crio-goroutine-stacks-TIME.log; plegctl sends no signals"

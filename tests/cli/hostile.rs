@@ -343,8 +343,6 @@ fn endless_or_silent_input_file_is_given_up() {
         (&["health", "--from", fifo], "it delivered nothing for 5s"),
         (&["relist", "-c", fifo], "it did not answer within 1s"),
         (&["stacks", fifo], "it delivered nothing for 5s"),
-        (&["stacks", "--signatures", "/dev/zero", fifo], "it is longer than 16384 KiB"),
-        (&["stacks", "--signatures", fifo, fifo], "it delivered nothing for 5s"),
         (&["nodes", "--kubeconfig", "/dev/zero"], "it is longer than 16384 KiB"),
         (&["nodes", "--kubeconfig", fifo], "it delivered nothing for 5s"),
         (&["pods", "--no-cri", "--node-name", "n1", "--api-pods", fifo], "it delivered nothing for 5s"),

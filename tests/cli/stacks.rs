@@ -214,21 +214,6 @@ fn many_incomplete_headers_use_bounded_memory() {
     assert_eq!(lost, (3 << 20) / 14);
 }
 
-#[test]
-fn users_signatures_apply_first_and_invalid_ones_are_reported() {
-    let folder = TempDir::new();
-    let path = folder.path().join("own");
-    fs::write(&path, "[X01] our lists hang\nseverity: critical\nframes: UpdateContainerResources > ttrpc.(*Client).dispatch\nnext: call us\n").unwrap();
-    let path = path.to_str().unwrap();
-    let output = plegctl(&["stacks", "--signatures", path, &recording("c2-lock.t200.usr1.gz")]);
-    assert_eq!(output.code, Some(1), "{output}");
-    assert!(output.stdout.contains("(X01, certain)") && output.stdout.contains("next:  call us"), "{output}");
-    fs::write(path, "[X01] t\nframe: a\n").unwrap();
-    let output = plegctl(&["stacks", "--signatures", path, &recording("c2-lock.t200.usr1.gz")]);
-    assert_eq!(output.code, Some(2), "{output}");
-    assert!(output.stderr.contains("line 2: `frame` is not a key"), "{output}");
-}
-
 /// Starts a thread that listens on a socket and answers one request with `answer`. The thread returns the request.
 fn serve(path: &Path, answer: Vec<u8>) -> thread::JoinHandle<String> {
     let listener = UnixListener::bind(path).unwrap();

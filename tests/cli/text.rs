@@ -270,12 +270,6 @@ fn no_text_of_a_file_reaches_the_terminal_unescaped() {
     ]);
     let dump = "goroutine 1 [select, 9 minutes]:\nmain.\u{1b}[2J\u{9b}\u{202e}(0x1)\n\t/a/\u{1b}]0;x\u{7}.go:7 +0x1\n";
     run(&["stacks", "-o", "wide", &write("dump", dump)]);
-    let signature = "[X01] our lists hang\nseverity: critical\nframes: UpdateContainerResources > ttrpc.(*Client).dispatch\nnext: n\u{1b}[2J\u{9b}\u{202e}\n";
-    let dump = super::stacks::recording("c2-lock.t200.usr1.gz");
-    for output in ["table", "wide"] {
-        let output = run(&["stacks", "-o", output, "--signatures", &write("own", signature), &dump]);
-        assert!(output.stdout.contains(r"n\u{1b}[2J\u{9b}\u{202e}"), "{output}");
-    }
 }
 
 /// clap prints the arguments of an error as they are.

@@ -45,7 +45,6 @@ pub mod holders;
 pub mod judge;
 pub mod kubelet;
 pub mod live;
-pub mod own;
 pub mod read;
 mod recorded;
 pub mod report;

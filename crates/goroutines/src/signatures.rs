@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use super::daemon::Daemon;
 use super::dump::Goroutine;
-use super::{own, wait};
+use super::wait;
 use plegctl_base::report::{Rule, Severity};
 
 /// The catalogue.
@@ -17,7 +17,7 @@ const TABLE: &str = include_str!("signatures.txt");
 /// Frames from the caller to the innermost.
 type Frames = &'static [&'static str];
 
-/// A signature from the catalogue or from a file, with parsed patterns.
+/// A signature from the catalogue, with parsed patterns.
 #[derive(Clone, Debug)]
 pub struct Signature {
     /// `ST01`
@@ -76,6 +76,11 @@ impl Pattern {
         Self { frames, state }
     }
 
+    /// Parses the text of a pattern, whose frames are separated by `>`.
+    fn parse(text: &str) -> Self {
+        Self::new(&text.split('>').map(str::trim).collect::<Vec<_>>())
+    }
+
     /// Whether `goroutine` matches the pattern.
     pub fn matches(&self, goroutine: &Goroutine) -> bool {
         if self.state.as_ref().is_some_and(|state| *state != *goroutine.state) {
@@ -105,16 +110,65 @@ fn signature(id: &str) -> Option<Signature> {
     CATALOGUE.iter().find(|signature| signature.id == id).cloned()
 }
 
-/// The signatures of the catalogue, in its order. The lines for `explain` are left out first, because the parser, which
-/// also reads users' files, does not know them.
+/// The signatures of the catalogue, in its order.
 static CATALOGUE: LazyLock<Vec<Signature>> = LazyLock::new(|| {
-    let for_explain =
-        |line: &&str| ["means: ", "shows: ", "confirm: ", "never: "].iter().any(|key| line.starts_with(key));
-    let lines: Vec<&str> = TABLE.lines().filter(|line| !for_explain(line)).collect();
-    let text =
-        lines.join("\n").replace("DISK", DISK).replace("STORAGE", STORAGE).replace("SHIM_CALLS", SHIM_CALLS);
-    own::entries(&text).unwrap_or_default()
+    let text = TABLE.replace("DISK", DISK).replace("STORAGE", STORAGE).replace("SHIM_CALLS", SHIM_CALLS);
+    // A test makes sure that no line is wrong.
+    parse(&text).unwrap_or_default()
 });
+
+/// Parses the catalogue; `None` if a line is wrong.
+fn parse(text: &str) -> Option<Vec<Signature>> {
+    let mut found: Vec<Signature> = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some((id, title)) = line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+            found.push(Signature::named(id, title));
+        } else {
+            let (key, value) = line.split_once(": ")?;
+            found.last_mut()?.set(key, value)?;
+        }
+    }
+    Some(found)
+}
+
+impl Signature {
+    /// Returns a signature with the default values.
+    fn named(id: &str, title: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            severity: Severity::Warning,
+            daemons: Vec::new(),
+            roots: Vec::new(),
+            waiters: Vec::new(),
+            hangs: String::new(),
+            act: Vec::new(),
+            threads: Vec::new(),
+            overdue_minutes: 1,
+            least: 1,
+        }
+    }
+
+    /// Applies one line `key: value`; `None` if it is wrong.
+    fn set(&mut self, key: &str, value: &str) -> Option<()> {
+        match key {
+            "severity" if value == "critical" => self.severity = Severity::Critical,
+            "severity" if value == "info" => self.severity = Severity::Info,
+            "daemon" => self.daemons.push(Daemon::parse(value)?),
+            "frames" => self.roots.push(Pattern::parse(value)),
+            "waiters" => self.waiters.push(Pattern::parse(value)),
+            "minutes" => self.overdue_minutes = value.parse().ok()?,
+            "least" => self.least = value.parse().ok()?,
+            "hangs" => value.clone_into(&mut self.hangs),
+            "next" => self.act.push(value.to_owned()),
+            "thread" => self.threads.push(value.to_owned()),
+            // Only `explain` prints these texts.
+            "means" | "shows" | "confirm" | "never" => {}
+            _ => return None,
+        }
+        Some(())
+    }
+}
 
 /// Returns the rules that `explain` shows.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {

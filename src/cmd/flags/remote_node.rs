@@ -11,9 +11,9 @@ use clap::{Args, ValueHint};
 use serde::de::DeserializeOwned;
 
 use crate::capture::check_header;
+use crate::cmd::Error;
 use crate::cmd::args::GlobalArgs;
 use crate::cmd::serve::token_file::RecorderToken;
-use crate::cmd::Error;
 use crate::fleet::{self, RecorderPod};
 use crate::kubelet::KubeletApi;
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};

@@ -34,11 +34,10 @@ use crate::cri::Endpoint;
 use crate::host;
 use crate::kubelet::{KubeletApi, http};
 use crate::report::document;
-use crate::report::load::{self, LARGEST_SETTING};
+use crate::report::load;
 use crate::stacks::Daemon;
 use crate::stacks::judge::{BETWEEN_DUMPS, DumpSource, KnownHangs, judge, rebuild_summary};
 use crate::stacks::live::{self, NodeView};
-use crate::stacks::own;
 use crate::stacks::read::{Bounds, read};
 use crate::stacks::report::{PastDump, StackReport};
 use crate::stacks::signatures::{Signature, signatures};
@@ -72,10 +71,6 @@ pub struct StacksArgs {
     /// Take only one dump; without this option, a second one follows after 10s if the first leaves a doubt
     #[arg(long)]
     once: bool,
-
-    /// More signatures, in a file: see docs/stacks.md
-    #[arg(long, value_name = "FILE")]
-    signatures: Option<PathBuf>,
 
     #[command(flatten)]
     kubelet: KubeletAccess,
@@ -113,7 +108,7 @@ async fn report(
     proc: &Path,
     pause: impl AsyncFn(Duration),
 ) -> Result<StackReport, Error> {
-    let known = all_signatures(arguments.signatures.as_deref())?;
+    let known = signatures();
     let mut taken = TakenDumps { node: arguments.node(proc), ..TakenDumps::default() };
     let remote = arguments.remote.connect(&node.global)?;
     if let Some(remote) = &remote {
@@ -160,23 +155,6 @@ fn judge_dumps(arguments: &StacksArgs, taken: &TakenDumps, known: &[Signature]) 
         report.limits.push(format!("no names are read: {why}"));
     }
     report
-}
-
-/// Returns the signatures of the user's file, then those of the catalogue. The first matching signature wins.
-fn all_signatures(path: Option<&Path>) -> Result<Vec<Signature>, Error> {
-    let mut all = match path {
-        None => Vec::new(),
-        Some(path) => {
-            let name = path.display().to_string();
-            let text = load::load(path, LARGEST_SETTING).and_then(|text| {
-                String::from_utf8(text).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))
-            });
-            let text = text.map_err(|source| Error::Read { name: name.clone(), source, made_by: None })?;
-            own::parse(&text).map_err(|why| Error::Signatures { name, why })?
-        }
-    };
-    all.extend(signatures());
-    Ok(all)
 }
 
 /// The process and the time of a dump.
