@@ -28,7 +28,6 @@ use super::lint_text as text;
 use crate::cmd::args::GlobalArgs;
 use crate::cmd::catalogue::no_such_check;
 use crate::cmd::event_loop::block_on;
-use crate::cmd::flags::manifest_url::{fetch, header};
 use crate::cmd::node::Node;
 use crate::cmd::render::PLAIN;
 use crate::cmd::render::page::Page;
@@ -38,11 +37,11 @@ use crate::cmd::term::output::{Output, write_files};
 use crate::cmd::term::streams;
 use crate::cmd::term::waiting::WaitingLine;
 use crate::cmd::{Error, Exit, complete};
-use crate::kubelet::{KubeletProcess, http};
+use crate::kubelet::KubeletProcess;
 use crate::manifests::checks::runtime::{self, RuntimeComparison};
 use crate::manifests::checks::{self, CheckContext};
 use crate::manifests::lint::LintReport;
-use crate::manifests::podconfig::{ApiPods, WantedPod, inspect_url, mirror_findings};
+use crate::manifests::podconfig::{ApiPods, WantedPod, mirror_findings};
 use crate::manifests::running::list_static_pods;
 use crate::manifests::{
     self, Check, Kubelet, KubeletVersion, LintFinding, PathKind, SIZE_LIMIT, Severity, SourceReport,
@@ -90,14 +89,6 @@ pub struct LintArgs {
     /// Skip these checks, such as SP053,SP007; may be given more than once
     #[arg(long, value_name = "ID", value_parser = check_id, value_delimiter = ',', add = ArgValueCompleter::new(complete::checks))]
     ignore: Vec<Check>,
-
-    /// Check the manifests that a URL serves, as the kubelet does with its staticPodURL
-    #[arg(long, value_name = "URL")]
-    manifest_url: Option<String>,
-
-    /// A header for --manifest-url, as KEY:VALUE; may be given more than once
-    #[arg(long, value_name = "K:V", value_parser = header, requires = "manifest_url")]
-    manifest_url_header: Vec<(String, String)>,
 
     /// The API server's pods of the node, as `kubectl get pods -A --field-selector spec.nodeName=N -o json` prints
     /// them, to look for each pod's mirror; `-` for stdin
@@ -163,10 +154,6 @@ pub fn run(arguments: &LintArgs, global: &GlobalArgs) -> Result<Exit, Error> {
             target.on_node = true;
             target.simulated = Some(manifests.clone());
         }
-    }
-    if let Some(url) = &arguments.manifest_url {
-        http::check(url).map_err(Error::Kubelet)?;
-        targets.push(url_target(url, &arguments.manifest_url_header, node)?);
     }
     if let Some(missing) = targets.iter().find(|target| target.is_probably_mistyped(configured.as_deref())) {
         return Err(Error::NoManifests(missing.path.display().to_string()));
@@ -248,19 +235,6 @@ fn configured_path(node: &Node) -> Option<PathBuf> {
     }
 }
 
-/// Fetches the manifests from a URL. A URL that does not answer is a target with an error.
-fn url_target(url: &str, headers: &[(String, String)], node: &Node) -> Result<Target, Error> {
-    let line = WaitingLine::begin(node);
-    let answer = block_on(line.during(line.part("the manifest URL", fetch(url, headers))))?;
-    let body = answer.and_then(|answer| match answer.status {
-        200 if answer.body.is_empty() => Err(format!("`{url}` answers with nothing")),
-        200 => Ok(answer.body),
-        status => Err(format!("`{url}` answers {status}")),
-    });
-    let path = PathBuf::from(url);
-    Ok(Target { path, on_node: false, manifest_dir: None, served: Some(body), simulated: None })
-}
-
 /// Reads the API server's pods of the node.
 fn api_pods(path: &Path, node: &str) -> Result<Vec<Arc<WantedPod>>, String> {
     let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
@@ -274,11 +248,9 @@ fn api_pods(path: &Path, node: &str) -> Result<Vec<Arc<WantedPod>>, String> {
     ApiPods::parse(&text, node).map(|list| list.pods).map_err(|why| format!("{name}: {why}"))
 }
 
-/// A path or URL to check.
+/// A path to check.
 struct Target {
     path: PathBuf,
-    /// The answer of the URL; `None` for a path.
-    served: Option<Result<Vec<u8>, String>>,
     /// Whether this is the node's own directory, and not a copy.
     on_node: bool,
     /// The directory as the kubelet names it, if it is not the path itself.
@@ -301,31 +273,22 @@ impl Target {
             || configured.is_some_and(|configured| self.path == configured);
         let is_missing =
             || self.path.symlink_metadata().is_err_and(|why| why.kind() == io::ErrorKind::NotFound);
-        self.served.is_none() && !self.is_stdin() && !is_of_kubelet && is_missing()
+        !self.is_stdin() && !is_of_kubelet && is_missing()
     }
 
     /// Reads the manifests and applies the kubelet's rules to them.
     fn inspect(&self, kubelet: &Kubelet, stdin: &[u8]) -> SourceReport {
         let kubelet = Kubelet { manifest_dir: self.manifest_dir.clone(), ..kubelet.clone() };
-        let report = |kind, files, findings| SourceReport { path: self.path.clone(), kind, files, findings };
-        match &self.served {
-            Some(Ok(body)) => inspect_url(&self.path.to_string_lossy(), body, &kubelet),
-            Some(Err(why)) => {
-                let unreadable = LintFinding::error(Check::Unreadable, why.clone());
-                report(PathKind::Unreadable, Vec::new(), vec![unreadable])
-            }
-            None if self.simulated.is_some() => {
-                let inspect = |file: &StaticManifest| {
-                    manifests::inspect_bytes(&file.path, file.text.as_bytes(), &kubelet)
-                };
-                let files = self.simulated.iter().flatten().map(inspect).collect();
-                report(PathKind::Directory, files, Vec::new())
-            }
-            None if self.is_stdin() => {
-                let file = manifests::inspect_bytes(&self.path, stdin, &kubelet);
-                report(PathKind::File, vec![file], Vec::new())
-            }
-            None => manifests::inspect(&self.path, &kubelet),
+        let findings = Vec::new();
+        let report = |kind, files| SourceReport { path: self.path.clone(), kind, files, findings };
+        if let Some(manifests) = &self.simulated {
+            let inspect =
+                |file: &StaticManifest| manifests::inspect_bytes(&file.path, file.text.as_bytes(), &kubelet);
+            report(PathKind::Directory, manifests.iter().map(inspect).collect())
+        } else if self.is_stdin() {
+            report(PathKind::File, vec![manifests::inspect_bytes(&self.path, stdin, &kubelet)])
+        } else {
+            manifests::inspect(&self.path, &kubelet)
         }
     }
 
@@ -402,9 +365,6 @@ impl LintArgs {
     fn targets(&self, node: &Node, configured: Option<&Path>) -> Vec<Target> {
         let kubelets_path = configured.unwrap_or(Path::new(KUBEADM_MANIFESTS));
         let node_path = node.host.path(kubelets_path);
-        if self.paths.is_empty() && self.manifest_url.is_some() {
-            return Vec::new();
-        }
         if self.paths.is_empty() {
             return vec![self.target(&node_path, kubelets_path, true, node)];
         }
@@ -431,7 +391,6 @@ impl LintArgs {
             path: path.to_path_buf(),
             on_node,
             manifest_dir: manifest_dir.filter(|_| !stdin),
-            served: None,
             simulated: None,
         }
     }

@@ -1,4 +1,4 @@
-//! Tests of `static-pods lint` for what a URL serves, and for the mirror pods of a directory.
+//! Tests of `static-pods lint` for the mirror pods of a directory.
 
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::api_server::TestDir;
-use super::server::{Server, ServerAction};
 use crate::support::plegctl::{Invocation, Output};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -24,81 +23,6 @@ fn pod(name: &str, image: &str) -> String {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop"},
         "spec": {"containers": [{"name": "main", "image": image}]}})
     .to_string()
-}
-
-/// Lints the manifest behind a URL.
-fn lint_url(body: &str) -> Output {
-    let body = body.to_owned();
-    let server = Server::start(move |_, _| ServerAction::ok(body.clone()));
-    lint(&["--manifest-url", &format!("{}/pods", server.url())])
-}
-
-/// Returns `verdict name` of each entry.
-fn verdicts(output: &Output) -> Vec<String> {
-    let report = report(output);
-    let files = report["files"].as_array().unwrap().iter();
-    files
-        .map(|file| {
-            let path = file["path"].as_str().unwrap();
-            let number = path.rsplit_once('#').map_or("", |(_, number)| number);
-            format!(
-                "{number} {} {}",
-                file["verdict"].as_str().unwrap(),
-                file["podName"].as_str().unwrap_or("-")
-            )
-        })
-        .collect()
-}
-
-#[test]
-fn pod_of_a_url_is_judged_like_a_pod_of_a_file() {
-    let output = lint_url(
-        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  containers:\n  - name: main\n    image: x\n    comand: [a]\n",
-    );
-    assert_eq!((output.code, verdicts(&output)), (Some(0), vec![" loaded web-n1".to_owned()]), "{output}");
-    let finding = &report(&output)["files"][0]["findings"];
-    let dropped = finding.as_array().unwrap().iter().find(|finding| finding["id"] == "SP053").unwrap();
-    assert_eq!((dropped["line"].as_u64(), dropped["column"].as_u64()), (Some(9), Some(5)), "{output}");
-}
-
-#[test]
-fn one_rejected_item_rejects_the_whole_list() {
-    let list = |items: &[String]| {
-        format!(r#"{{"apiVersion": "v1", "kind": "PodList", "items": [{}]}}"#, items.join(","))
-    };
-    let output = lint_url(&list(&[pod("a", "x"), pod("b", "x")]));
-    assert_eq!(verdicts(&output), ["0 loaded a-n1", "1 loaded b-n1"], "{output}");
-    let output = lint_url(&list(&[pod("a", "x"), pod("b", "")]));
-    assert_eq!(
-        (output.code, verdicts(&output)),
-        (Some(1), vec!["0 rejected -".to_owned(), "1 rejected -".to_owned()])
-    );
-    let report = report(&output);
-    assert!(
-        report["files"][0]["kubeletReason"].as_str().unwrap().contains("another pod of the list"),
-        "{output}"
-    );
-    assert!(!report["files"][1]["findings"].as_array().unwrap().is_empty(), "{output}");
-}
-
-#[test]
-fn url_without_pods_is_reported() {
-    let output = lint_url(r#"{"apiVersion": "v1", "kind": "List", "items": []}"#);
-    assert_eq!(output.code, Some(1), "{output}");
-    assert!(output.stdout.contains("neither a Pod nor a PodList"), "{output}");
-    for (act, word) in [
-        (ServerAction::Answer(404, Vec::new()), "answers 404"),
-        (ServerAction::ok(""), "answers with nothing"),
-        (ServerAction::Redirect("/again".to_owned()), "redirects more than 10 times"),
-    ] {
-        let server = Server::start(move |_, _| act.clone());
-        let output = lint(&["--manifest-url", &server.url()]);
-        assert_eq!(output.code, Some(2), "{output}");
-        assert!(output.stdout.contains(word), "{word}: {output}");
-    }
-    let output = lint(&["--manifest-url", "ftp://x/"]);
-    assert_eq!(output.code, Some(2), "{output}");
-    assert!(output.stderr.contains("not an http or https URL"), "{output}");
 }
 
 /// Lints a directory with the manifest of `shop/web`, written this long ago, and these pods of the API server.

@@ -39,7 +39,7 @@ pub use merge::PodConfig;
 pub use mirror::mirror_findings;
 pub use runtime_pods::RuntimePod;
 pub use selector::Selector;
-pub use url::{BODY_LIMIT, UrlAnswer, UrlSource, inspect_url};
+pub use url::{BODY_LIMIT, UrlAnswer, UrlSource};
 pub use verdict::{PodRow, PodVerdict, SourceState, VerdictInput, pod_rows};
 pub use views::{PodView, ReadTimes};
 

@@ -2,13 +2,13 @@
 //!
 //! This module makes no request; the caller passes in the answers.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::WantedPod;
 use crate::pipeline::{judge, judge_item};
 use crate::uid::uid_from_url;
-use crate::{FileReport, FileVerdict, Kubelet, PathKind, SourceReport};
+use crate::{FileReport, Kubelet};
 use plegctl_api_values::tree::{ManifestNode, Value};
 
 /// The largest body that the kubelet reads (maxConfigLength in pkg/kubelet/config/file.go).
@@ -59,52 +59,27 @@ impl UrlSource {
                 Ok(set) => UrlAnswer { set: Some(set), error: None },
                 Err(why) => failed(why),
             },
-            Err((_, why)) => failed(why),
+            Err(why) => failed(why),
         }
     }
 }
 
-/// Returns the kubelet's verdicts on the body that a URL serves: one `FileReport` for a Pod, or one for each item of a
-/// `PodList`.
-pub fn inspect_url(url: &str, body: &[u8], kubelet: &Kubelet) -> SourceReport {
-    let mut files = match judge_body(url, body, kubelet) {
-        Ok(files) => files,
-        Err((report, why)) => vec![FileReport { kubelet_reason: Some(why), ..*report }],
-    };
-    let is_list = files.len() > 1;
-    let any = |verdict| files.iter().any(|file| file.verdict == verdict);
-    let (any_rejected, any_unjudged) = (any(FileVerdict::Rejected), any(FileVerdict::NotJudged));
-    for (index, file) in files.iter_mut().enumerate().filter(|_| is_list) {
-        file.path = PathBuf::from(format!("{url}#{index}"));
-        if any_rejected && file.verdict == FileVerdict::Loaded {
-            file.verdict = FileVerdict::Rejected;
-            file.kubelet_reason = Some(
-                "the kubelet refuses another pod of the list, and then accepts no pod of the list".to_owned(),
-            );
-        } else if any_unjudged && file.verdict == FileVerdict::Loaded {
-            file.verdict = FileVerdict::NotJudged;
-        }
-    }
-    SourceReport { path: PathBuf::from(url), kind: PathKind::File, files, findings: Vec::new() }
-}
-
-/// Returns the verdict on a Pod or on each item of a `PodList`. If the body is neither, returns the report about the body and
-/// the kubelet's error text.
+/// Returns the verdict on a Pod or on each item of a `PodList`. If the body is neither, returns the kubelet's error
+/// text.
 fn judge_body(
     url: &str,
     body: &[u8],
     kubelet: &Kubelet,
-) -> Result<Vec<FileReport>, (Box<FileReport>, String)> {
-    let mut whole = judge(Path::new(url), None, body, kubelet);
-    let Some(document) = &whole.document else { return Err(neither(url, whole)) };
+) -> Result<Vec<FileReport>, String> {
+    let whole = judge(Path::new(url), None, body, kubelet);
+    let Some(document) = &whole.document else { return Err(neither(url, &whole)) };
     let json = document.notes.json;
     let mut reports = if document.pod.is_some() {
         vec![whole]
     } else if let Some(items) = document.root.as_ref().and_then(pod_list) {
         items.iter().map(|item| judge_item(Path::new(url), item, document, kubelet)).collect()
     } else {
-        whole.verdict = FileVerdict::Rejected;
-        return Err(neither(url, whole));
+        return Err(neither(url, &whole));
     };
     for report in &mut reports {
         let pod = report.document.as_ref().and_then(|document| document.pod.as_ref());
@@ -114,10 +89,9 @@ fn judge_body(
 }
 
 /// Returns the kubelet's error for a body that is neither a Pod nor a `PodList`.
-fn neither(url: &str, report: FileReport) -> (Box<FileReport>, String) {
+fn neither(url: &str, report: &FileReport) -> String {
     let why = report.kubelet_reason.as_deref().unwrap_or_default();
-    let why = format!("{url}: the answer is neither a Pod nor a PodList: {why}");
-    (Box::new(report), why)
+    format!("{url}: the answer is neither a Pod nor a PodList: {why}")
 }
 
 /// Returns the pod of an item, or why the kubelet rejects the item and so the whole list.
