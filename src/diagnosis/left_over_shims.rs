@@ -53,7 +53,7 @@ pub enum Bundle {
 
 /// Returns whether the node has more shims than the lists explain, so that their command lines must be read. Young shims
 /// do not count.
-pub fn are_too_many(evidence: &Evidence) -> bool {
+pub fn has_too_many_shims(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
     let Some(listed) = ListedIds::of(evidence) else { return false };
     let settled = |shim: &&Process| shim.age >= limits::STARTING && !shim.is_zombie();

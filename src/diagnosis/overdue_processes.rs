@@ -18,7 +18,7 @@ use super::{HealthRun, limits, offload};
 use crate::host::kernel_bytes;
 
 /// Returns whether the node has an overdue process.
-pub fn exist(evidence: &Evidence) -> bool {
+pub fn has_overdue_process(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
     find(evidence, &host.first).next().is_some()
 }

@@ -72,7 +72,7 @@ pub(super) async fn judge_dump<R>(run: HealthRun<'_, R>, evidence: &Evidence) ->
     let hanging = silent_calls(evidence);
     let left_over = evidence.node().is_some_and(|host| !host.left_over_shims.is_empty());
     let is_missed = !hanging.is_empty() || inputs.keeps_input_files();
-    let is_judged = !hanging.is_empty() || left_over || overdue_processes::exist(evidence);
+    let is_judged = !hanging.is_empty() || left_over || overdue_processes::has_overdue_process(evidence);
     if inputs.stacks == WantedDump::Never || !(is_missed || is_judged) {
         return GoroutineDump::default();
     }

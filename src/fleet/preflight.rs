@@ -207,7 +207,7 @@ pub struct StartCounts {
 
 impl StartCounts {
     /// Returns the number of nodes with this verdict.
-    pub const fn of(mut self, verdict: StartVerdict) -> u64 {
+    pub const fn with_verdict(mut self, verdict: StartVerdict) -> u64 {
         *self.count_of(verdict)
     }
 

@@ -82,7 +82,7 @@ impl NodeCounts {
     }
 
     /// Returns the number of nodes with this verdict.
-    pub const fn of(mut self, verdict: NodeVerdict) -> u64 {
+    pub const fn with_verdict(mut self, verdict: NodeVerdict) -> u64 {
         *self.count_of(verdict)
     }
 

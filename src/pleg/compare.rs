@@ -208,7 +208,7 @@ impl Comparison {
         }
         let Some(history) = self.history(&id) else { return };
         let known =
-            history.transition(event.event_type).is_some_and(|transition| transition.of(source).is_some());
+            history.transition(event.event_type).is_some_and(|transition| transition.report_of(source).is_some());
         let mut out_of_order = false;
         if let Some(furthest) = history.furthest.get_mut(usize::from(source == EventSource::Evented)) {
             out_of_order = !known && furthest.is_some_and(|furthest| stage < furthest);
@@ -491,7 +491,7 @@ impl MemberHistory {
 }
 
 impl ComparedTransition {
-    const fn of(&self, source: EventSource) -> Option<SideReport> {
+    const fn report_of(&self, source: EventSource) -> Option<SideReport> {
         match source {
             EventSource::Generic => self.generic,
             EventSource::Evented => self.evented,

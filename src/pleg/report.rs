@@ -49,7 +49,7 @@ impl ListCallsReport {
     /// Describes these list calls.
     pub fn of(lists: &KubeletLists) -> Self {
         let rpcs = Rpc::lists(lists.calls).map(|rpc| rpc.name().to_owned());
-        Self { rpcs: rpcs.into(), why: lists.why() }
+        Self { rpcs: rpcs.into(), why: lists.reason() }
     }
 }
 

@@ -50,7 +50,7 @@ pub struct NodesView {
 
 /// Describes the whole fleet in two lines: the verdicts and the worst p99; the versions of kubelets and runtimes.
 pub fn fleet(report: &NodesReport) -> Vec<String> {
-    let of = |verdict: NodeVerdict| (report.counts.of(verdict), verdict.as_str());
+    let of = |verdict: NodeVerdict| (report.counts.with_verdict(verdict), verdict.as_str());
     let mut verdicts = counts_line(report.counts.nodes, NodeVerdict::ALL.map(of));
     let is_of_kubelet =
         |node: &&NodeReport| node.verdict == NodeVerdict::Healthy && !node.has_recorders_verdict();
@@ -261,7 +261,7 @@ pub fn preflight(report: &FleetPreflight, wide: bool, out: &mut Page<'_>) -> io:
             details(node, out)?;
         }
     }
-    let of = |verdict: StartVerdict| (report.counts.of(verdict), verdict.as_str());
+    let of = |verdict: StartVerdict| (report.counts.with_verdict(verdict), verdict.as_str());
     writeln!(out)?;
     writeln!(out, "{}", counts_line(report.counts.nodes, StartVerdict::ALL.map(of)))?;
     for skipped in &report.not_checked {

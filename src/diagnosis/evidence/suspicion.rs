@@ -35,7 +35,7 @@ pub fn of_node(evidence: &Evidence) -> bool {
     let sample = &host.first;
     let pressed = |resource, at: f64| sample.pressure_on(resource).highest(Psi::all_waited) >= at;
     of_calls(evidence)
-        || overdue_processes::exist(evidence)
+        || overdue_processes::has_overdue_process(evidence)
         || shim_sizes::outliers(sample).next().is_some()
         || sample.frozen.iter().any(|freeze| evidence.concerns_cgroup(freeze))
         || sample
@@ -74,5 +74,5 @@ pub fn of_shims(evidence: &Evidence) -> bool {
         || evidence.runtime.ids_left_out > 0
         || living_exits::may_exist(evidence)
         || host.first.zombies_of_shims() > limits::ZOMBIES_OF_SHIMS
-        || left_over_shims::are_too_many(evidence)
+        || left_over_shims::has_too_many_shims(evidence)
 }

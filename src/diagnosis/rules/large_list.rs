@@ -34,7 +34,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         }
     };
     if streams != Some(false) || lists.source != ListCallsSource::Release {
-        found.add_fact(FactKind::KubeletListsBy { streams, why: Quoted(lists.why()) });
+        found.add_fact(FactKind::KubeletListsBy { streams, why: Quoted(lists.reason()) });
     }
     // With streams, the same list fits: nothing has to be removed.
     if let Some(step) = stream_again(case) {

@@ -14,7 +14,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let title = FactKind::KubeletFellBack;
     let mut found = finding(RuleId::UnaryFallback, Severity::Warning, Confidence::Certain, title);
     found.rpc = Some(rpc.name().to_owned());
-    let why = Quoted(evidence.kubelet_lists().why());
+    let why = Quoted(evidence.kubelet_lists().reason());
     found.add_fact(FactKind::KubeletListsBy { streams: Some(false), why });
     let logged = evidence.journal.as_ref().and_then(|journal| journal.list_fallback.as_ref());
     found.add_fact(match logged {

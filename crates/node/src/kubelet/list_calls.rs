@@ -178,7 +178,7 @@ impl KubeletLists {
     }
 
     /// Returns why plegctl assumes these calls, in words.
-    pub fn why(&self) -> String {
+    pub fn reason(&self) -> String {
         match (&self.source, self.calls) {
             (ListCallsSource::Gauge, ListCalls::Stream) => "kubelet_cri_streaming_enabled is 1".to_owned(),
             (ListCallsSource::Gauge, ListCalls::Unary) => {
@@ -219,7 +219,7 @@ mod tests {
             assert_eq!(lists.calls, ListCalls::Unary, "1.{minor}");
             assert_eq!(lists.limit() == ListLimit::List, minor <= 37, "1.{minor}");
             assert_eq!(lists.may_differ(), minor >= 38, "1.{minor}");
-            assert_eq!(lists.why().contains("may stream"), minor >= 38, "1.{minor}: {}", lists.why());
+            assert_eq!(lists.reason().contains("may stream"), minor >= 38, "1.{minor}: {}", lists.reason());
         }
     }
 
@@ -239,7 +239,7 @@ mod tests {
     fn a_gate_that_is_on_does_not_make_it_certain_that_the_kubelet_streams_and_one_that_is_off_does() {
         let on = lists(37, Some(true), None, false);
         assert_eq!((on.calls, on.limit(), on.may_differ()), (ListCalls::Stream, ListLimit::NotKnown, true));
-        assert_eq!(on.why(), "CRIListStreaming is on in the kubelet's configz");
+        assert_eq!(on.reason(), "CRIListStreaming is on in the kubelet's configz");
         assert_eq!(lists(38, Some(false), None, false).limit(), ListLimit::List);
         assert_eq!(lists(38, Some(true), Some(true), false).limit(), ListLimit::Message);
     }
@@ -259,7 +259,7 @@ mod tests {
         for minor in [36, 37] {
             let lists = of(minor, None, Some(true), Some(false));
             assert_eq!(lists.calls, ListCalls::Stream, "1.{minor}");
-            assert_eq!(lists.why(), "CRIListStreaming is on by AllAlpha in the kubelet's command line");
+            assert_eq!(lists.reason(), "CRIListStreaming is on by AllAlpha in the kubelet's command line");
             assert_eq!(
                 of(minor, Some(false), Some(true), None).calls,
                 ListCalls::Unary,
