@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 use super::entry::{Body, CallFinished, CaptureEntry, Incident, RecordedOutcome, kind};
 use super::known_words::{self as known, KEYS, length_of_text};
 use super::message_cache::MessageCache;
-use super::name_filter::NameFilter;
 use crate::cri::{Rpc, rename};
 use crate::diagnosis::facts::Fact;
 use crate::diagnosis::kernel_waits::KernelWaitReason;
@@ -46,7 +45,7 @@ mod prefix {
 
 /// The number of names whose pseudonyms are numbers. The pseudonym of any further name is its hash, so that the memory does
 /// not grow with the number of pods.
-const MAX_NUMBERED: usize = 50_000;
+pub const MAX_NUMBERED: usize = 50_000;
 
 /// The pseudonyms of all names. A recorder makes exports too and must stay small, so no names are kept, and hashes only of
 /// the first ones.
@@ -54,9 +53,7 @@ const MAX_NUMBERED: usize = 50_000;
 pub struct Pseudonyms {
     /// The numbers of the first names, by the hash of prefix and name.
     numbers: HashMap<NameHash, u32>,
-    /// The further names.
-    further: NameFilter,
-    /// The number of names by prefix.
+    /// The number of numbered names by prefix.
     counts: HashMap<&'static str, u32>,
     /// Creates the hashes. It has a random seed, so nobody can construct two names with the same hash, or find a name by its
     /// hash.
@@ -76,9 +73,9 @@ pub struct Pseudonyms {
 type NameHash = u64;
 
 impl Pseudonyms {
-    /// Returns the number of names that have a pseudonym.
+    /// Returns the number of names that have a pseudonym, at most [`MAX_NUMBERED`].
     pub fn count(&self) -> usize {
-        self.counts.values().map(|count| usize::try_from(*count).unwrap_or(usize::MAX)).sum()
+        self.numbers.len()
     }
 
     /// Returns the pseudonym for `name`, and registers the name if necessary.
@@ -93,17 +90,12 @@ impl Pseudonyms {
 
     /// Registers a name by its hash.
     fn register(&mut self, prefix: &'static str, hash: NameHash) {
-        if self.numbers.contains_key(&hash) {
+        if self.numbers.len() >= MAX_NUMBERED || self.numbers.contains_key(&hash) {
             return;
         }
         let count = self.counts.entry(prefix).or_default();
-        let next = count.saturating_add(1);
-        if self.numbers.len() < MAX_NUMBERED {
-            self.numbers.insert(hash, next);
-            *count = next;
-        } else if self.further.add(hash) {
-            *count = next;
-        }
+        *count = count.saturating_add(1);
+        self.numbers.insert(hash, *count);
     }
 
     /// Returns the pseudonym of the registered name with this hash.
@@ -716,7 +708,10 @@ mod tests {
         for number in 1..=last {
             pseudonyms.insert(names.pseudonym(prefix::POD, &number.to_string()));
         }
-        assert_eq!((names.numbers.len(), pseudonyms.len(), names.count()), (MAX_NUMBERED, last, last));
+        assert_eq!(
+            (names.numbers.len(), pseudonyms.len(), names.count()),
+            (MAX_NUMBERED, last, MAX_NUMBERED)
+        );
         for (pod, is_numbered) in [("1", true), ("99999", false)] {
             let pseudonym = names.pseudonym(prefix::POD, pod);
             assert_eq!(pseudonym.len() < "pod-0123456789abcdef".len(), is_numbered, "{pseudonym}");

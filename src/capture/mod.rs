@@ -37,7 +37,6 @@ pub mod list;
 mod list_order;
 mod message_cache;
 mod moment;
-mod name_filter;
 pub mod node;
 mod open_part;
 mod pack;
@@ -62,7 +61,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use anonymise::Pseudonyms;
+pub use anonymise::{MAX_NUMBERED, Pseudonyms};
 pub use clock::ReplayClock;
 pub use error::Error;
 pub use export::export_renamed;

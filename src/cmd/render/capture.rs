@@ -12,7 +12,7 @@ use crate::capture::entry::Incident;
 use crate::capture::list::{CaptureList, CheckReport, CheckedSegment, ListedIncident};
 use crate::capture::recording::RecordingSummary;
 use crate::capture::report::{CaptureReport, JumpPoint, KubeletPoint};
-use crate::capture::{self, Exported};
+use crate::capture::{self, Exported, MAX_NUMBERED};
 use crate::clock::Wall;
 use crate::cri;
 use crate::diagnosis::report::RuleId;
@@ -154,6 +154,7 @@ pub fn fetched(capture: &[u8], pod: &str, node: &str) -> String {
 pub fn exported(exported: Exported) -> String {
     let names = match exported.names {
         0 => String::new(),
+        MAX_NUMBERED.. => format!(", at least {MAX_NUMBERED} names replaced"),
         names => format!(", {} replaced", plural(names, "name")),
     };
     let left_out = match exported.left_out {
