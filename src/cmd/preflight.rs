@@ -19,12 +19,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use clap_complete::ArgValueCompleter;
 
 use super::args::GlobalArgs;
 use super::catalogue::no_such_check;
 use super::event_loop::block_on;
+use super::flags::fail_on::FailOn;
 use super::node::Node;
 use super::render::PLAIN;
 use super::render::page::Page;
@@ -37,12 +38,12 @@ use crate::cri::{self, CgroupDriver, Endpoint, Runtime};
 use crate::diagnosis::commands::last_kubelet_command;
 use crate::host::{self, shell_words};
 use crate::kubelet::{KubeletSettings, KubeletVersion, stopped_settings};
+use crate::manifests::UidUnknown;
 use crate::manifests::preflight::{
     self, Builder, CallRefusal, ConfigFile, LARGEST_CONFIG, PreflightReport, RuntimeAnswer, StartCheck,
     StartFinding, StartSettings, TargetKubelet,
 };
 use crate::manifests::upgrade::UpgradedFile;
-use crate::manifests::{Severity, UidUnknown};
 use crate::report::load::load;
 use crate::report::{NotChecked, document};
 
@@ -66,32 +67,19 @@ pub struct PreflightArgs {
 
     /// What makes the exit status 1
     #[arg(long, value_name = "SEVERITY", default_value = "error")]
-    fail_on: FailingSeverity,
+    fail_on: FailOn,
 
     /// Skip these checks, such as KP013,KP003; may be given more than once
     #[arg(long, value_name = "ID", value_parser = start_check, value_delimiter = ',', add = ArgValueCompleter::new(complete::start_checks))]
     ignore: Vec<StartCheck>,
 
     /// Write this format to a file too, such as sarif=preflight.sarif; may be given more than once
-    #[arg(long, value_name = "FORMAT=FILE", value_parser = output_file)]
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = |text: &str| Output::of_file(text, &FORMATS))]
     output_file: Vec<(Output, PathBuf)>,
 
     /// How to print
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&FORMATS))]
     output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FailingSeverity {
-    /// Errors: the kubelet does not start, or does not keep running
-    #[value(alias = "critical")]
-    Error,
-    /// Warnings too: something that is probably a mistake
-    Warning,
-    /// Any finding
-    Info,
-    /// Nothing
-    Never,
 }
 
 /// The time limit for reading the journal.
@@ -103,10 +91,6 @@ const FORMATS: [Output; 5] = [Output::Table, Output::Json, Output::Yaml, Output:
 fn start_check(text: &str) -> Result<StartCheck, String> {
     let ids = StartCheck::ALL.iter().map(|check| check.id());
     StartCheck::named(text).ok_or_else(|| no_such_check(text, ids, "KP011"))
-}
-
-fn output_file(text: &str) -> Result<(Output, PathBuf), String> {
-    Output::of_file(text, &FORMATS)
 }
 
 /// Runs the command. `config` is the kubelet's configuration file, which takes the place of crictl's settings file.
@@ -163,7 +147,7 @@ pub fn run(arguments: &PreflightArgs, global: &GlobalArgs) -> Result<Exit, Error
         render(arguments.output, &report, |out| streams::page(out, global.style()), out)
     })?;
     written?;
-    Ok(arguments.exit(report.worst()))
+    Ok(arguments.fail_on.exit(report.worst()))
 }
 
 fn render(
@@ -306,16 +290,6 @@ impl PreflightArgs {
             not_checked: unread_facts(&own, &settings),
             settings,
         })
-    }
-
-    fn exit(&self, worst: Option<Severity>) -> Exit {
-        let bad = match self.fail_on {
-            FailingSeverity::Error => Severity::Error,
-            FailingSeverity::Warning => Severity::Warning,
-            FailingSeverity::Info => Severity::Info,
-            FailingSeverity::Never => return Exit::Good,
-        };
-        if worst.is_some_and(|worst| worst >= bad) { Exit::Bad } else { Exit::Good }
     }
 }
 

@@ -207,8 +207,9 @@ impl Comparison {
             return;
         }
         let Some(history) = self.history(&id) else { return };
-        let known =
-            history.transition(event.event_type).is_some_and(|transition| transition.report_of(source).is_some());
+        let known = history
+            .transition(event.event_type)
+            .is_some_and(|transition| transition.report_of(source).is_some());
         let mut out_of_order = false;
         if let Some(furthest) = history.furthest.get_mut(usize::from(source == EventSource::Evented)) {
             out_of_order = !known && furthest.is_some_and(|furthest| stage < furthest);

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use clap_complete::ArgValueCompleter;
 
 use super::github;
@@ -28,6 +28,7 @@ use super::lint_text as text;
 use crate::cmd::args::GlobalArgs;
 use crate::cmd::catalogue::no_such_check;
 use crate::cmd::event_loop::block_on;
+use crate::cmd::flags::fail_on::FailOn;
 use crate::cmd::node::Node;
 use crate::cmd::render::PLAIN;
 use crate::cmd::render::page::Page;
@@ -44,8 +45,8 @@ use crate::manifests::lint::LintReport;
 use crate::manifests::podconfig::{ApiPods, WantedPod, mirror_findings};
 use crate::manifests::running::list_static_pods;
 use crate::manifests::{
-    self, Check, Kubelet, KubeletVersion, LintFinding, PathKind, SIZE_LIMIT, Severity, SourceReport,
-    UidUnknown, upgrade,
+    self, Check, Kubelet, KubeletVersion, LintFinding, PathKind, SIZE_LIMIT, SourceReport, UidUnknown,
+    upgrade,
 };
 use crate::report::load::load;
 use crate::report::{NotChecked, document};
@@ -100,25 +101,12 @@ pub struct LintArgs {
     no_cri: bool,
 
     /// Write this format to a file too, such as sarif=lint.sarif; may be given more than once
-    #[arg(long, value_name = "FORMAT=FILE", value_parser = output_file)]
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = |text: &str| Output::of_file(text, &FORMATS))]
     output_file: Vec<(Output, PathBuf)>,
 
     /// How to print
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&FORMATS))]
     output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FailOn {
-    /// Errors: the kubelet rejects, ignores or stops something
-    #[value(alias = "critical")]
-    Error,
-    /// Warnings too: something that is probably a mistake
-    Warning,
-    /// Any finding
-    Info,
-    /// Nothing
-    Never,
 }
 
 /// The output formats for findings, on stdout or in a file.
@@ -129,11 +117,6 @@ const FORMATS: [Output; 6] =
 fn check_id(text: &str) -> Result<Check, String> {
     let ids = Check::ALL.iter().map(|check| check.id());
     Check::named(text).ok_or_else(|| no_such_check(text, ids, "SP053"))
-}
-
-/// Parses `FORMAT=FILE`.
-fn output_file(text: &str) -> Result<(Output, PathBuf), String> {
-    Output::of_file(text, &FORMATS)
 }
 
 /// Runs the command.
@@ -194,7 +177,7 @@ pub fn run(arguments: &LintArgs, global: &GlobalArgs) -> Result<Exit, Error> {
         render(arguments.output, &report, |out| streams::page(out, global.style()), out)
     })?;
     written?;
-    Ok(if is_incomplete { Exit::NoAnswer } else { arguments.exit(report.worst()) })
+    Ok(if is_incomplete { Exit::NoAnswer } else { arguments.fail_on.exit(report.worst()) })
 }
 
 /// Writes the report in a format.
@@ -451,17 +434,6 @@ impl LintArgs {
         };
         Ok(runtime::compare(sources, &running, &input))
     }
-
-    /// Returns the exit status for the worst severity.
-    fn exit(&self, worst: Option<Severity>) -> Exit {
-        let bad = match self.fail_on {
-            FailOn::Error => Severity::Error,
-            FailOn::Warning => Severity::Warning,
-            FailOn::Info => Severity::Info,
-            FailOn::Never => return Exit::Good,
-        };
-        if worst.is_some_and(|worst| worst >= bad) { Exit::Bad } else { Exit::Good }
-    }
 }
 
 #[cfg(test)]
@@ -477,9 +449,9 @@ mod tests {
 
     #[test]
     fn an_output_file_has_a_format_and_a_name() {
-        assert_eq!(output_file("sarif=a=b"), Ok((Output::Sarif, PathBuf::from("a=b"))));
-        assert!(output_file("a.json").is_err());
-        assert!(output_file("json=").is_err());
-        assert!(output_file("xml=a").unwrap_err().contains("sarif"));
+        assert_eq!(Output::of_file("sarif=a=b", &FORMATS), Ok((Output::Sarif, PathBuf::from("a=b"))));
+        assert!(Output::of_file("a.json", &FORMATS).is_err());
+        assert!(Output::of_file("json=", &FORMATS).is_err());
+        assert!(Output::of_file("xml=a", &FORMATS).unwrap_err().contains("sarif"));
     }
 }

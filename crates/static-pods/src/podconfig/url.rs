@@ -66,11 +66,7 @@ impl UrlSource {
 
 /// Returns the verdict on a Pod or on each item of a `PodList`. If the body is neither, returns the kubelet's error
 /// text.
-fn judge_body(
-    url: &str,
-    body: &[u8],
-    kubelet: &Kubelet,
-) -> Result<Vec<FileReport>, String> {
+fn judge_body(url: &str, body: &[u8], kubelet: &Kubelet) -> Result<Vec<FileReport>, String> {
     let whole = judge(Path::new(url), None, body, kubelet);
     let Some(document) = &whole.document else { return Err(neither(url, &whole)) };
     let json = document.notes.json;
