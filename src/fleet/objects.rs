@@ -56,7 +56,7 @@ pub async fn read_objects(cluster: &Cluster, node: &ListedNode, request: Objects
     let kubelet = KubeletApi::through(cluster, &node.name);
     let mut objects = NodeObjects::default();
     let mut session = cluster.client.session();
-    match pods_of_node::<Value>(&mut session, &cluster.server, &node.name, "*/*", timeout).await {
+    match pods_of_node::<Value>(&mut session, &cluster.server, &node.name, timeout).await {
         Ok(pods) => objects.pods = pods.iter().filter_map(OutsidePod::of).collect(),
         Err(why) => objects.skip("the node's pods", &why, "`list` on pods"),
     }

@@ -1,9 +1,8 @@
 //! Decides for every node whether a kubelet of another release would start with the settings that the node's kubelet
-//! reports, and which static pods it would restart.
+//! reports, and whether it would restart the node's static pods.
 //!
-//! Reads `/configz` of each kubelet and the metadata of the pods on its node. `/configz` shows only the fields of the
-//! kubelet's configuration. It does not show flags that set no such field, and neither files nor hardware of the node.
-//! The report lists these as not checked.
+//! Reads `/configz` of each kubelet. It shows only the fields of the kubelet's configuration. It does not show flags that set
+//! no such field, and neither files nor hardware of the node. The report lists these as not checked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,21 +20,13 @@ use crate::manifests::preflight::{
     Builder, StartFinding, TargetKubelet, configz_findings, restarts_every_static_pod,
     unlisted_gates_and_flags,
 };
-use crate::report::{NotChecked, PodRef, Severity, plural, word_enum};
+use crate::report::{NotChecked, Severity, plural, word_enum};
 
 /// The number of pods in one page of the list. A node has a few hundred at most.
 const PAGE: usize = 500;
 
 /// The maximum number of pages of one node's pods.
 const MAX_PAGES: usize = 20;
-
-/// Asks for the metadata of the pods only, which is a small part of each. A server that cannot do so sends all of it.
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-
-/// The annotations that a kubelet adds to the mirror pod of a static pod.
-const SOURCE: &str = "kubernetes.io/config.source";
-const HASH: &str = "kubernetes.io/config.hash";
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// What was read of one node.
 #[derive(Clone, Debug)]
@@ -44,17 +35,6 @@ pub struct SettingsReading {
     pub listed: ListedNode,
     /// The kubelet's `/configz`, or the error.
     pub configz: Result<String, http::Error>,
-    /// The mirror pods of the node's static pods, or why they are not known.
-    pub mirrors: Result<Vec<ListedMirrorPod>, String>,
-}
-
-/// A static pod, as its mirror pod shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedMirrorPod {
-    /// The static pod, with its UID in the runtime.
-    pub pod: PodRef,
-    /// The kubelet's source: `file` or `http`.
-    pub source: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -64,32 +44,7 @@ struct PodPage<T> {
     items: Vec<T>,
 }
 
-#[derive(Deserialize)]
-struct PodMetadataItem {
-    metadata: MirrorMetadata,
-}
-
-#[derive(Deserialize)]
-struct MirrorMetadata {
-    name: String,
-    #[serde(default)]
-    namespace: String,
-    #[serde(default)]
-    annotations: std::collections::HashMap<String, String>,
-}
-
-impl PodMetadataItem {
-    /// Returns the static pod of a mirror pod; `None` for any other pod.
-    fn mirrored(self) -> Option<ListedMirrorPod> {
-        let MirrorMetadata { name, namespace, mut annotations } = self.metadata;
-        annotations.contains_key(MIRROR).then(|| ListedMirrorPod {
-            pod: PodRef { uid: annotations.remove(HASH).unwrap_or_default(), namespace, name },
-            source: annotations.remove(SOURCE),
-        })
-    }
-}
-
-/// Reads the configuration and the static pods of every node, and calls `done` after each.
+/// Reads the configuration of every node, and calls `done` after each.
 pub async fn read_settings(
     cluster: &Arc<Cluster>,
     nodes: Vec<ListedNode>,
@@ -100,31 +55,16 @@ pub async fn read_settings(
     read_each(cluster, nodes, request, done, async move |session, server, listed: ListedNode| {
         let url = format!("{server}/api/v1/nodes/{}/proxy/configz", encoded(&listed.name));
         let configz = session.get(&url, timeout).await.and_then(|answer| answer.document(&url));
-        let mirrors = mirrors(session, server, &listed.name, timeout).await;
-        SettingsReading { listed, configz, mirrors }
+        SettingsReading { listed, configz }
     })
     .await
 }
 
-/// Lists the mirror pods of a node.
-async fn mirrors(
-    session: &mut HttpSession<'_>,
-    server: &str,
-    node: &str,
-    timeout: Duration,
-) -> Result<Vec<ListedMirrorPod>, String> {
-    let pods = pods_of_node::<PodMetadataItem>(session, server, node, METADATA, timeout).await?;
-    let mut found: Vec<ListedMirrorPod> = pods.into_iter().filter_map(PodMetadataItem::mirrored).collect();
-    found.sort_by(|one, other| one.pod.cmp(&other.pod));
-    Ok(found)
-}
-
-/// Lists the pods of a node from the API server, in an answer of these media types.
+/// Lists the pods of a node from the API server.
 pub(super) async fn pods_of_node<T: DeserializeOwned>(
     session: &mut HttpSession<'_>,
     server: &str,
     node: &str,
-    accept: &str,
     timeout: Duration,
 ) -> Result<Vec<T>, String> {
     let selector = encoded(&format!("spec.nodeName={node}"));
@@ -134,7 +74,7 @@ pub(super) async fn pods_of_node<T: DeserializeOwned>(
         if !next.is_empty() {
             url.extend(["&continue=", &encoded(&next)]);
         }
-        let answer = session.get_as(&url, accept, timeout).await;
+        let answer = session.get_as(&url, "*/*", timeout).await;
         let text = answer.and_then(|answer| answer.document(&url)).map_err(|why| error_text(&why))?;
         let page: PodPage<T> =
             serde_json::from_str(&text).map_err(|why| format!("the answer is not a list of pods: {why}"))?;
@@ -178,7 +118,7 @@ pub struct FleetPreflight {
     pub context: String,
     /// The release that is to start.
     pub upgrade_to: String,
-    /// The number of nodes with each verdict, and the number of static pods that restart.
+    /// The number of nodes with each verdict, and of those whose static pods restart.
     pub counts: StartCounts,
     /// The answer in one sentence.
     pub summary: String,
@@ -188,7 +128,7 @@ pub struct FleetPreflight {
     pub not_checked: Vec<NotChecked>,
 }
 
-/// The number of nodes with each verdict, and the number of static pods that restart.
+/// The number of nodes with each verdict, and of those whose static pods restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -201,7 +141,7 @@ pub struct StartCounts {
     pub unknown: u64,
     /// Nodes on which a kubelet of the release would not start.
     pub refused: u64,
-    /// Static pods that the upgrade restarts.
+    /// Nodes whose static pods the upgrade restarts.
     pub restarts: u64,
 }
 
@@ -237,39 +177,10 @@ pub struct NodePreflight {
     pub kubelet_version: Option<String>,
     /// The findings, in the order in which a starting kubelet would find them.
     pub findings: Vec<StartFinding>,
-    /// The node's static pods.
-    pub pods: Vec<StaticPodRestart>,
-    /// What was not checked on this node, and why.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub not_checked: Vec<NotChecked>,
-}
-
-/// What the upgrade does with a static pod.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct StaticPodRestart {
-    /// The pod, with the UID that it has now.
-    pub pod: PodRef,
-    /// The kubelet's source: `file` or `http`.
+    /// Whether the upgrade stops and starts again each static pod of the node. Absent if that depends on their manifests,
+    /// which are not visible.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
-    /// Whether the pod is stopped and started again. Absent if that depends on its manifest, which is not visible.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub restarts: Option<bool>,
-}
-
-impl NodePreflight {
-    /// Returns the number of static pods that the upgrade restarts; `None` if it is not known for one of them.
-    pub fn restarts(&self) -> Option<usize> {
-        let is_known = self.not_checked.is_empty() && self.pods.iter().all(|pod| pod.restarts.is_some());
-        is_known.then(|| self.restarting().count())
-    }
-
-    /// Returns the static pods that restart.
-    fn restarting(&self) -> impl Iterator<Item = &StaticPodRestart> {
-        self.pods.iter().filter(|pod| pod.restarts == Some(true))
-    }
+    pub restarts_static_pods: Option<bool>,
 }
 
 /// Decides the verdicts for the release `target`, the worst first.
@@ -286,7 +197,7 @@ pub fn judge(
     for node in &nodes {
         counts.nodes += 1;
         *counts.count_of(node.verdict) += 1;
-        node.restarting().for_each(|_| counts.restarts += 1);
+        counts.restarts += u64::from(node.restarts_static_pods == Some(true));
     }
     let mut not_checked: Vec<NotChecked> = [
         (
@@ -325,16 +236,16 @@ fn sentence(counts: &StartCounts, target: KubeletVersion) -> String {
     }
     match counts.restarts {
         0 => text,
-        1 => format!("{text}; the upgrade restarts 1 static pod"),
-        many => format!(
-            "{text}; the upgrade restarts {many} static pods: upgrade control-plane nodes one after another"
+        nodes => format!(
+            "{text}; the upgrade restarts the static pods of {}: upgrade control-plane nodes one after another",
+            plural(nodes, "node")
         ),
     }
 }
 
 /// Decides the verdict for one node.
 fn node(reading: SettingsReading, target: KubeletVersion) -> NodePreflight {
-    let SettingsReading { listed, configz, mirrors } = reading;
+    let SettingsReading { listed, configz } = reading;
     let running = listed.kubelet_version.as_deref().and_then(|version| KubeletVersion::parse(version).ok());
     let kubelet = TargetKubelet { release: target, builder: builder_of(listed.system.as_deref()) };
     let findings = match configz {
@@ -356,24 +267,13 @@ fn node(reading: SettingsReading, target: KubeletVersion) -> NodePreflight {
             (verdict, first.map(|finding| finding.message.clone()), findings)
         }
     };
-    // An upgrade restarts all static pods of the node or none of them, as far as this is known without the manifests.
-    let restarts = running.and_then(|running| restarts_every_static_pod(running, target));
-    let (pods, not_checked) = match mirrors {
-        Ok(mirrors) => {
-            let pods = mirrors.into_iter();
-            let pods = pods.map(|ListedMirrorPod { pod, source }| StaticPodRestart { pod, source, restarts });
-            (pods.collect(), Vec::new())
-        }
-        Err(why) => (Vec::new(), vec![NotChecked { what: "its static pods".to_owned(), why }]),
-    };
     NodePreflight {
         name: listed.name,
         verdict,
         why,
         kubelet_version: listed.kubelet_version,
         findings,
-        pods,
-        not_checked,
+        restarts_static_pods: running.and_then(|running| restarts_every_static_pod(running, target)),
     }
 }
 
@@ -403,14 +303,6 @@ mod tests {
                 ..ListedNode::default()
             },
             configz: Ok(format!("{{\"kubeletconfig\":{{\"featureGates\":{{{gates}}}}}}}")),
-            mirrors: Ok(vec![ListedMirrorPod {
-                pod: PodRef {
-                    uid: "5".to_owned(),
-                    namespace: "kube-system".to_owned(),
-                    name: format!("etcd-{name}"),
-                },
-                source: Some("file".to_owned()),
-            }]),
         }
     }
 
@@ -425,21 +317,21 @@ mod tests {
         let verdicts: Vec<_> = report.nodes.iter().map(|node| (node.name.as_str(), node.verdict)).collect();
         assert_eq!(verdicts, [("n2", StartVerdict::Refused), ("n1", StartVerdict::Starts)]);
         assert!(report.nodes[0].why.as_deref().unwrap().contains("SidecarContainers was removed in 1.37"));
-        assert_eq!((report.counts.restarts, report.nodes[0].restarts()), (2, Some(1)));
+        assert_eq!((report.counts.restarts, report.nodes[0].restarts_static_pods), (2, Some(true)));
         assert!(report.summary.starts_with("kubelet 1.37 would not start on 1 node;"), "{}", report.summary);
         assert!(report.summary.ends_with("one after another"), "{}", report.summary);
     }
 
     #[test]
-    fn an_upgrade_within_a_minor_release_restarts_no_pod() {
+    fn an_upgrade_within_a_minor_release_restarts_no_static_pod() {
         let report = judged(vec![reading("n1", "v1.36.2", "")], "1.36");
-        assert_eq!((report.counts.restarts, report.nodes[0].restarts()), (0, Some(0)));
+        assert_eq!((report.counts.restarts, report.nodes[0].restarts_static_pods), (0, Some(false)));
     }
 
     #[test]
-    fn the_number_of_restarts_is_not_known_for_a_release_without_known_uids() {
+    fn restarts_are_not_known_for_a_release_without_known_uids() {
         let report = judged(vec![reading("n1", "v1.37.1", "")], "1.38");
-        assert_eq!((report.counts.restarts, report.nodes[0].restarts()), (0, None));
+        assert_eq!((report.counts.restarts, report.nodes[0].restarts_static_pods), (0, None));
     }
 
     #[test]
@@ -447,9 +339,8 @@ mod tests {
         let url = String::new();
         let mut gone = reading("n1", "v1.36.2", "");
         gone.configz = Err(http::Error::Forbidden { url, text: "no".to_owned() });
-        gone.mirrors = Err("no".to_owned());
         let report = judged(vec![gone], "1.37");
-        assert_eq!((report.nodes[0].verdict, report.nodes[0].restarts()), (StartVerdict::Unknown, None));
+        assert_eq!(report.nodes[0].verdict, StartVerdict::Unknown);
         assert_eq!(report.nodes[0].why.as_deref(), Some("no permission to read it: no"));
         assert_eq!(report.summary, "it is not known whether kubelet 1.37 would start");
     }
@@ -460,19 +351,5 @@ mod tests {
         assert_eq!(builder_of(Some("Fedora CoreOS 42.20260301")), Builder::Unknown);
         assert_eq!(builder_of(Some("Ubuntu 24.04.3 LTS")), Builder::Upstream);
         assert_eq!(builder_of(None), Builder::Unknown);
-    }
-
-    #[test]
-    fn only_mirror_pods_are_static_pods() {
-        let page: PodPage<PodMetadataItem> = serde_json::from_str(
-            r#"{"items":[{"metadata":{"name":"web"}},{"metadata":{"name":"etcd-n1","namespace":"kube-system",
-            "annotations":{"kubernetes.io/config.mirror":"5","kubernetes.io/config.hash":"5",
-            "kubernetes.io/config.source":"file"}}}]}"#,
-        )
-        .unwrap();
-        let found: Vec<ListedMirrorPod> =
-            page.items.into_iter().filter_map(PodMetadataItem::mirrored).collect();
-        assert_eq!(found.len(), 1);
-        assert_eq!((found[0].pod.uid.as_str(), found[0].source.as_deref()), ("5", Some("file")));
     }
 }

@@ -23,26 +23,9 @@ fn configz(gates: &Value) -> Reply {
     Reply::ok(json!({"kubeletconfig": config}).to_string())
 }
 
-/// Returns the answer to the list of a node's pods: one static pod and one other pod.
-fn pods(node: &str) -> Reply {
-    let annotations = json!({
-        "kubernetes.io/config.mirror": "2f13", "kubernetes.io/config.hash": "2f13",
-        "kubernetes.io/config.source": "file"
-    });
-    let etcd =
-        json!({"name": format!("etcd-{node}"), "namespace": "kube-system", "annotations": annotations});
-    let web = json!({"name": "web-1", "namespace": "default"});
-    let items = [json!({"metadata": etcd}), json!({"metadata": web})];
-    Reply::ok(json!({"kind": "PodList", "metadata": {}, "items": items}).to_string())
-}
-
-/// Returns the node of a request for `/configz`, or of a request for a node's pods.
+/// Returns the node of a request to its kubelet, and the document.
 fn node_of(asked: &Request) -> Option<(&str, &str)> {
-    if let Some(rest) = asked.path.strip_prefix("/api/v1/nodes/") {
-        return rest.split_once("/proxy/");
-    }
-    let (_, node) = asked.path.strip_prefix("/api/v1/pods?")?.split_once("fieldSelector=spec.nodeName%3D")?;
-    Some((node, "pods"))
+    asked.path.strip_prefix("/api/v1/nodes/")?.split_once("/proxy/")
 }
 
 fn preflight(config: &TestFile, release: &str, more: &[&str]) -> Output {
@@ -60,13 +43,12 @@ fn one_gate(asked: &Request) -> Reply {
     match node_of(asked) {
         None => node_list(&["n1", "n2"], "v1.36.2"),
         Some(("n2", "configz")) => configz(&json!({"PreventStaticPodAPIReferences": true})),
-        Some((_, "configz")) => configz(&json!({})),
-        Some((node, _)) => pods(node),
+        Some(_) => configz(&json!({})),
     }
 }
 
 #[test]
-fn a_removed_gate_and_the_static_pods_that_restart_are_reported_for_each_node() {
+fn a_removed_gate_and_whether_static_pods_restart_are_reported_for_each_node() {
     let server = Server::start("server", Clients::Any, one_gate);
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let output = preflight(&config, "1.37", &["-o", "json"]);
@@ -84,8 +66,7 @@ fn a_removed_gate_and_the_static_pods_that_restart_are_reported_for_each_node() 
         (&"KP011".into(), &"featureGates.PreventStaticPodAPIReferences".into(), None)
     );
     assert_eq!(finding["kubeletReason"], "unrecognized feature gate: PreventStaticPodAPIReferences");
-    let pod = json!({"uid": "2f13", "namespace": "kube-system", "name": "etcd-n2"});
-    assert_eq!(worst["pods"], json!([{"pod": pod, "source": "file", "restarts": true}]), "{output}");
+    assert_eq!(worst["restartsStaticPods"], true, "{output}");
     assert!(found["notChecked"][0]["what"].as_str().unwrap().contains("flags"), "{output}");
 }
 
@@ -99,12 +80,11 @@ fn the_table_has_the_refused_node_first_and_the_names_are_those_that_may_not_sta
         lines[0].split_ascii_whitespace().collect::<Vec<_>>(),
         ["NAME", "VERDICT", "VERSION", "RESTARTS", "WHY"]
     );
-    assert!(lines[1].starts_with("n2     refused   v1.36.2   1          the gate PreventStatic"), "{output}");
-    assert!(lines[2].starts_with("n1     starts    v1.36.2   1          <none>"), "{output}");
+    assert!(lines[1].starts_with("n2     refused   v1.36.2   all        the gate PreventStatic"), "{output}");
+    assert!(lines[2].starts_with("n1     starts    v1.36.2   all        <none>"), "{output}");
     assert!(output.stdout.contains("2 nodes: 1 refused, 1 starts\n"), "{output}");
     assert!(output.stdout.ends_with("upgrade control-plane nodes one after another\n"), "{output}");
     let wide = preflight(&config, "1.37", &["-o", "wide"]);
-    assert!(wide.stdout.contains("  kube-system/etcd-n2 restarts\n"), "{wide}");
     assert!(wide.stdout.contains("    the kubelet: unrecognized feature gate: Prevent"), "{wide}");
     assert_eq!(preflight(&config, "1.37", &["-o", "name"]).stdout, "n2\n");
     // The running release knows the gate, and a patch release restarts nothing.
@@ -114,21 +94,18 @@ fn the_table_has_the_refused_node_first_and_the_names_are_those_that_may_not_sta
 }
 
 #[test]
-fn only_the_configuration_and_the_pods_of_each_node_are_requested() {
+fn only_the_configuration_of_each_node_is_requested() {
     let names: Vec<String> = (0..100).map(|number| format!("node-{number:03}")).collect();
     let server = Server::start("server", Clients::Any, move |asked| match node_of(asked) {
         None => node_list(&names.iter().map(String::as_str).collect::<Vec<_>>(), "v1.36.2"),
-        Some((_, "configz")) => configz(&json!({})),
-        Some((node, _)) => pods(node),
+        Some(_) => configz(&json!({})),
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let output = preflight(&config, "1.37", &["-o", "json"]);
     assert_eq!((output.code, &report(&output)["counts"]["restarts"]), (Some(0), &100.into()), "{output}");
     let asked = server.requests();
-    let of = |document: &str| {
-        asked.iter().filter(|asked| node_of(asked).is_some_and(|of| of.1 == document)).count()
-    };
-    assert_eq!((of("configz"), of("pods"), asked.len()), (100, 100, 201));
+    let of_configz = asked.iter().filter(|asked| node_of(asked).is_some_and(|of| of.1 == "configz")).count();
+    assert_eq!((of_configz, asked.len()), (100, 101));
     // One connection for the list of nodes, and one for each concurrent request.
     assert_eq!(server.connections(), 17);
 }
@@ -137,26 +114,13 @@ fn only_the_configuration_and_the_pods_of_each_node_are_requested() {
 fn a_node_that_may_not_be_read_is_unknown() {
     let server = Server::start("server", Clients::Any, |asked| match node_of(asked) {
         None => node_list(&["n1"], "v1.36.2"),
-        Some(_) => Reply::Answer(403, json!({"message": "pods is forbidden"}).to_string()),
+        Some(_) => Reply::Answer(403, json!({"message": "no"}).to_string()),
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let output = preflight(&config, "1.37", &["-o", "json"]);
     let found = report(&output);
     assert_eq!((output.code, &found["nodes"][0]["verdict"]), (Some(2), &"unknown".into()), "{output}");
-    assert_eq!(found["nodes"][0]["notChecked"][0]["why"], "pods is forbidden", "{output}");
     assert_eq!(preflight(&config, "1.37", &["-o", "name"]).stdout, "n1\n");
-}
-
-#[test]
-fn without_the_right_to_list_pods_the_settings_are_still_judged() {
-    let server = Server::start("server", Clients::Any, |asked| match node_of(asked) {
-        Some((_, "pods")) => Reply::Answer(403, json!({"message": "no"}).to_string()),
-        _ => one_gate(asked),
-    });
-    let config = kubeconfig(&server.url(), &authority(), "token: t");
-    let output = preflight(&config, "1.37", &[]);
-    assert_eq!(output.code, Some(1), "{output}");
-    assert!(output.stdout.contains("n1     starts    v1.36.2   <unknown>   <none>"), "{output}");
 }
 
 #[test]
@@ -165,8 +129,7 @@ fn a_silent_kubelet_delays_only_itself_and_a_stranger_is_not_judged() {
         None => node_list(&["silent", "page", "well"], "v1.36.2"),
         Some(("silent", "configz")) => Reply::Silent,
         Some(("page", "configz")) => Reply::ok("<html>"),
-        Some((_, "configz")) => configz(&json!({})),
-        Some((node, _)) => pods(node),
+        Some(_) => configz(&json!({})),
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let output = preflight(&config, "1.37", &["-o", "json", "--timeout", "2s"]);

@@ -95,7 +95,7 @@ pub struct NodesArgs {
     #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "15s")]
     period: Duration,
 
-    /// Show instead which nodes this release, such as 1.37, would not start on, and which static pods it restarts
+    /// Show instead which nodes this release, such as 1.37, would not start on, and where it restarts the static pods
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse, conflicts_with = "watch")]
     preflight: Option<KubeletVersion>,
 

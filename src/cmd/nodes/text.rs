@@ -241,17 +241,21 @@ fn counts_line<const N: usize>(nodes: u64, verdicts: [(u64, &str); N]) -> String
     if counts.is_empty() { nodes } else { format!("{nodes}: {}", counts.join(", ")) }
 }
 
-/// Prints one row for each node, those that would not start first, then the answer. The wide form adds every finding and
-/// every static pod.
+/// Prints one row for each node, those that would not start first, then the answer. The wide form adds every
+/// finding.
 pub fn preflight(report: &FleetPreflight, wide: bool, out: &mut Page<'_>) -> io::Result<()> {
     let headers = ["NAME", "VERDICT", "VERSION", "RESTARTS", "WHY"];
     let rows = report.nodes.iter().map(|node| {
-        let restarts = node.restarts().map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string());
+        let restarts = match node.restarts_static_pods {
+            Some(true) => "all",
+            Some(false) => "none",
+            None => UNKNOWN,
+        };
         vec![
             node.name.clone(),
             node.verdict.as_str().to_owned(),
             or_none(node.kubelet_version.as_deref().unwrap_or_default()),
-            restarts,
+            restarts.to_owned(),
             shortened_reason(node.why.as_deref(), wide),
         ]
     });
@@ -271,7 +275,7 @@ pub fn preflight(report: &FleetPreflight, wide: bool, out: &mut Page<'_>) -> io:
 }
 
 fn details(node: &NodePreflight, out: &mut Page<'_>) -> io::Result<()> {
-    if node.findings.is_empty() && node.pods.is_empty() && node.not_checked.is_empty() {
+    if node.findings.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
@@ -282,17 +286,6 @@ fn details(node: &NodePreflight, out: &mut Page<'_>) -> io::Result<()> {
         if let Some(reason) = &finding.kubelet_reason {
             writeln!(out, "    the kubelet: {}", one_line(reason))?;
         }
-    }
-    for pod in &node.pods {
-        let outcome = match pod.restarts {
-            Some(true) => "restarts",
-            Some(false) => "runs on",
-            None => "may restart",
-        };
-        writeln!(out, "  {}/{} {outcome}", pod.pod.namespace, pod.pod.name)?;
-    }
-    for skipped in &node.not_checked {
-        writeln!(out, "  not checked: {}: {}", skipped.what, skipped.why)?;
     }
     Ok(())
 }
