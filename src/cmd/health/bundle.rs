@@ -1,7 +1,6 @@
 //! `health --bundle FILE.tar.gz`: writes everything that a colleague needs to judge this node into one archive, and
 //! reads the report from such an archive for `health --from`. Writing a bundle makes no call to the runtime.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,18 +11,12 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 
 use super::saved::SavedReport;
-use crate::clock::{Clock, Wall};
+use crate::clock::Wall;
 use crate::cmd::Error;
-use crate::cri::{
-    self, Call, CgroupDriver, Container, ContainerState, ContainerStatus, EventStream, Filter, Rpc, Runtime,
-    RuntimeStatus, Sandbox, SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
-};
 use crate::diagnosis::RunFacts;
-use crate::diagnosis::evidence::{Evidence, StatusRecord};
+use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::report::HealthReport;
-use crate::pleg::single_relist::{Inspect, RelistRequest, relist};
-use crate::pleg::{KubeletVersion, document};
 use crate::report::load::LARGEST_REPORT;
 use crate::report::{API_VERSION, json, save};
 
@@ -85,30 +78,12 @@ impl MissingFile {
 }
 
 /// Writes the archive.
-pub(super) async fn write(
-    path: &Path,
-    report: &HealthReport,
-    evidence: &Evidence,
-    clock: &dyn Clock,
-) -> Result<(), Error> {
+pub(super) fn write(path: &Path, report: &HealthReport, evidence: &Evidence) -> Result<(), Error> {
     let mut missing: Vec<MissingFile> = Vec::new();
     let mut measured = RunFacts::from(Evidence { input_files: Vec::new(), ..evidence.clone() });
     let saved = pretty(&SavedReport::new(report, measured.text(usize::MAX), None))?;
     let about = "the report of `plegctl health` and what it measured; show it with `plegctl health --from`";
     let mut input_files = vec![InputFile::whole(REPORT, about, saved)];
-    let request = RelistRequest {
-        node: Some(evidence.node.clone()).filter(|node| !node.is_empty()),
-        runtime: report.runtime.clone(),
-        era: KubeletVersion::CONFIRMED.era(),
-        inspect: Inspect::Everything { concurrency: 1 },
-    };
-    match relist(&ReceivedAnswers::from_evidence(evidence), clock, request).await {
-        Ok(relist) => {
-            let about = "the lists and statuses that it saw; read it with `plegctl diff` or `health --from`";
-            input_files.push(InputFile::whole("relist.json", about, pretty(&document(&relist))?));
-        }
-        Err(why) => missing.push(MissingFile::new("relist.json", why.to_string())),
-    }
     input_files.extend(evidence.input_files.iter().cloned());
     for (name, what) in [
         ("journal.txt", "the journal"),
@@ -274,124 +249,11 @@ fn extract(bytes: &[u8], wanted: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A runtime that answers from the evidence of the finished run of `health`, so that a relist report can be made
-/// without further calls.
-struct ReceivedAnswers<'a> {
-    evidence: &'a Evidence,
-    sandboxes: BTreeMap<&'a str, &'a Sandbox>,
-    containers: BTreeMap<&'a str, &'a Container>,
-    status_calls: BTreeMap<&'a str, &'a StatusRecord>,
-}
-
-impl<'a> ReceivedAnswers<'a> {
-    fn from_evidence(evidence: &'a Evidence) -> Self {
-        let runtime = &evidence.runtime;
-        let sandboxes = runtime.sandboxes.items().into_iter().flatten();
-        let containers = runtime.containers.items().into_iter().flatten();
-        Self {
-            evidence,
-            sandboxes: sandboxes.map(|sandbox| (sandbox.id.as_str(), sandbox)).collect(),
-            containers: containers.map(|container| (container.id.as_str(), container)).collect(),
-            status_calls: runtime
-                .status_calls
-                .iter()
-                .map(|record| (record.target.id.as_str(), record))
-                .collect(),
-        }
-    }
-
-    fn status<T>(&self, rpc: Rpc, id: &str, answer: impl FnOnce(&StatusRecord) -> T) -> Call<T> {
-        let Some(record) = self.status_calls.get(id) else {
-            return not_called(rpc);
-        };
-        Call {
-            rpc,
-            duration: record.duration,
-            response_bytes: record.response_bytes,
-            stream: None,
-            result: match &record.result {
-                Ok(_) => Ok(answer(record)),
-                Err(why) => Err(why.clone()),
-            },
-        }
-    }
-}
-
-fn not_called<T>(rpc: Rpc) -> Call<T> {
-    let detail = "this call was not made".to_owned();
-    Call {
-        rpc,
-        duration: std::time::Duration::ZERO,
-        response_bytes: 0,
-        stream: None,
-        result: Err(cri::Error::Internal { rpc, detail }),
-    }
-}
-
-fn nanos(at: Option<Wall>) -> i64 {
-    at.map_or(0, Wall::nanos)
-}
-
-impl Runtime for ReceivedAnswers<'_> {
-    async fn version(&self) -> Call<Version> {
-        not_called(Rpc::Version)
-    }
-
-    async fn status(&self) -> Call<RuntimeStatus> {
-        not_called(Rpc::Status)
-    }
-
-    async fn cgroup_driver(&self) -> Call<Option<CgroupDriver>> {
-        not_called(Rpc::RuntimeConfig)
-    }
-
-    async fn list_sandboxes(&self, _: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
-        self.evidence.runtime.sandboxes.first.clone().unwrap_or_else(|| not_called(Rpc::ListPodSandbox))
-    }
-
-    async fn list_containers(&self, _: &Filter<ContainerState>) -> Call<Vec<Container>> {
-        self.evidence.runtime.containers.first.clone().unwrap_or_else(|| not_called(Rpc::ListContainers))
-    }
-
-    async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {
-        let listed = self.sandboxes.get(sandbox_id);
-        self.status(Rpc::PodSandboxStatus, sandbox_id, |_| SandboxStatusAnswer {
-            status: listed.copied().map(SandboxStatus::from_list),
-            containers: Vec::new(),
-            timestamp: 0,
-        })
-    }
-
-    async fn container_status(&self, container_id: &str) -> Call<Option<ContainerStatus>> {
-        let listed = self.containers.get(container_id);
-        self.status(Rpc::ContainerStatus, container_id, |record| {
-            let facts = record.result.as_ref().copied().unwrap_or_default();
-            listed.map(|container| ContainerStatus {
-                started_at: nanos(facts.started_at),
-                finished_at: nanos(facts.finished_at),
-                exit_code: facts.exit_code.unwrap_or_default(),
-                ..ContainerStatus::from_list(container)
-            })
-        })
-    }
-
-    async fn container_stats(&self, _: &str) -> Call<()> {
-        not_called(Rpc::ContainerStats)
-    }
-
-    async fn container_events(&self) -> Result<EventStream, cri::Error> {
-        not_called(Rpc::GetContainerEvents).result
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::ManualClock;
     use crate::diagnosis::input_file::MAX_BYTES;
     use crate::diagnosis::judge;
-    use crate::pleg::RelistReport;
-    use crate::scripted::sandbox;
 
     fn packed(input_files: &[InputFile]) -> Vec<u8> {
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());
@@ -411,25 +273,15 @@ mod tests {
     }
 
     /// The end of a log is kept; plegctl's own documents are never cut.
-    #[tokio::test]
-    async fn documents_in_a_bundle_are_never_cut_but_logs_are() {
+    #[test]
+    fn documents_in_a_bundle_are_never_cut_but_logs_are() {
         let mut evidence = Evidence::default();
-        let sandboxes = (0..8000).map(|pod| sandbox(pod, SandboxState::Ready, 1)).collect();
-        evidence.runtime.sandboxes.first = Some(Call {
-            rpc: Rpc::ListPodSandbox,
-            duration: std::time::Duration::ZERO,
-            response_bytes: 1,
-            stream: None,
-            result: Ok(sandboxes),
-        });
-        evidence.runtime.containers.first =
-            Some(Call { result: Ok(Vec::new()), ..not_called(Rpc::ListContainers) });
         let long = "x".repeat(MAX_BYTES + 1);
         evidence.input_files.push(InputFile::new("journal.txt", "", long.clone()));
         let mut report = judge(&evidence);
         report.keep.push(crate::report::Step::look(long));
         let path = std::env::temp_dir().join(format!("plegctl-bundle-{}.tar.gz", std::process::id()));
-        write(&path, &report, &evidence, &ManualClock::default()).await.unwrap();
+        write(&path, &report, &evidence).unwrap();
         let packed = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let read = extract_report(&packed).unwrap();
@@ -442,10 +294,7 @@ mod tests {
             let files = index["files"].as_array().unwrap();
             files.iter().find(|file| file["name"] == name).unwrap()["beginningCutOff"] == true
         };
-        assert!(!cut("health.json") && !cut("relist.json") && cut("journal.txt"), "{index:#}");
-        let relist = content(&archive, "relist.json");
-        assert!(relist.len() > MAX_BYTES, "{}", relist.len());
-        assert_eq!(RelistReport::read(&relist).unwrap().pods.len(), 8000);
+        assert!(!cut("health.json") && cut("journal.txt"), "{index:#}");
         assert_eq!(content(&archive, "journal.txt").len(), MAX_BYTES);
     }
 

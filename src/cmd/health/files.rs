@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use super::saved::SavedReport;
 use super::{Error, HealthArgs, ReportWithEvidence, bundle};
-use crate::clock::Clock;
-use crate::cmd::event_loop::block_on;
 use crate::cmd::node::Node;
 use crate::diagnosis::RunFacts;
 use crate::diagnosis::evidence::Evidence;
@@ -55,22 +53,19 @@ pub(super) fn write(
         let (report, file) = (Arc::clone(&report), path.clone());
         in_time(&path, time_limit, move || bundle::write_outside(&file, &report, &read))?;
     }
-    let bundled =
-        arguments.bundle.clone().zip(evidence).map_or(Ok(()), |(path, evidence)| {
-            write_bundle(&path, Arc::clone(&node.clock), report, evidence)
-        });
+    let bundled = arguments.bundle.clone().zip(evidence);
+    let bundled = bundled.map_or(Ok(()), |(path, evidence)| write_bundle(&path, report, evidence));
     bundled.and(saved)
 }
 
 /// Writes a bundle.
 pub(super) fn write_bundle(
     path: &Path,
-    clock: Arc<dyn Clock>,
     report: Arc<HealthReport>,
     evidence: Box<Evidence>,
 ) -> Result<(), Error> {
     let file = path.to_path_buf();
-    in_time(path, TIME_LIMIT, move || block_on(bundle::write(&file, &report, &evidence, &*clock))?)
+    in_time(path, TIME_LIMIT, move || bundle::write(&file, &report, &evidence))
 }
 
 /// Runs `work`, which writes to `path`; fails if that takes too long.

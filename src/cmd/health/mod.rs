@@ -136,8 +136,8 @@ pub struct HealthArgs {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
-    /// Write an archive for a colleague: the report, a relist with statuses, the kubelet's metrics and configuration,
-    /// journals, `/proc` of the processes concerned, a goroutine dump
+    /// Write an archive for a colleague: the report, the kubelet's metrics and configuration, journals, `/proc` of the
+    /// processes concerned, a goroutine dump
     #[arg(long, value_name = "FILE.tar.gz", value_parser = bundle_path())]
     bundle: Option<PathBuf>,
 
@@ -377,8 +377,8 @@ pub async fn save_bundle(
     }
     let evidence = Box::new(Box::pin(gather(&inputs, &|_| ())).await);
     let report = Arc::new(judge(&evidence));
-    let (bundled, clock, path) = (Arc::clone(&report), session.clock(), path.to_path_buf());
-    let written = tokio::task::spawn_blocking(move || files::write_bundle(&path, clock, bundled, evidence));
+    let (bundled, path) = (Arc::clone(&report), path.to_path_buf());
+    let written = tokio::task::spawn_blocking(move || files::write_bundle(&path, bundled, evidence));
     written.await.map_err(|why| Error::Start(io::Error::other(why)))??;
     Ok(report)
 }
