@@ -77,7 +77,7 @@ pub use read::{
 };
 pub use recorder::{LivePendingCall, Recorder};
 pub use renames::Renames;
-pub use replay::{AnyClientService, Playback, PlaybackStep, ReplayServer, Speed, Unanswered};
+pub use replay::{Playback, PlaybackStep, ReplayServer, Speed, Unanswered};
 pub use segment::check as check_header;
 pub use store::{Extent, Limits, MIN_CAPTURE_SIZE, Store};
 

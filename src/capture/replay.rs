@@ -9,7 +9,6 @@
 //! In both modes, a call that the recorder did not make, or whose end was lost, fails as *not recorded*.
 //!
 //! [`Playback`] finds the answers. [`ReplayServer`] serves a playback on an in-process server and creates clients for it.
-//! `OwnClientService` is the service for plegctl's own clients, [`AnyClientService`] the service for other CRI clients.
 
 use std::collections::HashMap;
 use std::io;
@@ -1002,31 +1001,11 @@ pub struct ReplayServer {
 }
 
 /// The service for plegctl's own clients, which get the original errors.
-struct OwnClientService(Arc<Playback>);
+struct ReplayService(Arc<Playback>);
 
-/// The service for other CRI clients, which get gRPC errors; a silent call never ends.
-pub struct AnyClientService(pub Arc<Playback>);
-
-impl Service for OwnClientService {
+impl Service for ReplayService {
     async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, ServiceError> {
         self.0.answer_recorded(request).await.map_err(|error| self.0.errors.send(error))
-    }
-}
-
-impl Service for AnyClientService {
-    async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, ServiceError> {
-        let refusal = |error: Error| {
-            let message = match &error {
-                Error::Runtime { message, .. } | Error::Unimplemented { message, .. } => message.clone(),
-                other => other.to_string(),
-            };
-            ServiceError::new(error.code().unwrap_or(Code::Unavailable), message)
-        };
-        match self.0.answer_recorded(request).await {
-            // The client waits until its own deadline, as the recorder did.
-            Err(Error::Silent { .. }) => std::future::pending().await,
-            ended => ended.map_err(refusal),
-        }
     }
 }
 
@@ -1034,7 +1013,7 @@ impl ReplayServer {
     /// Starts the server; `endpoint` is the name that the user gave.
     pub fn open(endpoint: &str, playback: Playback) -> io::Result<Self> {
         let playback = Arc::new(playback);
-        let server = InProcess::start(endpoint, Arc::new(OwnClientService(Arc::clone(&playback))))?;
+        let server = InProcess::start(endpoint, Arc::new(ReplayService(Arc::clone(&playback))))?;
         Ok(Self { playback, server })
     }
 

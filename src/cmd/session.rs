@@ -65,7 +65,7 @@ impl OpenRuntime {
 }
 
 /// Opens the capture `what`, which is `PATH[@TIME]`, at its moment, and sets the node's clock to that moment.
-pub fn open_capture(what: &str, node: &Node) -> Result<Playback, Error> {
+fn open_capture(what: &str, node: &Node) -> Result<Playback, Error> {
     let (path, time) = capture::split_path_and_time(what);
     let capture = Capture::open(Path::new(path))?;
     let start = capture.moment(time)?;

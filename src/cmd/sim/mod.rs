@@ -27,14 +27,11 @@ use self::fleet::FleetArgs;
 use super::args::GlobalArgs;
 use super::event_loop::block_on;
 use super::node::Node;
-use super::session::open_capture;
 use super::term::output::Output;
 use super::term::stop_signals::StopSignals;
 use super::term::streams;
 use super::{Error, Exit, complete};
-use crate::capture::AnyClientService;
-use crate::cri::server::SocketServer;
-use crate::report::{document, save};
+use crate::report::document;
 use crate::sim::{KubeletPages, Scenario, Socket, built_in, load};
 
 #[derive(Debug, Args)]
@@ -59,7 +56,7 @@ enum SimAction {
     },
     /// Serve a scenario on a socket for any CRI client, until Ctrl-C or SIGTERM
     Serve {
-        /// A built-in scenario, the path of a file, or `capture:PATH[@TIME]`
+        /// A built-in scenario, or the path of a file
         #[arg(add = ArgValueCompleter::new(complete::scenarios))]
         scenario: String,
         /// Path of the socket, with or without `unix://`; it must not exist yet
@@ -119,10 +116,7 @@ pub fn run(arguments: &SimArgs, global: &GlobalArgs) -> Result<Exit, Error> {
             let scenario = load(scenario)?;
             streams::text(global.style(), |out| text::describe(&scenario, out))?;
         }
-        SimAction::Serve { scenario, listen } => match scenario.strip_prefix(super::CAPTURE) {
-            Some(path_and_time) => serve_capture(path_and_time, listen, &Node::named_by(global))?,
-            None => serve(&load(scenario)?, listen, &Node::named_by(global))?,
-        },
+        SimAction::Serve { scenario, listen } => serve(&load(scenario)?, listen, &Node::named_by(global))?,
         SimAction::Fleet(arguments) => return fleet::run(arguments, global),
     }
     Ok(Exit::Good)
@@ -132,20 +126,6 @@ pub fn run(arguments: &SimArgs, global: &GlobalArgs) -> Result<Exit, Error> {
 fn socket_path(text: &str) -> Result<PathBuf, String> {
     let path = text.strip_prefix("unix://").unwrap_or(text);
     if path.is_empty() { Err("the socket has no name".to_owned()) } else { Ok(PathBuf::from(path)) }
-}
-
-/// Serves a capture at one moment until a signal arrives. `path_and_time` is `PATH[@TIME]`.
-fn serve_capture(path_and_time: &str, listen: &Path, node: &Node) -> Result<(), Error> {
-    let playback = Arc::new(open_capture(path_and_time, node)?);
-    block_on(async {
-        let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
-        let bind_error = |source| Error::Write(save::Error { path: listen.to_path_buf(), source });
-        let listening = SocketServer::bind(listen).map_err(bind_error)?;
-        let path = std::path::absolute(listen)?;
-        streams::text(node.global.style(), |out| writeln!(out, "unix://{}", path.display()))?;
-        listening.serve(Arc::new(AnyClientService(playback)), stop_signals.next()).await?;
-        Ok(())
-    })?
 }
 
 /// Serves a scenario until a signal arrives. Prints the address as soon as a client can connect.
