@@ -46,10 +46,10 @@ pub use self::outside::{KubeletDumps, read_dumps};
 pub use self::preflight::{
     FleetPreflight, NodePreflight, StartVerdict, judge as judge_settings, read_settings,
 };
-pub use self::recorder::{NAMESPACE, RecorderError, RecorderPod, recorder_pods};
+pub use self::recorder::{NAMESPACE, RecorderError, RecorderPod};
 pub use self::recorders::{
     RecorderPods, RecorderReport, check_document, clock_ahead, find as find_recorders,
-    find_in as find_recorders_in,
+    find_on as find_recorders_on,
 };
 #[cfg(test)]
 pub use self::report::NodeCounts;

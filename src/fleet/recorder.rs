@@ -1,5 +1,5 @@
-//! Finds the recorder's pods of one node, and reads their verdict, their incidents and parts of their capture through the
-//! API server's pod proxy. The proxy forwards no `Authorization` header, so a token has a header of its own.
+//! A recorder's pod: reads its verdict, its incidents and parts of its capture through the API server's pod proxy. The proxy
+//! forwards no `Authorization` header, so a token has a header of its own.
 //!
 //! Sends only GET requests. An answer is limited to [`MAX_ANSWER`] or [`MAX_EXPORT`], because any pod with the recorder's
 //! label may answer.
@@ -21,8 +21,7 @@ const PORT: &str = "metrics";
 /// The namespace of the recorder's pods in `deploy/base`.
 pub const NAMESPACE: &str = "plegctl";
 
-/// The maximum number of pods that are listed, and the maximum number of pods that are tried.
-const MAX_LISTED: usize = 20;
+/// The maximum number of pods of one node that are tried.
 pub(super) const MAX_TRIED: usize = 2;
 
 /// The largest answer of a recorder in bytes. A verdict has some kilobytes.
@@ -141,42 +140,7 @@ struct RecorderPodStatus {
     phase: String,
 }
 
-/// Lists the recorder's running pods on a node. Without the right to list the pods of all namespaces, looks in the
-/// namespace of `deploy/base`.
-pub async fn recorder_pods(
-    cluster: &Cluster,
-    node: &str,
-    namespace: Option<&str>,
-    timeout: Duration,
-) -> Result<Vec<RecorderPod>, RecorderError> {
-    let client = cluster.client.clone().with_largest(MAX_POD_LIST);
-    let mut session = client.session();
-    let query = format!(
-        "labelSelector={}&fieldSelector={}&limit={MAX_LISTED}",
-        encoded(SELECTOR),
-        encoded(&format!("spec.nodeName={node}"))
-    );
-    let in_namespace =
-        |name: &str| format!("{}/api/v1/namespaces/{}/pods?{query}", cluster.server, encoded(name));
-    let url = namespace.map_or_else(|| format!("{}/api/v1/pods?{query}", cluster.server), in_namespace);
-    let text = match session.get(&url, timeout).await.and_then(|answer| answer.document(&url)) {
-        Err(http::Error::Forbidden { .. }) if namespace.is_none() => {
-            let url = in_namespace(NAMESPACE);
-            session.get(&url, timeout).await?.document(&url)?
-        }
-        answer => answer?,
-    };
-    let list: RecorderPodList =
-        serde_json::from_str(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
-    Ok(list.items.into_iter().filter_map(|item| item.recorder_on(node)).take(MAX_TRIED).collect())
-}
-
 impl RecorderPodItem {
-    /// Returns the pod as a recorder's pod, if it runs on this node and has the port.
-    fn recorder_on(self, node: &str) -> Option<RecorderPod> {
-        self.recorder().filter(|(its_node, _)| its_node == node).map(|(_, pod)| pod)
-    }
-
     /// Returns the pod as a recorder's pod, with its node, if it runs and has the port.
     pub(super) fn recorder(self) -> Option<(String, RecorderPod)> {
         let runs = self.status.phase == "Running" && self.metadata.deletion_timestamp.is_none();
@@ -283,8 +247,8 @@ impl RecorderPod {
 mod tests {
     use super::*;
 
-    fn recorder(pod: &serde_json::Value) -> Option<RecorderPod> {
-        serde_json::from_value::<RecorderPodItem>(pod.clone()).unwrap().recorder_on("n1")
+    fn recorder(pod: &serde_json::Value) -> Option<(String, RecorderPod)> {
+        serde_json::from_value::<RecorderPodItem>(pod.clone()).unwrap().recorder()
     }
 
     #[test]
@@ -306,16 +270,18 @@ mod tests {
     }
 
     #[test]
-    fn only_a_running_pod_on_the_node_with_the_port_is_a_recorder() {
+    fn only_a_running_pod_with_the_port_is_a_recorder() {
         let pod = serde_json::json!({
             "metadata": {"namespace": "plegctl", "name": "plegctl-x"},
             "spec": {"nodeName": "n1", "containers": [{}, {"ports": [{"name": "metrics", "containerPort": 9469}]}]},
             "status": {"phase": "Running"},
         });
-        let found = recorder(&pod).unwrap();
-        assert_eq!((found.full_name().as_str(), found.port), ("plegctl/plegctl-x", 9469));
+        let (node, found) = recorder(&pod).unwrap();
+        assert_eq!(
+            (node.as_str(), found.full_name().as_str(), found.port),
+            ("n1", "plegctl/plegctl-x", 9469)
+        );
         for (place, value) in [
-            ("/spec/nodeName", "n2".into()),
             ("/status/phase", "Pending".into()),
             ("/spec/containers/1/ports/0/name", "other".into()),
             ("/metadata", serde_json::json!({"namespace": "a", "name": "b", "deletionTimestamp": "now"})),

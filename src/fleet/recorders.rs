@@ -173,30 +173,59 @@ pub struct RecorderCulprit {
     pub confidence: Option<Confidence>,
 }
 
-/// Lists the recorder's running pods of all nodes, page by page. Without the right to list the pods of all namespaces,
-/// looks in the namespace of `deploy/base`.
-pub async fn find(cluster: &Cluster, timeout: Duration) -> Result<RecorderPods, RecorderError> {
-    match list(cluster, &format!("{}/api/v1/pods", cluster.server), timeout).await {
-        Err(RecorderError::Http(http::Error::Forbidden { .. })) => find_in(cluster, NAMESPACE, timeout).await,
+/// Lists the recorder's running pods of all nodes: in one namespace, or in all of them. Without the right to list the pods of
+/// all namespaces, looks in the namespace of `deploy/base`.
+pub async fn find(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    timeout: Duration,
+) -> Result<RecorderPods, RecorderError> {
+    find_with(cluster, namespace, "", timeout).await
+}
+
+/// Lists the recorder's running pods on one node, as [`find`].
+pub async fn find_on(
+    cluster: &Cluster,
+    node: &str,
+    namespace: Option<&str>,
+    timeout: Duration,
+) -> Result<Vec<RecorderPod>, RecorderError> {
+    let of_node = format!("&fieldSelector={}", encoded(&format!("spec.nodeName={node}")));
+    let mut found = find_with(cluster, namespace, &of_node, timeout).await?;
+    Ok(found.by_node.remove(node).unwrap_or_default())
+}
+
+/// Lists the recorder's running pods; `more` is the rest of the query.
+async fn find_with(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    more: &str,
+    timeout: Duration,
+) -> Result<RecorderPods, RecorderError> {
+    let server = &cluster.server;
+    let in_namespace = |name: &str| format!("{server}/api/v1/namespaces/{}/pods", encoded(name));
+    if let Some(name) = namespace {
+        return list(cluster, &in_namespace(name), more, timeout).await;
+    }
+    match list(cluster, &format!("{server}/api/v1/pods"), more, timeout).await {
+        Err(RecorderError::Http(http::Error::Forbidden { .. })) => {
+            list(cluster, &in_namespace(NAMESPACE), more, timeout).await
+        }
         found => found,
     }
 }
 
-/// Lists the recorder's running pods in one namespace.
-pub async fn find_in(
+/// Lists the recorder's running pods page by page.
+async fn list(
     cluster: &Cluster,
-    namespace: &str,
+    pods: &str,
+    more: &str,
     timeout: Duration,
 ) -> Result<RecorderPods, RecorderError> {
-    let pods = format!("{}/api/v1/namespaces/{}/pods", cluster.server, encoded(namespace));
-    list(cluster, &pods, timeout).await
-}
-
-async fn list(cluster: &Cluster, pods: &str, timeout: Duration) -> Result<RecorderPods, RecorderError> {
     let mut session = cluster.client.session();
     let (mut found, mut next) = (RecorderPods::default(), String::new());
     for _ in 0..MAX_PAGES {
-        let mut url = format!("{pods}?labelSelector={}&limit={PAGE}", encoded(SELECTOR));
+        let mut url = format!("{pods}?labelSelector={}{more}&limit={PAGE}", encoded(SELECTOR));
         if !next.is_empty() {
             url.extend(["&continue=", &encoded(&next)]);
         }

@@ -160,7 +160,7 @@ impl RemoteNode {
 
     /// Returns the running recorders of the node in a namespace, at least one.
     async fn recorders(&self, namespace: &str) -> Result<Vec<RecorderPod>, Error> {
-        let pods = fleet::recorder_pods(&self.cluster, &self.name, Some(namespace), self.timeout).await;
+        let pods = fleet::find_recorders_on(&self.cluster, &self.name, Some(namespace), self.timeout).await;
         let pods = pods.map_err(|why| self.no_answer(&why.to_string()))?;
         if pods.is_empty() {
             return Err(self.no_answer(&format!("the namespace {namespace} has no running pod of it")));

@@ -190,7 +190,7 @@ async fn of_recorder(
     look: &OutsideLook<'_>,
 ) -> Result<HealthReport, String> {
     let &OutsideLook { token, timeout, here, .. } = look;
-    let pods = fleet::recorder_pods(cluster, &listed.name, None, timeout).await;
+    let pods = fleet::find_recorders_on(cluster, &listed.name, None, timeout).await;
     let pods = pods.map_err(|why| why.to_string())?;
     if pods.is_empty() {
         return Err(format!("no running pod of it was found on {}", listed.name));

@@ -53,7 +53,7 @@ pub async fn run(
     let request = arguments.request(here);
     let namespace = arguments.namespace.as_deref().unwrap_or(fleet::NAMESPACE);
     let nodes = fleet::list(cluster, &request).await?;
-    let recorders = fleet::find_recorders_in(cluster, namespace, request.timeout).await?;
+    let recorders = fleet::find_recorders(cluster, Some(namespace), request.timeout).await?;
     let progress = progress_bar(nodes.len(), here.global.quiet);
     let readings =
         fleet::read_incidents(cluster, nodes, recorders, arguments.recorders.since, &request, || {

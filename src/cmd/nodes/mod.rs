@@ -255,7 +255,7 @@ async fn preflight(
 async fn incidents(arguments: &NodesArgs, here: &Node, cluster: &Arc<Cluster>) -> Result<Exit, Error> {
     let request = arguments.request(here);
     let nodes = fleet::list(cluster, &request).await?;
-    let recorders = fleet::find_recorders(cluster, request.timeout).await?;
+    let recorders = fleet::find_recorders(cluster, None, request.timeout).await?;
     let progress = progress_bar(nodes.len(), here.global.quiet);
     let since = arguments.recorders.since;
     let mut readings =
@@ -401,7 +401,7 @@ async fn query_once(
     let recorders = if arguments.recorders.no_recorders {
         RecorderPods::default()
     } else {
-        fleet::find_recorders(cluster, request.timeout).await.unwrap_or_else(|why| {
+        fleet::find_recorders(cluster, None, request.timeout).await.unwrap_or_else(|why| {
             if before.is_none() {
                 here.remark(&format!("the recorders are not asked: {why}"));
             }
