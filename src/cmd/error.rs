@@ -119,26 +119,17 @@ pub enum Error {
     Kubeconfig(#[from] KubeconfigError),
     /// A flag needs the runtime of a node on which plegctl does not run.
     #[error("`{flag}` needs the runtime of `{node}`, and plegctl does not run on that node")]
-    NeedsRuntime {
-        /// The flag.
-        flag: &'static str,
-        /// The node.
-        node: String,
-    },
+    NeedsRuntime { flag: &'static str, node: String },
     /// The recorder of a node gives no usable answer.
     #[error("cannot read the recorder of `{node}`: {why}")]
     Recorder {
-        /// The node.
         node: String,
         /// The error.
         why: String,
     },
     /// The recorder gives its capture only to a client with its token.
     #[error("the recorder of `{node}` gives captures only with its token")]
-    NoToken {
-        /// The node.
-        node: String,
-    },
+    NoToken { node: String },
     /// The file of `--token-file` has no token.
     #[error("cannot use the token file `{name}`: {why}")]
     Token {
@@ -165,7 +156,6 @@ pub enum Error {
     /// The address for metrics could not be bound.
     #[error("cannot serve metrics on {address}: {source}")]
     Listen {
-        /// The address.
         address: SocketAddr,
         /// The error.
         source: io::Error,

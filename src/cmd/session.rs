@@ -22,7 +22,6 @@ pub const ONE_SHOT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The open runtime of a node.
 pub struct Session {
-    /// The node.
     pub node: Rc<Node>,
     /// The endpoint of the runtime.
     pub endpoint: Endpoint,

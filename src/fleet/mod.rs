@@ -223,7 +223,6 @@ pub enum Error {
     /// The answer is not a node.
     #[error("the answer of `{url}` is not a node: {why}")]
     NoNode {
-        /// The URL.
         url: String,
         /// What is wrong with the answer.
         why: String,
@@ -231,7 +230,6 @@ pub enum Error {
     /// The answer is not a list of nodes.
     #[error("cannot list the nodes: the answer of `{url}` is not a list of nodes: {why}")]
     NoList {
-        /// The URL.
         url: String,
         /// What is wrong with the answer.
         why: String,

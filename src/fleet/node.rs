@@ -38,7 +38,6 @@ impl NodeReading {
 /// The metrics of a kubelet, with the kubelet's own time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeletMetrics {
-    /// The metrics.
     pub metrics: Metrics,
     /// The histogram of relists since the kubelet started.
     pub relists: BucketHistogram,

@@ -70,7 +70,6 @@ pub enum RecorderError {
     Refused {
         /// The namespace and the name of the pod.
         pod: String,
-        /// The status.
         status: u16,
         /// The recorder's reason.
         why: String,

@@ -61,7 +61,6 @@ pub struct TokenArgs {
 pub struct NamespaceToken {
     /// The name and the value of the header.
     pub header: (String, String),
-    /// The namespace.
     pub namespace: String,
 }
 

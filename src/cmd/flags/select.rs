@@ -29,11 +29,8 @@ pub struct Selection {
 /// The properties of a pod by which it can be selected.
 #[derive(Clone, Copy)]
 pub struct Candidate<'a> {
-    /// The namespace.
     pub namespace: &'a str,
-    /// The name.
     pub name: &'a str,
-    /// The UID.
     pub uid: &'a str,
     /// Returns the value of the label with this key.
     pub label: &'a dyn Fn(&str) -> Option<&'a str>,

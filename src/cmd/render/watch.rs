@@ -350,7 +350,6 @@ pub struct LiveStatus<'a> {
     pub recent: &'a VecDeque<Duration>,
     /// The quantiles of the durations.
     pub quantiles: Option<&'a Quantiles>,
-    /// The number of pods.
     pub pods: u64,
     /// The pending call.
     pub waiting: Option<&'a str>,

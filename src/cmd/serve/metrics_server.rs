@@ -179,7 +179,6 @@ pub struct ServedPages {
 /// A request for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpRequest<'a> {
-    /// The path.
     pub path: &'a str,
     /// The text after the question mark.
     query: &'a str,

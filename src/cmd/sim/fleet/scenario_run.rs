@@ -31,7 +31,6 @@ struct RecorderCommand {
 
 /// A scenario and its recorder.
 pub struct ScenarioRun {
-    /// The scenario.
     pub scenario: Scenario,
     /// What the recorder knows.
     pub recorder: RecordingHandles,
