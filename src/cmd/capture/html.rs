@@ -11,6 +11,7 @@ use crate::capture::list::ListedIncident;
 use crate::capture::report::{CallBar, CaptureReport};
 use crate::clock::Wall;
 use crate::cmd::render::capture::{brief, text_at};
+use crate::diagnosis::report::RuleId;
 use crate::pleg::latency::LatencyHistogram;
 use crate::report::escape::is_hostile;
 use crate::report::plural;
@@ -19,6 +20,8 @@ use crate::report::plural;
 const WIDTH: f64 = 1000.0;
 /// The height of the latency plot and of the age plot, in pixels.
 const PLOT: f64 = 120.0;
+/// The height of the picture of a limit, in pixels.
+const LIMIT_PLOT: f64 = 80.0;
 /// The height of the title of a part, in pixels.
 const TITLE: f64 = 24.0;
 /// The height of the calls of one pod, with their label, in pixels.
@@ -63,6 +66,7 @@ pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     figures(report, out)?;
     incidents(report, out)?;
     drawing(report, out)?;
+    limits(report, out)?;
     stacks(report, out)?;
     notes(report, out)?;
     calls(report, out)?;
@@ -321,6 +325,44 @@ fn legend(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "<li><i class=\"{shape}\" style=\"--c:var(--{colour})\"></i>{text}</li>")?;
     }
     writeln!(out, "</ul></section>")
+}
+
+/// Writes the limits that will be reached. The picture of each has the line of its growth, and the line's extension to the limit.
+fn limits(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
+    if report.forecasts.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<section><h2>Limits that will be reached</h2>")?;
+    for forecast in &report.forecasts {
+        let (since, full_at) = (forecast.since, forecast.full_at);
+        let scale = DrawingScale { from: since, seconds: full_at.seconds_since(since).max(1.0) };
+        let y = |used: f64| LIMIT_PLOT * (1.0 - (used / as_f64(forecast.max)).clamp(0.0, 1.0));
+        let minutes = forecast.taken_at.seconds_since(since) / 60.0;
+        let used = as_f64(forecast.used);
+        let first = y(used - forecast.per_minute.value() * minutes);
+        let last = format!("{:.2},{:.2}", scale.x(forecast.taken_at), y(used));
+        writeln!(
+            out,
+            "<h3>{}</h3><svg role=\"img\" aria-label=\"growth to a limit\" viewBox=\"0 -2 {WIDTH} {}\" \
+             preserveAspectRatio=\"none\" style=\"height:{LIMIT_PLOT}px\">\n{}\n<polyline points=\"0.00,{first:.2} {last}\"/>\n\
+             <polyline class=\"ahead\" points=\"{last} {WIDTH:.2},0.00\"/>\n</svg>\
+             <p>{}, {}: measured since {}, last at {}; at the limit at {}</p>",
+            escape_html(&forecast.to_string()),
+            LIMIT_PLOT + 2.0,
+            level("limit", 0.0),
+            RuleId::ApproachingLimit.as_str(),
+            forecast.confidence,
+            brief(since),
+            brief(forecast.taken_at),
+            brief(full_at),
+        )?;
+    }
+    writeln!(out, "</section>")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no limit comes near 2^52")]
+const fn as_f64(amount: u64) -> f64 {
+    amount as f64
 }
 
 /// Writes the title of a part of the drawing.
@@ -615,6 +657,9 @@ fn events(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::facts::ProcessRef;
+    use crate::diagnosis::forecast::{LimitForecast, LimitKind};
+    use crate::report::Confidence;
 
     #[test]
     fn text_from_outside_cannot_reorder_or_hide_the_page() {
@@ -703,6 +748,34 @@ mod tests {
         assert!(page.contains(drawn), "{page}");
         for untrue in [r#"class="none-yet""#, "succeeded from", "has succeeded yet"] {
             assert!(!page.contains(untrue), "{untrue}");
+        }
+    }
+
+    #[test]
+    fn a_limit_has_its_line_and_the_extension_to_the_limit() {
+        let mut report = relists_at(&[0, 5]);
+        assert!(!shown(&report).contains("Limits that will be reached"));
+        let at = |hours: u64| report.from.plus(std::time::Duration::from_secs(hours * 3600));
+        report.forecasts = vec![LimitForecast {
+            limit: LimitKind::Threads,
+            process: Some(ProcessRef { name: "<b>".into(), pid: 812 }),
+            used: 5000,
+            max: 10_000,
+            per_minute: (1000.0 / 60.0).into(),
+            since: at(0),
+            taken_at: at(3),
+            full_at: at(8),
+            confidence: Confidence::Likely,
+        }];
+        let page = shown(&report);
+        for part in [
+            "<h3>&lt;b&gt;[812] has 5,000 of 10,000 threads",
+            r#"<line class="limit" x1="0" x2="1000" y1="0.00" y2="0.00"/>"#,
+            r#"<polyline points="0.00,64.00 375.00,40.00"/>"#,
+            r#"<polyline class="ahead" points="375.00,40.00 1000.00,0.00"/>"#,
+            "<p>D46, likely: measured since ",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
         }
     }
 
