@@ -38,6 +38,7 @@ mod list_order;
 mod message_cache;
 mod moment;
 pub mod node;
+pub mod on_node;
 mod open_part;
 mod pack;
 mod private_directory;

@@ -6,7 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -20,6 +20,9 @@ use crate::report::{DirectoryRefusal, DirectoryUse, open_directory, others_may_c
 /// The mode of a created file.
 const FILE_MODE: u32 = 0o600;
 
+/// How a directory is opened whose files are listed.
+const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
 /// An open directory that only its owner can change.
 #[derive(Debug)]
 pub struct PrivateDirectory(OwnedFd);
@@ -31,12 +34,31 @@ impl PrivateDirectory {
     /// this user could have created it.
     pub fn open(path: &Path) -> Result<Self, DirectoryRefusal> {
         let at = open_directory(path, DirectoryUse::Own)?;
-        let listed = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(&at, ".", listed, Mode::empty())?;
+        Self::checked(openat(&at, ".", LISTED, Mode::empty())?)
+    }
+
+    /// Opens the directory of a descriptor of another process, `/proc/PID/fd/N`; `None` if it is not a directory with the file
+    /// `name`.
+    pub fn of_descriptor(path: &Path, name: &str) -> Result<Option<Self>, DirectoryRefusal> {
+        // The descriptor may have been closed since, or be one of a socket.
+        let Ok(directory) = rustix::fs::open(path, LISTED, Mode::empty()) else { return Ok(None) };
+        let is_there = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        is_there.then(|| Self::checked(directory)).transpose()
+    }
+
+    /// Refuses a directory that another user can change.
+    fn checked(directory: OwnedFd) -> Result<Self, DirectoryRefusal> {
         match others_may_change(&fstat(&directory)?, false) {
             Some(why) => Err(DirectoryRefusal::Unsafe(format!("it is a directory that {why}"))),
             None => Ok(Self(directory)),
         }
+    }
+
+    /// Replaces a file at once, by way of `new`, so that a reader finds the old or the new content.
+    pub fn replace(&self, name: &str, new: &str, content: &[u8]) -> io::Result<()> {
+        self.remove(new)?;
+        self.create(new)?.write_all(content)?;
+        self.rename(new, name)
     }
 
     /// Returns the names of the files in the directory.

@@ -26,10 +26,11 @@ use super::entry::{
     Session, Stopped, StoredDocument, StoredMessage, nanos, rpc_number, unencoded,
 };
 use super::store::CarriedEntries;
-use super::{Error, Extent, Limits, Store};
+use super::{Error, Extent, Limits, Store, on_node};
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::server::RequestSubject;
 use crate::cri::{self, CallEnd, CallObserver, Rpc, WaitEnd};
+use crate::diagnosis::forecast::LimitForecast;
 use crate::pleg::stream::Relist;
 use crate::report::json;
 use crate::threads::locked;
@@ -89,6 +90,8 @@ enum WriterMessage {
     Begin(Session, i64, SyncSender<()>),
     /// Replace the session's details, which became known at these times.
     UpdateSession(Session, Wall, u64),
+    /// Show this text about forecasts to readers on the node, or remove the earlier one.
+    Forecasts(Option<String>),
     /// Close the current segment and open the directory's path again.
     Reopen,
     /// Close the capture for this reason, and confirm it through the sender.
@@ -391,6 +394,11 @@ impl Recorder {
         }));
     }
 
+    /// Shows the commands on this node which limits of the runtime at `endpoint` will be reached.
+    pub fn show_forecasts(&self, endpoint: &str, forecasts: &[LimitForecast]) {
+        self.send(WriterMessage::Forecasts(on_node::text_of(endpoint, forecasts)));
+    }
+
     /// Closes the current segment and opens the directory's path again, which may be another directory by now.
     pub fn reopen(&self) {
         self.send(WriterMessage::Reopen);
@@ -539,6 +547,11 @@ impl CaptureWriter {
                 Some(store) => drop(store.update_session(session, wall.nanos(), mono)),
                 None => self.carried.update_session(session),
             },
+            WriterMessage::Forecasts(text) => {
+                if let Some(store) = &mut self.store {
+                    store.show_forecasts(text.as_deref());
+                }
+            }
             WriterMessage::Reopen => self.reopen(),
             // Handled by the caller, which ends.
             WriterMessage::Close(..) => {}
@@ -671,6 +684,7 @@ impl CaptureWriter {
         if let Some(store) = &mut self.store {
             // The reserved space is released before the size is reported.
             store.seal();
+            store.show_forecasts(None);
         }
         self.report();
         self.store = None;

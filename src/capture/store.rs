@@ -19,6 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::answer_encoder::{AnswerEncoder, ListKey};
 use super::entry::{Body, CaptureEntry, Incident, Lost, Session, nanos, rpc};
+use super::on_node::FORECASTS;
 use super::private_directory::PrivateDirectory;
 use super::segment::{self, Entries, HeaderError, Segment, framed};
 use super::timeline::{RunTime, RunTimeline};
@@ -44,8 +45,8 @@ const MAX_ADOPTED_SIZE: u64 = 2 * MAX_SEGMENT_SIZE;
 /// The smallest size limit of a capture: a smaller capture cannot contain an incident with the time before and after it.
 pub const MIN_CAPTURE_SIZE: u64 = 4 * MIN_SEGMENT_SIZE;
 
-/// The disk space that the lock file and the directory itself use.
-const LOCK_AND_DIRECTORY_SIZE: u64 = 8 * 1024;
+/// The disk space that the directory itself, the lock file, and the file of forecasts with its next version use.
+const LOCK_AND_DIRECTORY_SIZE: u64 = 16 * 1024;
 
 /// On a full disk, the maximum number of segments that are deleted for one new segment. If that is not enough, another
 /// program uses the freed space.
@@ -59,6 +60,9 @@ const MAX_FILE_SIZE: u64 = 2 << 30;
 
 /// The number of bytes that are read first, to find out whether a file is a segment.
 const PROBE_SIZE: u64 = 64;
+
+/// The name of the next version of the file of forecasts.
+const NEW_FORECASTS: &str = "forecasts.new";
 
 /// The name of the lock file.
 pub const LOCK: &str = "lock";
@@ -181,6 +185,8 @@ pub struct Store {
     incidents: u64,
     /// The last state of each pinned incident, at most [`MAX_KNOWN_INCIDENTS`], in the order of their numbers.
     known_incidents: Arc<Vec<Incident>>,
+    /// Whether there is a file of forecasts.
+    shows_forecasts: bool,
     hashes: RandomState,
 }
 
@@ -206,6 +212,7 @@ impl Store {
         let free = directory.free_bytes().unwrap_or(limits.size);
         let whole = limits.size.min(free.saturating_add(own));
         let mut store = Self {
+            shows_forecasts: directory.size(FORECASTS) > 0,
             directory,
             _lock: lock,
             limits,
@@ -310,6 +317,16 @@ impl Store {
         for pin in self.pins.iter_mut().filter(|pin| pin.to.is_none()) {
             pin.to = Some(here.saturating_add(pin.after));
         }
+    }
+
+    /// Replaces the file of forecasts, or removes it. After an error, the next forecasts try again.
+    pub fn show_forecasts(&mut self, text: Option<&str>) {
+        let _ = match text {
+            Some(text) => self.directory.replace(FORECASTS, NEW_FORECASTS, text.as_bytes()),
+            None if self.shows_forecasts => self.directory.remove(FORECASTS),
+            None => Ok(()),
+        };
+        self.shows_forecasts = text.is_some();
     }
 
     /// Returns the number of incidents so far, so that the next incident gets a new number.
@@ -678,7 +695,9 @@ fn is_capture_or_empty(directory: &PrivateDirectory) -> io::Result<bool> {
     let names = directory.names()?;
     let is_segment = |name: &std::ffi::OsString| name.to_str().and_then(segment::number).is_some();
     // The root directory of a file system contains `lost+found`.
-    Ok(names.iter().any(is_segment) || names.iter().all(|name| name == LOCK || name == "lost+found"))
+    let own = [LOCK, FORECASTS, NEW_FORECASTS, "lost+found"];
+    let is_own = |name: &std::ffi::OsString| own.iter().any(|own| name == own);
+    Ok(names.iter().any(is_segment) || names.iter().all(is_own))
 }
 
 /// A lock on the directory of a capture. A program that this process is starting has a copy of the lock's descriptor until

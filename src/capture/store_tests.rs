@@ -512,3 +512,24 @@ fn only_disk_errors_are_tried_again() {
     }
     assert!(!Error::Unsafe { path: "/x".into(), why: "it is a symbolic link".into() }.is_disk_error());
 }
+
+#[test]
+fn file_of_forecasts_is_replaced_and_removed_also_after_the_recorder_was_killed() {
+    let place = CaptureParent::new();
+    // The directory has no segment yet, so its other files say whether it is a capture.
+    let open = || Store::open(&place.capture(), limits(1 << 20)).unwrap();
+    let file = place.capture().join("forecasts");
+    let mut store = open();
+    for text in ["one", "two"] {
+        store.show_forecasts(Some(text));
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    }
+    drop(store);
+    fs::write(place.capture().join("forecasts.new"), "half of it").unwrap();
+    let mut store = open();
+    store.show_forecasts(Some("three"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "three");
+    drop(store);
+    open().show_forecasts(None);
+    assert!(!file.exists());
+}

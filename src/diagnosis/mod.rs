@@ -92,6 +92,7 @@ pub use names::{ItemKind, OutsideId};
 pub use node_facts::NodeFacts;
 pub use open_calls::OpenCalls;
 pub use probes::{CallEnd, CallersAbandonedCall, CallersPendingCall};
+pub use processes::OWN_NAME;
 pub use recorded_processes::RecordedProcesses;
 pub use report::HealthReport;
 pub use rules::known_wait;

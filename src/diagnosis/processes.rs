@@ -20,7 +20,7 @@ use crate::clock::Mono;
 pub(super) const WHAT: &str = "processes, pressure and limits of the node";
 
 /// The kernel's name of plegctl's own processes.
-const OWN_NAME: &str = "plegctl";
+pub const OWN_NAME: &str = "plegctl";
 
 /// The first sample, or why there is none, and its time.
 pub(super) struct FirstSample {

@@ -8,6 +8,7 @@ pub mod exports;
 mod facts;
 mod kubelet;
 mod matrix;
+mod on_node;
 mod one_judge;
 mod replay;
 mod service;

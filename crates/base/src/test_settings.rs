@@ -1,5 +1,6 @@
 //! Environment variables with which plegctl's own tests replace the node's root, shorten the times after which a
-//! silent call counts as hung, exclude the machine's load, and make `top` panic. They exist in debug builds only.
+//! silent call counts as hung, make a recorder sample its node faster, exclude the machine's load, and make `top` panic. They
+//! exist in debug builds only.
 //!
 //! In a release build, these functions return constants, and the program does not contain the names of the variables.
 //! There are no other undocumented settings.
@@ -29,6 +30,20 @@ pub fn silence_divisor() -> u32 {
 /// Returns 1: a release build uses the real limits.
 #[cfg(not(debug_assertions))]
 pub const fn silence_divisor() -> u32 {
+    1
+}
+
+/// Returns how many times more often a recorder samples its node, as if its time passed that much faster, so that a test sees a
+/// growth of half an hour in a few seconds.
+#[cfg(debug_assertions)]
+pub fn sampling_speed() -> u32 {
+    let speed = std::env::var("PLEGCTL_TEST_SAMPLING_SPEED").ok();
+    speed.and_then(|speed| speed.parse().ok()).filter(|speed| *speed > 0).unwrap_or(1)
+}
+
+/// Returns 1: a release build samples in real time.
+#[cfg(not(debug_assertions))]
+pub const fn sampling_speed() -> u32 {
     1
 }
 

@@ -323,6 +323,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let mut state = locked(&self.state);
         state.add_lists(&mut sample);
         state.follow_limits(&sample, (clock.wall(), clock.mono()));
+        self.recorder.show_forecasts(&self.host.endpoint().to_string(), state.forecasts());
         drop(state);
         self.recorder.document(kind::NODE, &sample);
     }

@@ -42,6 +42,7 @@ use crate::pleg::{
     CallRecord, Era, GenericPleg, OpenCall, PlegSettings, PlegState, PlegTiming, RelistTimer, SharedState,
     Sink, TimerAction,
 };
+use crate::test_settings;
 use crate::threads::locked;
 use background::Background;
 use incident_handler::IncidentHandler;
@@ -278,7 +279,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
             RecordingState::new(detector, (settings.era, settings.list_limit), (host.clock().wall(), now));
         state.runtime.clone_from(&version);
         state.list_calls.clone_from(&settings.list_calls);
-        let mut sample_ticks = tokio::time::interval(SAMPLE_INTERVAL);
+        let mut sample_ticks = tokio::time::interval(SAMPLE_INTERVAL / test_settings::sampling_speed());
         sample_ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             host,

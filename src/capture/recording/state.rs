@@ -24,6 +24,7 @@ use crate::pleg::stream::Relist;
 use crate::pleg::{Era, Seconds};
 use crate::report::Confidence;
 use crate::report::escape::label_value;
+use crate::test_settings;
 
 /// The data that the relists, the incident handler and the page with metrics share.
 pub struct RecordingState {
@@ -231,9 +232,14 @@ impl RecordingState {
     pub fn follow_limits(&mut self, sample: &NodeSample, (wall, mono): (Wall, Mono)) {
         // Without a relist, nothing says whether a growth follows the number of pods.
         let Some(pods) = sample.pods else { return };
-        let at = mono.since(Mono::default());
+        let at = mono.since(Mono::default()) * test_settings::sampling_speed();
         self.limits.add(at, pods, &sample.measured_limits());
         self.forecasts = self.limits.forecasts(at, wall);
+    }
+
+    /// Returns the limits that will be reached, by the last sample.
+    pub fn forecasts(&self) -> &[LimitForecast] {
+        &self.forecasts
     }
 
     /// Remembers the last state of an incident, and forgets the oldest incident above the limit.

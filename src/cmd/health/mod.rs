@@ -18,6 +18,7 @@ pub(super) use bundle::BundleIndex;
 pub(super) use bundle::bundle_path;
 mod calls;
 mod files;
+mod recorder_on_node;
 mod remote;
 mod saved;
 mod state_file;
@@ -33,6 +34,7 @@ use clap::{Args, ValueEnum};
 use tokio::sync::watch;
 
 use self::calls::CallPrinter;
+use self::recorder_on_node::add_forecasts;
 use super::args::{GlobalArgs, positive_duration};
 use super::diagnose::{BUDGET, inputs, inputs_of_caller, own_api, own_healthz};
 use super::event_loop::{block_on, block_on_to_the_end};
@@ -347,6 +349,7 @@ async fn gather_and_judge(arguments: &HealthArgs, session: &Session) -> Result<R
         }
     };
     let Some(mut evidence) = progress.during(gathered).await else { return Ok(RunEnd::Interrupted(None)) };
+    add_forecasts(&inputs, &mut evidence);
     if let Some(playback) = session.playback() {
         // Each remark names something that the capture does not contain, so the report lists it as not checked.
         playback.remarks().into_iter().for_each(|(what, why)| evidence.skip(&what, why));
@@ -375,7 +378,8 @@ pub async fn save_bundle(
     if matches!(session.endpoint, Endpoint::Unix { .. }) {
         inputs.stacks = WantedDump::Auto;
     }
-    let evidence = Box::new(Box::pin(gather(&inputs, &|_| ())).await);
+    let mut evidence = Box::new(Box::pin(gather(&inputs, &|_| ())).await);
+    add_forecasts(&inputs, &mut evidence);
     let report = Arc::new(judge(&evidence));
     let (bundled, path) = (Arc::clone(&report), path.to_path_buf());
     let written = tokio::task::spawn_blocking(move || files::write_bundle(&path, bundled, evidence));

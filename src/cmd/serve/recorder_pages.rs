@@ -22,7 +22,7 @@ use crate::diagnosis::forecast::{LimitForecast, known};
 use crate::diagnosis::report::{
     CulpritReport, EstimateReport, HealthFinding, NotChecked, Phase, ReportSource, SourceKind, Verdict,
 };
-use crate::diagnosis::rules::approaching_limit::finding_of;
+use crate::diagnosis::rules::approaching_limit::findings_of;
 use crate::diagnosis::{HealthReport, Relists, VerdictFacts, Weight, step_of_a_capture, verdict};
 use crate::pleg::relist_calls::SilentCall;
 use crate::pleg::report::ListCallsReport;
@@ -389,8 +389,8 @@ impl RecorderVerdict {
             phase: self.primary.as_ref().map_or(Phase::None, |primary| primary.phase),
             summary: self.summary,
             findings: {
-                let forecasts = self.forecasts.iter().map(|forecast| finding_of(forecast, self.taken_at));
-                let others = forecasts.filter(|found| Some(found) != self.primary.as_ref());
+                let forecasts = findings_of(&self.forecasts, self.taken_at);
+                let others = forecasts.into_iter().filter(|found| Some(found) != self.primary.as_ref());
                 self.primary.iter().cloned().chain(others).collect()
             },
             primary: self.primary,
@@ -456,7 +456,7 @@ fn facts(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> Verdic
 
 /// Returns the findings about limits that will be reached.
 fn forecasts(snapshot: &RecordingSnapshot) -> Vec<HealthFinding> {
-    snapshot.forecasts.iter().map(|forecast| finding_of(forecast, snapshot.taken_at)).collect()
+    findings_of(&snapshot.forecasts, snapshot.taken_at)
 }
 
 /// Whether a finding makes the node degraded.

@@ -4,11 +4,12 @@
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use super::TopArgs;
-use super::model::{KubeletFigures, Model, WINDOW};
+use super::model::{KubeletFigures, LimitAhead, Model, WINDOW};
 use super::screen::Moment;
-use super::ui::{Happening, TICK, Ticks, Ui};
+use super::ui::{Happening, RECORDER_PERIOD, TICK, Ticks, Ui};
 use super::view::ReplayPosition;
 use crate::capture::Speed;
 use crate::clock::{Clock, Mono, Wall};
@@ -74,6 +75,8 @@ pub struct EngineRun<'a> {
     pub seek_to: Cell<Option<Wall>>,
     /// The time of the kubelet's metrics that the model has from the capture.
     kubelet_read: Cell<Option<Wall>>,
+    /// The moment for which the model has the limits from the capture.
+    limits_read: Cell<Option<Wall>>,
     /// The process that listens on the socket of a live runtime.
     daemon: Cell<Option<u32>>,
     /// Whether the runtime has said its name and version.
@@ -128,6 +131,7 @@ pub async fn run(arguments: &TopArgs, session: &Session) -> Result<Exit, Error> 
             // The first run of a replay seeks its own beginning, so that every replay begins in the same way.
             seek_to: Cell::new(session.playback().map(|_| wanted.unwrap_or_else(|| clock.wall()))),
             kubelet_read: Cell::default(),
+            limits_read: Cell::default(),
             daemon: Cell::new(listener(&session.endpoint).await),
             is_named: Cell::new(version.is_some()),
         };
@@ -183,6 +187,7 @@ impl EngineRun<'_> {
         // Whether the run has waited as long as the last step of the replay demanded.
         let mut waited = false;
         ui.watch_kubelet(self.session);
+        ui.watch_recorder(self.session, Duration::ZERO);
         ui.draw(self);
         loop {
             let action = match self.session.playback() {
@@ -292,6 +297,7 @@ impl EngineRun<'_> {
                     }
                     return Ok(Flow::Continue);
                 }
+                self.read_recorded_limits();
             }
             Happening::Bundle(message) => ui.view.message = Some(message),
             Happening::Kubelet(figures) => {
@@ -300,6 +306,10 @@ impl EngineRun<'_> {
                 model.kubelet = figures;
                 drop(model);
                 ui.watch_kubelet(self.session);
+            }
+            Happening::Limits(limits) => {
+                self.model().limits = limits;
+                ui.watch_recorder(self.session, RECORDER_PERIOD);
             }
             Happening::Keys(Some(keys)) => {
                 for key in keys {
@@ -336,6 +346,16 @@ impl EngineRun<'_> {
         // The kubelet may have relisted since an older reading.
         let mut model = self.model();
         model.kubelet_age = model.kubelet.filter(|_| is_recent).and_then(|figures| figures.pleg_age());
+    }
+
+    /// Takes the limits that will be reached from the samples in the capture.
+    fn read_recorded_limits(&self) {
+        let Some(playback) = self.session.playback() else { return };
+        let now = self.session.node.clock.wall();
+        if self.limits_read.get().is_none_or(|read| now.duration_since(read) >= RECORDER_PERIOD) {
+            self.limits_read.set(Some(now));
+            self.model().limits = LimitAhead::of(&playback.forecasts(), now);
+        }
     }
 }
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 use crate::clock::{Mono, Wall};
 use crate::cri::{self, Outcome};
 use crate::diagnosis::calls::{RelistSettings, hung, list_size, long_relist, troubles};
+use crate::diagnosis::forecast::LimitForecast;
 use crate::diagnosis::not_ready::after_last_relist;
-use crate::diagnosis::report::{Phase, RuleId, Verdict};
+use crate::diagnosis::report::{HealthFinding, Phase, RuleId, Verdict};
+use crate::diagnosis::rules::approaching_limit::findings_of;
 use crate::diagnosis::rules::rules_about;
 use crate::diagnosis::silence::SilenceLimits;
 use crate::diagnosis::{VerdictFacts, Weight, verdict};
@@ -180,6 +182,23 @@ struct EndedCalls {
     slowest: String,
 }
 
+/// A limit that will be reached.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitAhead {
+    pub finding: HealthFinding,
+    /// The time until then.
+    left: Duration,
+}
+
+impl LimitAhead {
+    /// Describes the limits that a recorder forecasts, as they read at `now`.
+    pub fn of(forecasts: &[LimitForecast], now: Wall) -> Vec<Self> {
+        let left = forecasts.iter().map(|forecast| forecast.left(now));
+        let findings = findings_of(forecasts, now).into_iter();
+        findings.zip(left).map(|(finding, left)| Self { finding, left }).collect()
+    }
+}
+
 /// What the screen shows.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
@@ -209,6 +228,8 @@ pub struct Model {
     pub kubelet_age: Option<Duration>,
     /// The runtime's daemon with its state, if it is stopped while a call has no answer.
     pub stopped_daemon: Option<String>,
+    /// The limits that will be reached, by a recorder, the first one first.
+    pub limits: Vec<LimitAhead>,
 }
 
 impl Model {
@@ -441,8 +462,13 @@ impl Model {
         now.since(self.last_list.unwrap_or(self.seen.started()))
     }
 
-    /// Returns what decides the verdict: the calls that a watch makes anyway, the state of the daemon while one waits, and the
-    /// kubelet's own figures.
+    /// Returns the first limit that needs a person.
+    fn urgent_limit(&self) -> Option<&LimitAhead> {
+        self.limits.iter().find(|limit| Weight::of(&limit.finding) == Weight::NeedsPerson)
+    }
+
+    /// Returns what decides the verdict: the calls that a watch makes anyway, the state of the daemon while one waits, the
+    /// kubelet's own figures, and the limits that will be reached.
     fn facts(&self, now: Mono, is_hung: bool) -> VerdictFacts {
         let facts = VerdictFacts::of_calls(&self.seen, &self.settings, self.last_list, now);
         let stopped = match (&self.stopped_daemon, is_hung) {
@@ -450,7 +476,12 @@ impl Model {
             (Some(_), false) => Weight::NeedsPerson,
             (Some(_), true) => Weight::MakesUnhealthy,
         };
-        VerdictFacts { age: facts.age.max(self.kubelet_age), found: facts.found.max(stopped), ..facts }
+        let ahead = self.urgent_limit().map(|limit| Weight::of(&limit.finding)).unwrap_or_default();
+        VerdictFacts {
+            age: facts.age.max(self.kubelet_age),
+            found: facts.found.max(stopped).max(ahead),
+            ..facts
+        }
     }
 
     /// Judges the moment.
@@ -496,7 +527,10 @@ impl Model {
             None => {
                 let error = self.seen.failure().and_then(|failure| failure.error.as_ref());
                 let is_unreachable = error.is_some_and(cri::Error::is_unreachable);
-                if is_unreachable { rules_about(&[Phase::Connect], false) } else { Vec::new() }
+                let unreachable =
+                    if is_unreachable { rules_about(&[Phase::Connect], false) } else { Vec::new() };
+                let ahead = self.urgent_limit().map(|limit| limit.finding.id);
+                unreachable.into_iter().chain(ahead).collect()
             }
         }
     }
@@ -560,6 +594,10 @@ impl Model {
         }
         if let Some((took, _)) = long_relist(&self.seen) {
             return plain(format!("a relist of all pods takes {}", elapsed(took)));
+        }
+        if let Some(limit) = self.urgent_limit() {
+            let title = format!("a hard limit is likely reached in about {}", elapsed(limit.left));
+            return (title, "what to do before: plegctl health".to_owned());
         }
         let hint = self.failing_container().unwrap_or_else(|| {
             let node = self.node.as_deref().unwrap_or("NODE");

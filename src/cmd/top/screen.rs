@@ -52,7 +52,7 @@ pub fn draw(buffer: &mut Buffer, model: &Model, view: &View, moment: Moment) {
         painter.text(&format!("top needs {}×{}", SMALLEST.0, SMALLEST.1), Style::new());
         return;
     }
-    let sizes = Sizes::fitting(area.height, model.kubelet.is_some(), view.replay.is_some());
+    let sizes = Sizes::fitting(area.height, model, view.replay.is_some());
     let now = moment.mono;
     let judgement = model.judge(now);
     painter.heading(model, view, moment);
@@ -63,6 +63,7 @@ pub fn draw(buffer: &mut Buffer, model: &Model, view: &View, moment: Moment) {
     painter.gauge(model, now);
     painter.latency(model, now, sizes.chart);
     painter.kubelet(model);
+    painter.limit(model);
     let last = area.height - 1;
     if let Page::Text { title, lines, top } = &view.page {
         painter.section(title, "");
@@ -99,7 +100,7 @@ pub fn page_lines(lines: &[String], width: u16) -> Vec<String> {
 
 /// Returns how many lines a page of text has on a screen of this height.
 pub fn page_height(height: u16, model: &Model, replays: bool) -> usize {
-    let sizes = Sizes::fitting(height, model.kubelet.is_some(), replays);
+    let sizes = Sizes::fitting(height, model, replays);
     usize::from(height).saturating_sub(sizes.above + 2)
 }
 
@@ -114,14 +115,15 @@ struct Sizes {
 
 impl Sizes {
     /// Divides a screen of this height among its parts.
-    fn fitting(height: u16, kubelet: bool, replay: bool) -> Self {
+    fn fitting(height: u16, model: &Model, replay: bool) -> Self {
         let (chart, calls, pods) = match height {
             ..20 => (1, 1, 0),
             20..32 => (3, 2, 3),
             32..50 => (5, 4, 6),
             _ => (8, 6, 14),
         };
-        let above = 5 + chart + usize::from(kubelet) + usize::from(replay);
+        let lines = [model.kubelet.is_some(), !model.limits.is_empty(), replay];
+        let above = 5 + chart + lines.into_iter().map(usize::from).sum::<usize>();
         Self { above, chart, calls, pods }
     }
 }
@@ -385,6 +387,13 @@ impl Painter<'_> {
             seconds_of_day(figures.read)
         );
         self.text(&text, Style::new());
+    }
+
+    /// Draws the limit that will be reached first, if there is one.
+    fn limit(&mut self, model: &Model) {
+        if let Some(limit) = model.limits.first() {
+            self.text(&format!("LIMIT  {}", limit.finding.title), Style::new());
+        }
     }
 
     /// Draws the pending calls.

@@ -9,13 +9,15 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::style::{Color, Modifier};
 
 use super::explanation;
-use super::model::{EntryKind, KubeletFigures, Model, Outlook};
+use super::model::{EntryKind, KubeletFigures, LimitAhead, Model, Outlook};
 use super::screen::{Moment, SMALLEST, draw, empty, page_height, page_lines};
 use super::view::{Action, Key, Movement, Page, ReplayPosition, RowId, Rows, View};
 use crate::clock::{Mono, Wall};
 use crate::cmd::render::words::width;
 use crate::cri::{Outcome, Rpc};
 use crate::diagnosis::calls::RelistSettings;
+use crate::diagnosis::facts::ProcessRef;
+use crate::diagnosis::forecast::{LimitForecast, LimitKind};
 use crate::diagnosis::report::{RuleId, Verdict};
 use crate::kubelet::KubeletVersion;
 use crate::pleg::stream::{Event, EventSource, EventSubject, EventType, Relist};
@@ -252,6 +254,49 @@ fn a_quiet_node_is_healthy_and_shows_latency_pods_and_transitions() {
         read: seconds(240).wall,
     });
     check("quiet", &model, &view(), seconds(241));
+}
+
+/// Returns a forecast for containerd's threads that is read at this moment.
+fn forecast(now: Wall, hours: u64, confidence: Confidence) -> LimitForecast {
+    LimitForecast {
+        limit: LimitKind::Threads,
+        process: Some(ProcessRef { name: "containerd".into(), pid: 812 }),
+        used: 6312,
+        max: 10_000,
+        per_minute: 3.4.into(),
+        since: now.minus(Duration::from_secs(4 * 3600)),
+        taken_at: now,
+        full_at: now.plus(Duration::from_secs(hours * 3600)),
+        confidence,
+    }
+}
+
+#[test]
+fn a_limit_that_is_likely_reached_within_a_day_makes_the_node_degraded() {
+    let (mut model, now) = (four_minutes(), seconds(241));
+    model.limits = LimitAhead::of(&[forecast(now.wall, 18, Confidence::Likely)], now.wall);
+    check("limit", &model, &view(), now);
+    let judgement = model.judge(now.mono);
+    assert_eq!((judgement.verdict, judgement.ids), (Verdict::Degraded, vec![RuleId::ApproachingLimit]));
+    assert_eq!(judgement.title, "a hard limit is likely reached in about 18h");
+    // What happens now comes before it.
+    let (mut hung, later) = hung_list();
+    hung.limits = model.limits;
+    let judgement = hung.judge(later.mono);
+    assert!(judgement.title.starts_with("no answer for"), "{}", judgement.title);
+    assert_eq!(judgement.verdict, Verdict::Unhealthy);
+}
+
+#[test]
+fn a_limit_that_is_only_possible_or_days_away_is_shown_and_changes_no_verdict() {
+    let (mut model, now) = (four_minutes(), seconds(241));
+    let healthy = model.judge(now.mono);
+    for (hours, confidence) in [(18, Confidence::Possible), (30, Confidence::Likely)] {
+        model.limits = LimitAhead::of(&[forecast(now.wall, hours, confidence)], now.wall);
+        assert_eq!(model.judge(now.mono), healthy);
+        let text = shown(&screen(&model, &view(), now, (120, 40)));
+        assert!(text.contains("LIMIT  containerd[812] has 6,312 of 10,000 threads"), "{text}");
+    }
 }
 
 #[test]

@@ -10,16 +10,22 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use super::TopArgs;
 use super::engine_run::EngineRun;
-use super::model::{KubeletFigures, Model};
+use super::model::{KubeletFigures, LimitAhead, Model};
 use super::screen::{self, Moment, empty};
 use super::terminal::{Terminal, leave_in_time};
 use super::view::{Key, View};
 use crate::capture::Speed;
+use crate::capture::on_node::forecasts_on_node;
 use crate::cmd::session::Session;
 use crate::cmd::term::stop_signals::{StopSignals, Suspension};
 use crate::cmd::term::streams;
+use crate::cri::Endpoint;
+use crate::diagnosis::OWN_NAME;
+use crate::host;
+use crate::host::proc::{ProcessStat, StatTable};
 use crate::kubelet::{Metrics, http};
 use crate::optional_future::SingleTask;
+use crate::threads::blocking;
 
 /// How often the screen is drawn while nothing happens.
 pub const TICK: Duration = Duration::from_secs(1);
@@ -32,6 +38,9 @@ const SEEK_TICK: Duration = Duration::from_millis(1);
 
 /// The pause between two requests for the kubelet's metrics.
 const KUBELET_PERIOD: Duration = Duration::from_secs(10);
+
+/// The pause between two readings of the recorder's forecasts.
+pub const RECORDER_PERIOD: Duration = Duration::from_secs(30);
 
 /// The time limit of a request for the kubelet's metrics.
 const KUBELET_TIME_LIMIT: Duration = Duration::from_secs(1);
@@ -55,6 +64,8 @@ pub enum Happening {
     Bundle(String),
     /// The kubelet's metrics were requested; `None` without a usable answer.
     Kubelet(Option<KubeletFigures>),
+    /// The forecasts of the recorder on this node were read.
+    Limits(Vec<LimitAhead>),
 }
 
 /// The screen, the keys and the signals. It outlives the sessions of a replay.
@@ -72,6 +83,8 @@ pub struct Ui {
     pub bundle_file: Option<PathBuf>,
     /// The task that requests the kubelet's metrics.
     kubelet: SingleTask<'static, Option<KubeletFigures>>,
+    /// The task that reads the forecasts of the recorder on this node.
+    recorder: SingleTask<'static, Vec<LimitAhead>>,
     /// The model and the moment that the screen shows while a live `top` is paused. The relists continue.
     pub frozen: Option<Box<(Model, Moment)>>,
     /// The index in [`SPEEDS`] of the speed that the user has chosen.
@@ -90,6 +103,7 @@ impl Ui {
             bundle: SingleTask::default(),
             bundle_file: arguments.bundle.clone(),
             kubelet: SingleTask::default(),
+            recorder: SingleTask::default(),
             frozen: None,
             speed: 0,
             terminal: Terminal::open()?,
@@ -112,6 +126,7 @@ impl Ui {
             _ = self.resized.recv() => Happening::Resize,
             message = self.bundle.result() => Happening::Bundle(message),
             figures = self.kubelet.result() => Happening::Kubelet(figures),
+            limits = self.recorder.result() => Happening::Limits(limits),
             () = ticks.next(period) => Happening::Tick,
         }
     }
@@ -152,6 +167,25 @@ impl Ui {
             let answer =
                 http::get(&url, KUBELET_TIME_LIMIT).await.ok().filter(|answer| answer.status == 200)?;
             Some(KubeletFigures::from_metrics(&Metrics::parse(&answer.text()).ok()?, clock.wall()))
+        });
+    }
+
+    /// Starts a task that waits for `pause` and then reads the forecasts of the recorder on this node.
+    pub fn watch_recorder(&mut self, session: &Session, pause: Duration) {
+        let Endpoint::Unix { .. } = session.endpoint else { return };
+        let (clock, endpoint) = (session.clock(), session.endpoint.to_string());
+        self.recorder.start(async move {
+            tokio::time::sleep(pause).await;
+            let now = clock.wall();
+            let read = move || {
+                let proc = host::proc();
+                let named = |(pid, stat): (u32, ProcessStat)| (stat.comm == OWN_NAME).then_some(pid);
+                let candidates: Vec<u32> =
+                    StatTable::read(&proc).stats.into_iter().filter_map(named).collect();
+                forecasts_on_node(&proc, &candidates, &endpoint, now)
+            };
+            // What cannot be read is named by `health`.
+            LimitAhead::of(&blocking(read).await.and_then(|read| read).unwrap_or_default(), now)
         });
     }
 

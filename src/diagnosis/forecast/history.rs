@@ -12,7 +12,7 @@ use crate::clock::Wall;
 const APART: Duration = Duration::from_secs(20);
 
 /// The age of the last measurement above which there is no forecast.
-const STALE: Duration = Duration::from_secs(120);
+pub const STALE: Duration = Duration::from_secs(120);
 
 /// How long every measurement is kept.
 const RECENT: Duration = Duration::from_secs(3600);

@@ -13,7 +13,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub use history::LimitHistory;
+pub use history::{LimitHistory, STALE};
 pub use limit::{GO_THREADS, LimitForecast, LimitKind, MeasuredLimit, known};
 
 use self::slope::Line;

@@ -6,12 +6,17 @@ use crate::diagnosis::forecast::{LimitForecast, LimitKind};
 
 /// Applies D46.
 pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
-    case.evidence.forecasts.iter().map(|forecast| finding_of(forecast, case.evidence.taken_at)).collect()
+    findings_of(&case.evidence.forecasts, case.evidence.taken_at)
+}
+
+/// Makes the findings about forecasts as they read at `now`, in the same order.
+pub fn findings_of(forecasts: &[LimitForecast], now: Wall) -> Vec<HealthFinding> {
+    forecasts.iter().map(|forecast| finding_of(forecast, now)).collect()
 }
 
 /// Makes the finding about a forecast as it reads at `now`. What is likely on the next day needs a person, everything else is
 /// only worth knowing.
-pub fn finding_of(forecast: &LimitForecast, now: Wall) -> HealthFinding {
+fn finding_of(forecast: &LimitForecast, now: Wall) -> HealthFinding {
     let is_soon = forecast.left(now) <= limits::FORECAST_SOON;
     let needs_person = is_soon && forecast.confidence == Confidence::Likely;
     let severity = if needs_person { Severity::Warning } else { Severity::Info };
