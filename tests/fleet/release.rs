@@ -34,6 +34,21 @@ fn release_without_an_address_stops_and_says_which_line_to_set() {
     assert!(!folder.path().join("dist").exists(), "{output}");
 }
 
+/// Without this, rustup reads `rust-toolchain.toml` and downloads the newest Rust, and the hash of the image pins nothing.
+#[test]
+fn workflows_use_the_rust_of_their_image() {
+    let workflows = text(".github/workflows/ci.yml") + &text(".github/workflows/release.yml");
+    let images: Vec<&str> = workflows.split("image: rust:").skip(1).collect();
+    assert_eq!(images.len(), 2, "{workflows}");
+    for image in images {
+        let (version, job) = image.split_once('-').unwrap();
+        let settings = job.split("    steps:\n").next().unwrap();
+        assert!(settings.contains(&format!("\n      RUSTUP_TOOLCHAIN: {version} #")), "{settings}");
+    }
+    // The image has neither; rustup downloads them in the version of the toolchain.
+    assert!(text(".github/workflows/ci.yml").contains("rustup component add clippy rustfmt\n"));
+}
+
 #[test]
 fn every_address_is_derived_from_that_of_the_repository() {
     let source = format!("{ADDRESS}/blob/v9\n");
