@@ -28,8 +28,9 @@ doc=$root/usr/share/doc/plegctl
     printf 'plegctl (%s) unstable; urgency=medium\n\n  * What changed is in /usr/share/doc/plegctl/CHANGELOG.md.\n\n' "$version"
     printf ' -- %s  %s\n' "$maintainer" "$(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")"
 } | gzip -9n >"$doc/changelog.gz"
-cp "$here/CHANGELOG.md" "$doc/CHANGELOG.md"
-chmod 644 "$doc/CHANGELOG.md" "$doc/changelog.gz" "$doc/copyright"
+chmod 644 "$doc/changelog.gz" "$doc/copyright"
+# Their text is in `copyright`.
+rm "$doc"/LICENSE*
 
 mkdir -p "$root/usr/share/lintian/overrides"
 cat >"$root/usr/share/lintian/overrides/plegctl" <<'OVERRIDES'

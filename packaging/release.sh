@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds everything that is published: tarball, Debian package, RPM, image, SBOM, Helm chart, manifest for krew, formula for
-# Homebrew, Nix flake, PKGBUILD, a statement of provenance, and the checksums of all of them. The files contain the address of the project, which is `repository` in Cargo.toml.
+# Homebrew, Nix flake, PKGBUILD, a statement of provenance, and the checksums of all of them. The files contain the address of
+# the project, which is `repository` in Cargo.toml.
 # One commit gives the same bytes on any machine with the same Rust, tar, gzip, xz and CA bundle.
 #
 #   usage: release.sh [--complete] [--address URL] [--target TRIPLE] [--binary FILE] [DIRECTORY]       default: dist
@@ -115,15 +116,10 @@ mkdir -p "$out"
 packaging/stage.sh "$binary" "$work/staged"
 
 name=plegctl-$version-$target
-mkdir -p "$work/$name/completions"
+packaging/pages.sh "$work/$name"
 install -m 755 "$binary" "$work/$name/plegctl"
-install -m 644 README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE "$work/$name/"
-install -m 644 completions/* "$work/$name/completions/"
+install -D -m 644 -t "$work/$name/completions" completions/*
 $RUN "$binary" man "$work/$name/man"
-cp -R deploy docs "$work/$name/"
-# The alerts link to the runbooks of this release.
-find "$work/$name/deploy" "$work/staged" -type f -name '*rules.yaml' -exec \
-    sed -i "s,runbook_url: docs/,runbook_url: $(packaging/address.sh source "$version")/docs/," {} +
 tar --create --directory "$work" --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --sort=name \
     --mode=go-w "$name" | gzip -9n >"$out/$name.tar.gz"
 

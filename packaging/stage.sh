@@ -24,15 +24,4 @@ put 644 "$here/completions/plegctl.fish" usr/share/fish/vendor_completions.d/ple
 for unit in "$here"/packaging/*.service; do
     [ -f "$unit" ] && put 644 "$unit" "usr/lib/systemd/system/${unit##*/}"
 done
-put 644 "$here/README.md" usr/share/doc/plegctl/README.md
-put 644 "$here/deploy/npd/plegctl-monitor.json" usr/share/doc/plegctl/node-problem-detector/plegctl-monitor.json
-put 644 "$here/deploy/prometheus/plegctl.rules.yaml" usr/share/doc/plegctl/prometheus/plegctl.rules.yaml
-put 644 "$here/deploy/grafana/pleg-node.json" usr/share/doc/plegctl/grafana/pleg-node.json
-put 644 "$here/deploy/grafana/pleg-cluster.json" usr/share/doc/plegctl/grafana/pleg-cluster.json
-for page in CHANGELOG CONTRIBUTING SECURITY; do
-    put 644 "$here/$page.md" "usr/share/doc/plegctl/$page.md"
-done
-# The links between the pages, and those to pictures, work without a network.
-(cd "$here" && find docs -type f) | while read -r page; do
-    put 644 "$here/$page" "usr/share/doc/plegctl/$page"
-done
+"$here/packaging/pages.sh" "$root/usr/share/doc/plegctl"

@@ -260,9 +260,12 @@ fn the_index_lists_every_page() {
 }
 
 #[test]
-fn the_first_command_of_the_readme_compiles_without_optimisation_and_prints_its_picture() {
+fn the_first_command_of_the_readme_prints_its_picture_without_optimisation_and_the_second_one_tests() {
     let text = fs::read_to_string(root().join("README.md")).unwrap();
-    let command = text.lines().find_map(|line| line.strip_prefix("cargo run --profile ")).unwrap();
+    let (_, block) = text.split_once("```sh\n").unwrap();
+    let (first, rest) = block.split_once('\n').unwrap();
+    assert!(rest.starts_with("make test\n```\n"), "{rest}");
+    let command = first.strip_prefix("cargo run --profile ").unwrap();
     let (profile, arguments) = command.split_once(" --locked -- ").unwrap();
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let (_, settings) = manifest.split_once(&format!("[profile.{profile}]\n")).unwrap();

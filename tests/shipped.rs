@@ -1,10 +1,14 @@
-//! Checks the pages that the packages and the tarball contain: each link in them leads to a file that is there too.
+//! Checks the pages that the packages and the tarball contain: each link in them leads to a file that is there too, and they
+//! have the address of the project.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+use crate::fleet::tool;
 use crate::support::socket::TempDir;
+
+const ADDRESS: &str = "https://example.com/owner/plegctl";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -14,18 +18,18 @@ fn root() -> &'static Path {
 fn shell(script: &str, arguments: &[&Path]) {
     let mut command = Command::new("sh");
     command.args(["-euc", script, "sh"]).args(arguments).current_dir(root());
-    let status = command.env("PLEGCTL_ADDRESS", "https://example.com/owner/plegctl").status();
+    let status = command.env("PLEGCTL_ADDRESS", ADDRESS).status();
     assert!(status.unwrap().success(), "{script}");
 }
 
-/// Returns the pages below a directory.
-fn pages(directory: &Path) -> Vec<PathBuf> {
+/// Returns the files below a directory.
+fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(pages(&path));
-        } else if path.extension().is_some_and(|end| end == "md") {
+            found.extend(files(&path));
+        } else {
             found.push(path);
         }
     }
@@ -41,7 +45,8 @@ fn links(text: &str) -> Vec<&str> {
 }
 
 fn assert_no_dead_link(directory: &Path) {
-    let pages = pages(directory);
+    let mut pages = files(directory);
+    pages.retain(|file| file.extension().is_some_and(|end| end == "md" || end == "txt"));
     assert!(pages.iter().any(|page| page.ends_with("docs/oncall.md")), "{pages:?}");
     for page in pages {
         let text = fs::read_to_string(&page).unwrap();
@@ -52,25 +57,40 @@ fn assert_no_dead_link(directory: &Path) {
     }
 }
 
+/// The tarball has the same files, from the same script.
 #[test]
-fn no_link_in_a_package_is_dead() {
+fn packages_have_every_page_and_no_dead_link_in_it() {
     let folder = TempDir::new();
-    shell(
-        "packaging/stage.sh \"$1\" \"$2\"",
-        &[Path::new(env!("CARGO_BIN_EXE_plegctl")), &folder.path().join("staged")],
-    );
-    assert_no_dead_link(&folder.path().join("staged/usr/share/doc/plegctl"));
+    let staged = folder.path().join("staged");
+    shell("packaging/stage.sh \"$1\" \"$2\"", &[Path::new(env!("CARGO_BIN_EXE_plegctl")), &staged]);
+    let pages = staged.join("usr/share/doc/plegctl");
+    assert_no_dead_link(&pages);
+    for kind in ["deploy", "docs", "skills"] {
+        assert_eq!(files(&pages.join(kind)).len(), files(&root().join(kind)).len(), "{kind}");
+    }
 }
 
-/// Runs the lines of `release.sh` that fill the tarball.
 #[test]
-fn no_link_in_the_tarball_is_dead() {
+fn shipped_pages_have_the_address_of_the_project() {
     let folder = TempDir::new();
-    let script = fs::read_to_string(root().join("packaging/release.sh")).unwrap();
-    let (_, filling) = script.split_once("\nname=plegctl-").unwrap();
-    let (filling, _) = filling.split_once("\ntar --create").unwrap();
-    let script =
-        format!("binary=$1 work=$2 version=0 target=x RUN=\nmkdir $2/staged\nname=plegctl-{filling}");
-    shell(&script, &[Path::new(env!("CARGO_BIN_EXE_plegctl")), folder.path()]);
-    assert_no_dead_link(&folder.path().join("plegctl-0-x"));
+    shell("packaging/pages.sh \"$1\"", &[folder.path()]);
+    for page in files(folder.path()) {
+        let text = String::from_utf8_lossy(&fs::read(&page).unwrap()).into_owned();
+        assert!(!text.contains("://HOST/"), "{}", page.display());
+        assert!(!text.contains("runbook_url: docs/"), "{}", page.display());
+    }
+    let release = concat!("/releases/download/v", env!("CARGO_PKG_VERSION"));
+    for (page, path) in [("README.md", release), ("docs/install.md", release), ("docs/install.md", "\n")] {
+        let text = fs::read_to_string(folder.path().join(page)).unwrap();
+        assert!(text.contains(&format!("{ADDRESS}{path}")), "{page}: {path}");
+    }
+}
+
+/// `docs/install.md` has this command.
+#[test]
+fn tests_of_the_shipped_rules_pass() {
+    let Some(promtool) = tool("promtool", "prometheus") else { return };
+    let folder = TempDir::new();
+    let script = "packaging/pages.sh \"$1\"; cd \"$1\"; \"$2\" test rules deploy/prometheus/tests/*.yaml";
+    shell(script, &[folder.path(), &promtool]);
 }

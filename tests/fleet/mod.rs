@@ -42,7 +42,7 @@ fn text(path: &str) -> String {
 }
 
 /// Returns a program of the system, or `None` with the reason on standard error.
-fn tool(name: &str, package: &str) -> Option<PathBuf> {
+pub fn tool(name: &str, package: &str) -> Option<PathBuf> {
     let paths = env::var_os("PATH").unwrap_or_default();
     if let Some(found) = env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file())
     {

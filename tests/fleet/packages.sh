@@ -25,9 +25,9 @@ done
 (cd "$work/one" && sha256sum --check --quiet SHA256SUMS)
 grep -q "^      uri: $address/releases/download/" "$work/one/plegctl.yaml" || fail 'the manifest for krew has another address'
 grep -q "\"url\": \"$address\"" "$work/one"/*.cdx.json || fail 'the SBOM does not have the address'
-tar --extract --gzip --to-stdout --wildcards --file "$work/one"/plegctl-*-linux-gnu.tar.gz '*rules.yaml' >"$work/rules"
-! grep -q 'runbook_url: docs/' "$work/rules" || fail 'an alert links to a relative page'
-grep -q "runbook_url: $address/blob/v" "$work/rules" || fail 'no alert links to its page'
+tar --extract --gzip --directory "$work" --strip-components 1 --file "$work/one"/plegctl-*-linux-gnu.tar.gz --wildcards '*/deploy' '*/README.md'
+grep -q "$address/releases/download/v" "$work/README.md" || fail 'the pages do not have the address'
+quietly promtool test rules "$work"/deploy/prometheus/tests/*.yaml
 tar --list --file "$work/one"/*.tgz >"$work/contents"
 grep -qx plegctl/Chart.yaml "$work/contents" || fail 'the chart is not in the directory that Helm expects'
 deb=$(ls "$work/one"/*.deb) rpm=$(ls "$work/one"/*.rpm)
