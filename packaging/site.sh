@@ -10,7 +10,8 @@ source=$(packaging/address.sh source "$version")
 output=$(realpath -m "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp -R docs book.toml "$work/"
+packaging/pages.sh "$work"
+cp book.toml "$work/"
 sed -i "s,](\.\./,]($source/,g" "$work"/docs/*.md
 sed -i "s,](\.\./\.\./,]($source/,g" "$work"/docs/*/*.md
 # mdBook calls the page of a README index.html, and does not change links to it outside of the table of contents.
@@ -18,4 +19,6 @@ mv "$work/docs/README.md" "$work/docs/index.md"
 mv "$work/docs/runbooks/README.md" "$work/docs/runbooks/index.md"
 find "$work/docs" -name '*.md' -exec sed -i 's,](\(runbooks/\)\?README\.md,](\1index.md,g' {} +
 mdbook build --dest-dir "$output" "$work"
-cp llms.txt "$output/"
+# The same for llms.txt, which is in the root of the site.
+sed -e "/](docs\//!s,](,]($source/,g" -e 's,](docs/\(runbooks/\)\?README\.md),](\1index.html),g' \
+    -e 's,](docs/\([^)]*\)\.md),](\1.html),g' llms.txt >"$output/llms.txt"

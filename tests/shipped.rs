@@ -1,5 +1,5 @@
-//! Checks the pages that the packages and the tarball contain: each link in them leads to a file that is there too, and they
-//! have the address of the project.
+//! Checks the pages that the packages, the tarball and the site contain: each link in them leads to a file that is there too,
+//! and they have the address of the project.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -93,4 +93,29 @@ fn tests_of_the_shipped_rules_pass() {
     let folder = TempDir::new();
     let script = "packaging/pages.sh \"$1\"; cd \"$1\"; \"$2\" test rules deploy/prometheus/tests/*.yaml";
     shell(script, &[folder.path(), &promtool]);
+}
+
+/// Stands for mdBook: makes an empty page of the site for each page of the book.
+const MDBOOK: &str = r#"#!/bin/sh
+cd "$4/docs"
+find . -name '*.md' | sed 's/\.md$//' | while read -r page; do mkdir -p "$(dirname "$3/$page")"; : >"$3/$page.html"; done
+"#;
+
+#[test]
+fn links_for_agents_lead_to_pages_of_the_site_and_to_files_of_the_repository() {
+    let folder = TempDir::new();
+    let (program, site) = (folder.path().join("mdbook"), folder.path().join("site"));
+    fs::write(&program, MDBOOK).unwrap();
+    shell("chmod +x \"$2/mdbook\"; PATH=$2:$PATH packaging/site.sh \"$1\"", &[&site, folder.path()]);
+    let text = fs::read_to_string(site.join("llms.txt")).unwrap();
+    let source = format!("]({ADDRESS}/blob/v{}/", env!("CARGO_PKG_VERSION"));
+    let files: Vec<&str> =
+        text.split(&source).skip(1).filter_map(|rest| Some(rest.split_once(')')?.0)).collect();
+    assert!(files.contains(&"skills/plegctl/SKILL.md") && files.len() < 5, "{files:?}");
+    for (folder, links) in [(site.as_path(), links(&text)), (root(), files)] {
+        assert!(!links.is_empty(), "{text}");
+        for link in links {
+            assert!(folder.join(link).is_file(), "llms.txt links to {link}");
+        }
+    }
 }

@@ -7,8 +7,8 @@
 //! …
 //! ```
 //!
-//! The program contains the pages (`docs/*.md` and `docs/runbooks/*.md`). On a terminal, the pager shows them: `$PAGER`,
-//! else `less`. The pager replaces plegctl, so that Ctrl-C and Ctrl-Z reach only the pager.
+//! The program contains the pages (`docs/*.md` and `docs/runbooks/*.md`) and the skill for agents. On a terminal, the pager
+//! shows them: `$PAGER`, else `less`. The pager replaces plegctl, so that Ctrl-C and Ctrl-Z reach only the pager.
 
 use std::env;
 use std::io::{self, Seek, Write};
@@ -74,6 +74,7 @@ const PAGES: &[(&str, &str)] = pages![
     "runbooks/PlegctlLimitSoon"
     "runbooks/PlegctlPlegUnhealthy"
     "runbooks/PlegctlRuntimeUnreachable"
+    "../skills/plegctl/SKILL"
 ];
 
 #[derive(Debug, Args)]
@@ -90,6 +91,7 @@ pub fn run(arguments: &DocsArgs) -> Result<Exit, Error> {
         page: arguments.page.clone(),
         nearest: most_similar(&arguments.page, names()).map(str::to_owned),
     })?;
+    let text = &with_address(text, env!("CARGO_PKG_REPOSITORY"));
     if streams::stdout_is_seen() {
         let mut shown = Vec::new();
         streams::page(&mut shown, PLAIN).lines(text)?;
@@ -101,11 +103,13 @@ pub fn run(arguments: &DocsArgs) -> Result<Exit, Error> {
 
 /// Returns the names of the pages, and the names of the runbooks without their folder.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
-    PAGES.iter().map(|(path, _)| path.strip_prefix(RUNBOOKS).filter(|name| *name != INDEX).unwrap_or(path))
+    let name = |path: &'static str| match path.rsplit_once('/') {
+        Some((_, name)) if name != INDEX => name,
+        _ => path,
+    };
+    PAGES.iter().map(move |(path, _)| name(path))
 }
 
-/// The folder of the runbooks.
-const RUNBOOKS: &str = "runbooks/";
 /// The page that lists the pages of a folder.
 const INDEX: &str = "README";
 
@@ -114,8 +118,16 @@ fn find(wanted: &str) -> Option<&'static str> {
     let wanted = wanted.split_once('#').map_or(wanted, |(page, _)| page);
     let wanted = wanted.strip_suffix(".md").unwrap_or(wanted);
     let wanted = wanted.trim_start_matches("./").trim_start_matches("../").trim_start_matches("docs/");
-    let named = |(path, name): (&str, &str)| [path, name].iter().any(|one| one.eq_ignore_ascii_case(wanted));
+    let named = |(path, name): (&str, &str)| {
+        [path.trim_start_matches("../"), name].iter().any(|one| one.eq_ignore_ascii_case(wanted))
+    };
     PAGES.iter().zip(names()).find(|((path, _), name)| named((path, name))).map(|((_, text), _)| *text)
+}
+
+/// Returns the text of a page with the address of the project, if it has one.
+fn with_address(text: &str, address: &str) -> String {
+    const IN_PAGES: &str = "https://HOST/OWNER/NAME";
+    text.replace(IN_PAGES, if address.is_empty() { IN_PAGES } else { address })
 }
 
 /// Replaces plegctl with a pager that shows the text. Returns if there is no pager.
@@ -158,7 +170,7 @@ mod tests {
     fn every_page_is_in_the_program() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
         let mut files = BTreeSet::new();
-        for folder in ["", RUNBOOKS] {
+        for folder in ["", "runbooks/", "../skills/plegctl/"] {
             for file in fs::read_dir(docs.join(folder)).unwrap() {
                 let name = file.unwrap().file_name().into_string().unwrap();
                 // The site's table of contents is no page.
@@ -176,6 +188,15 @@ mod tests {
         }
         assert!(find("KubeletPlegUnhealthy").unwrap().contains("KubeletPlegUnhealthy"));
         assert_ne!(find("README"), find("runbooks/README"));
+        assert!(find("skill").unwrap().starts_with("---\nname: plegctl\n"));
+        assert_eq!(find("../skills/plegctl/SKILL.md"), find("skill"));
         assert_eq!(find("healt"), None);
+    }
+
+    #[test]
+    fn pages_have_the_address_of_the_project() {
+        let page = find("install").unwrap();
+        assert!(with_address(page, "https://h.example/o/n").contains("=https://h.example/o/n/releases/"));
+        assert_eq!(with_address(page, ""), page);
     }
 }
