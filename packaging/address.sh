@@ -19,16 +19,21 @@ HELP
     exit 1
     ;;
 *[!A-Za-z0-9:/._~-]* | */ | *.git) address= ;;
-https://?*/?*) ;;
+https://?*/?*/?*) ;;
 *) address= ;;
 esac
 [ -n "$address" ] || { echo 'address.sh: the address is not of the form https://HOST/OWNER/NAME' >&2; exit 1; }
 path=$(echo "${address#https://*/}" | tr A-Z a-z)
+# GitLab has files and releases below `-`, and names a release before its files.
+case $address in
+https://gitlab.*) files=$address/- download=$address/-/releases/v${2-}/downloads ;;
+*) files=$address download=$address/releases/download/v${2-} ;;
+esac
 
 case ${1:-repository} in
 repository) echo "$address" ;;
-download) echo "$address/releases/download/v$2" ;;
-source) echo "$address/blob/v$2" ;;
+download) echo "$download" ;;
+source) echo "$files/blob/v$2" ;;
 image)
     case $address in
     https://github.com/*) echo "ghcr.io/$path" ;;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds an image that contains only the binary and a CA bundle, as an OCI archive. Needs no daemon, no builder, no base image.
+# Builds an image that contains only the binary, its licences and a CA bundle, as an OCI archive. Needs no daemon, no builder, no base image.
 #
 #   usage: image.sh BINARY VERSION OUTPUT       (SOURCE_DATE_EPOCH set)
 #   CA_BUNDLE        the bundle; default /etc/ssl/certs/ca-certificates.crt
@@ -7,6 +7,7 @@
 #   PLEGCTL_ADDRESS  the address of the project, for a label
 set -eu
 umask 022
+here=$(cd "$(dirname "$0")/.." && pwd)
 binary=$1
 version=$2
 output=$3
@@ -36,6 +37,7 @@ blob() {
 
 install -m 755 "$binary" "$work/root/plegctl"
 install -D -m 644 "$bundle" "$work/root/etc/ssl/certs/ca-certificates.crt"
+install -D -m 644 -t "$work/root/licenses" "$here/LICENSE" "$here/crates/go-yaml/LICENSE-libyaml-safer"
 pack "$work/root" >"$work/layer"
 unpacked=$(sha256sum "$work/layer" | cut -d' ' -f1)
 gzip -9n <"$work/layer" >"$work/layer.gz"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints the notes of a release: its section of CHANGELOG.md. Fails unless TAG is the version of Cargo.toml, the section has a
+# Prints the notes of a release: its section of CHANGELOG.md, with links that lead into the repository. Fails unless TAG is the version of Cargo.toml, the section has a
 # date, and nothing is left under Unreleased.
 #
 #   usage: notes.sh TAG        for example v0.1.0
@@ -12,4 +12,5 @@ grep -qE "^## $version \([0-9]{4}-[0-9]{2}-[0-9]{2}\)$" CHANGELOG.md ||
     fail "CHANGELOG.md has no heading '## $version (YEAR-MONTH-DAY)'"
 ! sed '1,/^## Unreleased$/d; /^## /,$d' CHANGELOG.md | grep -q '^- ' ||
     fail "CHANGELOG.md still has lines under Unreleased: merge them into $version"
-sed "1,/^## $version /d; /^## /,\$d" CHANGELOG.md
+source=$(packaging/address.sh source "$version")
+sed "1,/^## $version /d; /^## /,\$d; s,](\([^):]*)\),]($source/\1,g" CHANGELOG.md

@@ -33,6 +33,7 @@ grep -qx plegctl/Chart.yaml "$work/contents" || fail 'the chart is not in the di
 deb=$(ls "$work/one"/*.deb) rpm=$(ls "$work/one"/*.rpm)
 dpkg-deb --field "$deb" Homepage | grep -qx "$address" || fail 'the deb does not have the address'
 rpm --query --package --queryformat '%{URL}\n' "$rpm" | grep -qx "$address" || fail 'the rpm does not have the address'
+rpm --query --package --licensefiles "$rpm" | grep -q /LICENSE-libyaml-safer || fail 'the rpm does not have the licences'
 stat -c '%s %n' "$work/one"/* | sed "s,$work/one/,,"
 
 quietly lintian --fail-on error,warning "$deb"

@@ -62,6 +62,12 @@ fn every_address_is_derived_from_that_of_the_repository() {
         let output = address_of(ADDRESS, arguments);
         assert_eq!((output.code, output.stdout.as_str()), (Some(0), expected.as_str()), "{output}");
     }
+    for (arguments, expected) in
+        [(["source", "9"], "/-/blob/v9\n"), (["download", "9"], "/-/releases/v9/downloads\n")]
+    {
+        let output = address_of("https://gitlab.com/o/n", &arguments);
+        assert_eq!(output.stdout, format!("https://gitlab.com/o/n{expected}"), "{output}");
+    }
     // No image is named on a host whose registry is not known.
     let output = address_of("https://git.example/o/n", &["image"]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(0), ""), "{output}");
@@ -69,9 +75,13 @@ fn every_address_is_derived_from_that_of_the_repository() {
 
 #[test]
 fn text_that_is_no_address_is_refused() {
-    for wrong in
-        ["github.com/o/n", "https://github.com/", "https://h.example/o/n/", "https://h.example/$(id)/n"]
-    {
+    for wrong in [
+        "github.com/o/n",
+        "https://github.com/",
+        "https://github.com/a",
+        "https://h.example/o/n/",
+        "https://h.example/$(id)/n",
+    ] {
         let output = address_of(wrong, &[]);
         assert_eq!(output.code, Some(1), "{wrong}: {output}");
         assert!(output.stderr.contains("not of the form"), "{wrong}: {output}");
@@ -104,13 +114,15 @@ fn notes_of_a_release_are_its_dated_section_of_the_changelog() {
     let notes = |tag: &str, changelog: &str| {
         fs::write(folder.path().join("CHANGELOG.md"), changelog).unwrap();
         let script = folder.path().join("packaging/notes.sh");
-        Invocation::program(script.to_str().unwrap(), &[tag]).run()
+        Invocation::program(script.to_str().unwrap(), &[tag]).env("PLEGCTL_ADDRESS", ADDRESS).run()
     };
     let tag = format!("v{version}");
-    let changelog =
-        format!("# Changelog\n\n## Unreleased\n\n## {version} (2026-12-01)\n\n- new\n\n## 0.0.1\n\n- old\n");
+    let changelog = format!(
+        "# Changelog\n\n## Unreleased\n\n## {version} (2026-12-01)\n\n- [new](docs/x.md), [h](https://h)\n\n## 0.0.1\n\n- old\n"
+    );
     let output = notes(&tag, &changelog);
-    assert_eq!((output.code, output.stdout.trim()), (Some(0), "- new"), "{output}");
+    let expected = format!("- [new]({ADDRESS}/blob/{tag}/docs/x.md), [h](https://h)");
+    assert_eq!((output.code, output.stdout.trim()), (Some(0), expected.as_str()), "{output}");
     for (tag, changelog, why) in [
         ("v9.9.9", changelog.clone(), "the tag is v9.9.9"),
         (&tag, changelog.replace(" (2026-12-01)", ""), "no heading"),
@@ -119,6 +131,13 @@ fn notes_of_a_release_are_its_dated_section_of_the_changelog() {
         let output = notes(tag, &changelog);
         assert!(output.code == Some(1) && output.stderr.contains(why), "{why}: {output}");
     }
+}
+
+/// plegctl is not on crates.io, where cargo binstall looks for a name alone.
+#[test]
+fn pages_give_cargo_binstall_the_repository() {
+    let page = text("docs/install.md");
+    assert!(page.matches("cargo binstall ").count() == 1 && page.contains("cargo binstall --git "), "{page}");
 }
 
 /// Returns the JSON of a file in an OCI layout.
@@ -161,7 +180,13 @@ fn one_image_has_both_architectures() {
     let index = blob(named);
     for (descriptor, architecture) in index["manifests"].as_array().unwrap().iter().zip(["amd64", "arm64"]) {
         assert_eq!(descriptor["platform"]["architecture"], architecture);
-        assert_eq!(blob(&blob(descriptor)["config"])["architecture"], architecture);
+        let manifest = blob(descriptor);
+        assert_eq!(blob(&manifest["config"])["architecture"], architecture);
+        let layer = manifest["layers"][0]["digest"].as_str().unwrap().replace(':', "/");
+        let files = output_of(Command::new("tar").arg("tzf").arg(layout.join("blobs").join(layer)));
+        for name in ["plegctl", "licenses/LICENSE", "licenses/LICENSE-libyaml-safer"] {
+            assert!(files.lines().any(|file| file == format!("./{name}")), "no {name}: {files}");
+        }
     }
     assert_eq!(index["manifests"].as_array().unwrap().len(), 2);
 }
