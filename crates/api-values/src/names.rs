@@ -173,16 +173,6 @@ pub fn port_number(number: i64) -> FormatProblem {
     (!(1..=65_535).contains(&number)).then_some("must be between 1 and 65535")
 }
 
-/// Validates a user or group id.
-pub fn id_number(number: i64) -> FormatProblem {
-    (!(0..=2_147_483_647).contains(&number)).then_some("must be between 0 and 2147483647")
-}
-
-/// Validates file permission bits.
-pub fn file_mode(number: i64) -> FormatProblem {
-    (!(0..=0o777).contains(&number)).then_some("must be between 0 and 0777")
-}
-
 /// Validates a path below another path: it must be relative and must not contain `..`.
 pub fn descending_path(text: &str) -> FormatProblem {
     if text.starts_with('/') {

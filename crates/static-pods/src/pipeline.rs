@@ -375,7 +375,7 @@ fn accept(
         namespace: if namespace.is_empty() { "default".to_owned() } else { namespace.to_owned() },
         name: format!("{}-{}", metadata.get("name").str(), kubelet.node_name.to_lowercase()),
     };
-    if let Some((reason, findings)) = validate::validate(&root, &identity, kubelet) {
+    if let Some((reason, findings)) = validate::validate(&root, &identity.name, kubelet) {
         return Err(Rejection { reason, findings });
     }
     let (refused, references) = references::check(&root, kubelet.version);

@@ -31,12 +31,6 @@ impl<'a> PodField<'a> {
         self.below(entry.map(|entry| &entry.value), format_args!("{dot}{name}"))
     }
 
-    /// Returns those of the fields `names` that are present, each with its name.
-    pub(super) fn present<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, Self)> {
-        let fields = names.iter().map(|name| (*name, self.get(name)));
-        fields.filter(|(_, field)| field.is_set()).collect()
-    }
-
     /// Returns the value of a key of a mapping such as labels. Its path is `path[key]`.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
@@ -53,11 +47,20 @@ impl<'a> PodField<'a> {
         }
     }
 
-    /// Returns the fields at a path such as `containers[].env[].name`, where `[]` stands for each item of a list.
-    pub fn at_path(&self, path: &str) -> Vec<Self> {
-        path.split('.').fold(vec![self.clone()], |fields, step| match step.strip_suffix("[]") {
-            Some(list) => fields.iter().flat_map(|field| field.get(list).items()).collect(),
-            None => fields.iter().map(|field| field.get(step)).collect(),
+    /// Returns the fields at a path such as `containers[].env[].name`. `[]` stands for each item of a list, and `[a:b]` for
+    /// each item whose field `a` has the same text as the field `b` of `object`. `.` is the field itself.
+    pub fn at_path(&self, path: &str, object: &Self) -> Vec<Self> {
+        path.split('.').filter(|step| !step.is_empty()).fold(vec![self.clone()], |fields, step| {
+            let Some((list, condition)) = step.strip_suffix(']').and_then(|step| step.split_once('[')) else {
+                return fields.iter().map(|field| field.get(step)).collect();
+            };
+            let mut items: Vec<Self> = fields.iter().flat_map(|field| field.get(list).items()).collect();
+            if let Some((own, of_object)) = condition.split_once(':') {
+                let text =
+                    |field: &Self, name: &str| field.at_path(name, object).pop().map(|field| field.text());
+                items.retain(|item| text(item, own) == text(object, of_object));
+            }
+            items
         })
     }
 
@@ -110,6 +113,16 @@ impl<'a> PodField<'a> {
         }
     }
 
+    /// Whether the field has what Go calls the zero value: it is empty, 0 or false.
+    pub fn is_zero(&self) -> bool {
+        match self.node.map(|node| &node.value) {
+            Some(Value::Int(number)) => *number == 0,
+            Some(Value::Bool(truth)) => !truth,
+            Some(Value::Quantity(amount)) => amount.is_zero(),
+            _ => self.is_empty(),
+        }
+    }
+
     /// Returns the number of items or entries.
     pub fn len(&self) -> usize {
         match self.node.map(|node| &node.value) {
@@ -122,6 +135,16 @@ impl<'a> PodField<'a> {
     /// Returns the text; empty if the field is absent.
     pub fn str(&self) -> &'a str {
         self.node.and_then(ManifestNode::as_str).unwrap_or_default()
+    }
+
+    /// Returns a text, number, boolean or quantity as a text; empty if the field is absent.
+    pub fn text(&self) -> String {
+        match self.node.map(|node| &node.value) {
+            Some(Value::Str(text)) => text.to_string(),
+            Some(Value::Quantity(amount)) => amount.to_string(),
+            Some(Value::Int(_) | Value::Bool(_)) => self.shown(),
+            _ => String::new(),
+        }
     }
 
     /// Returns the text, if the field is present.

@@ -105,7 +105,7 @@ fn totals_as_nodes(spec: &ManifestNode, key: &str) -> Vec<(Arc<str>, ManifestNod
 ///
 /// Regular containers and sidecars (init containers that keep running) run at the same time, so their amounts are added.
 /// Another init container runs together only with the sidecars before it; the total is at least that sum.
-fn totals(spec: &ManifestNode, key: &str) -> Vec<(Arc<str>, Quantity)> {
+pub fn totals(spec: &ManifestNode, key: &str) -> Vec<(Arc<str>, Quantity)> {
     let mut totals: Vec<(Arc<str>, Quantity)> = Vec::new();
     for container in items(spec, "containers") {
         add(&mut totals, container, key);

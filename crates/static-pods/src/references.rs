@@ -157,6 +157,6 @@ const CONFIG_MAPS: &[&str] = &[
 
 /// Returns the fields at these paths that have a name. An empty name is not a reference.
 fn named<'a>(spec: &PodField<'a>, paths: &[&str]) -> Vec<PodField<'a>> {
-    let all = paths.iter().flat_map(|path| spec.at_path(path));
+    let all = paths.iter().flat_map(|path| spec.at_path(path, spec));
     all.filter(|name| !name.is_empty()).collect()
 }

@@ -1,10 +1,11 @@
-//! Validates the annotations whose values the kubelet checks: seccomp and `AppArmor` profiles, tolerations, deletion cost.
+//! The rules for annotations that the kubelet reads: seccomp and `AppArmor` profiles, tolerations, deletion cost.
 
-use super::validator::Validator;
-use crate::Check;
+use std::sync::Arc;
+
+use super::names;
+use super::validator::{Validator, ViolationKind};
 use crate::pod_field::PodField;
-
-use super::{names, scheduling};
+use plegctl_api_values::tree::{ManifestNode, Value};
 
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
@@ -12,24 +13,18 @@ const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Validates the annotations of the pod. A profile must be equal to the profile in the spec.
-pub fn validate(validator: &mut Validator, meta: &PodField<'_>, spec: &PodField<'_>) {
-    for (entry, value) in meta.get("annotations").entries() {
+/// The profiles in annotations. Each must be equal to the profile in the spec.
+pub fn profiles<'a>(validator: &mut Validator<'a>, annotations: &PodField<'a>) {
+    for (entry, value) in annotations.entries() {
         let key = &*entry.key;
         if key == SECCOMP_POD {
-            seccomp(validator, &value, std::slice::from_ref(spec));
+            let pod = validator.spec.clone();
+            seccomp(validator, &value, &[pod]);
         } else if let Some(name) = key.strip_prefix(SECCOMP_CONTAINER) {
-            seccomp(validator, &value, &named(spec, name));
-        } else if let Some(container) = key.strip_prefix(APP_ARMOR) {
-            app_armor(validator, &value, container, spec);
-        } else if key == TOLERATIONS && !value.is_empty() {
-            tolerations(validator, &value);
-        } else if key == DELETION_COST && !is_cost(value.str()) {
-            validator.invalid(
-                Check::BadMetadata,
-                &value,
-                "must be a 32-bit integer without leading zeros or plus sign",
-            );
+            let containers = named(&validator.spec, name);
+            seccomp(validator, &value, &containers);
+        } else if let Some(name) = key.strip_prefix(APP_ARMOR) {
+            app_armor(validator, &value, name);
         }
     }
 }
@@ -39,6 +34,11 @@ fn named<'a>(spec: &PodField<'a>, name: &str) -> Vec<PodField<'a>> {
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     let all = lists.into_iter().flat_map(|list| spec.get(list).items());
     all.filter(|container| container.get("name").str() == name).collect()
+}
+
+/// Returns a field of the security context of the pod or of a container.
+fn profile_of<'a>(owner: &PodField<'a>, name: &str) -> PodField<'a> {
+    owner.get("securityContext").get(name)
 }
 
 /// Whether a profile in an annotation equals a profile in a field.
@@ -51,73 +51,85 @@ fn agrees(annotation: &str, field: &PodField<'_>) -> bool {
     }
 }
 
-/// Validates a seccomp profile of the pod or of containers (`owners`).
-fn seccomp(validator: &mut Validator, value: &PodField<'_>, owners: &[PodField<'_>]) {
+/// A seccomp profile of the pod or of containers (`owners`).
+fn seccomp(validator: &mut Validator<'_>, value: &PodField<'_>, owners: &[PodField<'_>]) {
     let profile = value.str();
     if let Some(path) = profile.strip_prefix("localhost/") {
-        validator.problem(Check::OtherRule, value, names::descending_path(path));
+        if let Some(wrong) = names::descending_path(path) {
+            validator.invalid(value, wrong);
+        }
     } else if !matches!(profile, "runtime/default" | "docker/default" | "unconfined") {
-        validator.invalid(Check::OtherRule, value, "must be runtime/default, unconfined or localhost/<path>");
+        validator.invalid(value, "must be runtime/default, unconfined or localhost/<path>");
     }
     for owner in owners {
-        let field = owner.get("securityContext").get("seccompProfile");
+        let field = profile_of(owner, "seccompProfile");
         if field.is_set() && !agrees(profile, &field) {
-            validator.forbidden(Check::OtherRule, &field, "differs from the seccomp annotation");
+            validator.error(ViolationKind::Forbidden, &field, "differs from the seccomp annotation");
         }
     }
 }
 
-/// Validates the `AppArmor` profile of a container.
-fn app_armor(validator: &mut Validator, value: &PodField<'_>, container: &str, spec: &PodField<'_>) {
-    let owners = named(spec, container);
+/// The `AppArmor` profile of a container.
+fn app_armor(validator: &mut Validator<'_>, value: &PodField<'_>, container: &str) {
+    let owners = named(&validator.spec, container);
     if owners.is_empty() {
         let name = format!("`{container}`");
-        validator.wrong_text(Check::OtherRule, value, container, "the pod has no container", &name);
+        validator.wrong_text(value, container, "the pod has no container", &name);
     }
     let profile = value.str();
     if !matches!(profile, "" | "runtime/default" | "unconfined") && !profile.starts_with("localhost/") {
-        validator.invalid(
-            Check::OtherRule,
-            value,
-            "must be runtime/default, unconfined or localhost/<profile>",
-        );
+        validator.invalid(value, "must be runtime/default, unconfined or localhost/<profile>");
     }
-    if !validator.version.at_least(30) || spec.get("os").get("name").str() == "windows" {
+    if !validator.version.at_least(30) || validator.spec.get("os").get("name").str() == "windows" {
         return;
     }
-    let of_pod = spec.get("securityContext").get("appArmorProfile");
     for owner in owners {
-        let own = owner.get("securityContext").get("appArmorProfile");
-        let field = if own.is_set() { own } else { of_pod.clone() };
+        let own = profile_of(&owner, "appArmorProfile");
+        let field = if own.is_set() { own } else { profile_of(&validator.spec, "appArmorProfile") };
         // `docker/default` is an old name of seccomp's default profile, but not of AppArmor's.
         if field.is_set() && (profile == "docker/default" || !agrees(profile, &field)) {
-            validator.forbidden(
-                Check::OtherRule,
-                &field,
-                "differs from the AppArmor annotation of this container",
-            );
+            let why = "differs from the AppArmor annotation of this container";
+            validator.error(ViolationKind::Forbidden, &field, why);
         }
     }
 }
 
-/// Validates the old annotation for tolerations, which contains JSON. Today, `spec.tolerations` has them.
-fn tolerations(validator: &mut Validator, value: &PodField<'_>) {
-    let Some(list) = scheduling::tolerations_in(value.str()) else {
-        validator.invalid(Check::OtherRule, value, "must be a JSON list of tolerations");
+/// The old annotation for tolerations, which contains JSON. Today, `spec.tolerations` has them.
+pub fn tolerations<'a>(validator: &mut Validator<'a>, annotations: &PodField<'a>) {
+    let value = annotations.key(TOLERATIONS);
+    if value.is_empty() {
+        return;
+    }
+    let Some(list) = tolerations_in(value.str()) else {
+        validator.invalid(&value, "must be a JSON list of tolerations");
         return;
     };
-    let before = validator.count();
-    scheduling::tolerations(validator, &PodField::root(&list));
-    if validator.count() > before {
-        validator.fix("remove the annotation; spec.tolerations replaced it");
+    let mut errors =
+        Validator::new(validator.version, PodField::root(&list), validator.pod_name, validator.node_name);
+    for toleration in errors.spec.items() {
+        errors.object("Toleration", &toleration);
     }
+    validator.append(errors, "remove the annotation; spec.tolerations replaced it");
 }
 
-/// Whether a text is a valid deletion cost.
-fn is_cost(text: &str) -> bool {
-    let first_ok = match text.as_bytes() {
-        [b'0', _, ..] | [] => false,
-        [first, ..] => *first == b'-' || first.is_ascii_digit(),
-    };
-    first_ok && text.parse::<i32>().is_ok()
+/// Parses the JSON of an annotation with tolerations. Returns `None` if the JSON is not a list of tolerations.
+fn tolerations_in(text: &str) -> Option<ManifestNode> {
+    let wrapped = format!("{{\"spec\":{{\"tolerations\":{text}}}}}");
+    let root = plegctl_api_values::reader::read(wrapped.as_bytes()).root.ok()?;
+    let decoded = crate::decode::decode(&root, true, crate::KubeletVersion::NEWEST);
+    if !decoded.errors.is_empty() {
+        return None;
+    }
+    // `null` means an empty list.
+    let empty_list = || ManifestNode::new(root.position, Value::List(Arc::default()));
+    Some(decoded.pod.get("spec")?.get("tolerations").cloned().unwrap_or_else(empty_list))
+}
+
+/// The cost of deleting the pod.
+pub fn deletion_cost<'a>(validator: &mut Validator<'a>, annotations: &PodField<'a>) {
+    let cost = annotations.key(DELETION_COST);
+    let is_plain = cost.str() == "0" || !cost.str().starts_with(['0', '+']);
+    if cost.is_set() && !(is_plain && cost.str().parse::<i32>().is_ok()) {
+        validator.invalid(&cost, "must be a 32-bit integer without leading zeros or plus sign");
+    }
 }

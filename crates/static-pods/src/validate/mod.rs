@@ -1,73 +1,80 @@
-//! Applies the kubelet's validation to a static pod. Each module here validates one part of the Pod.
+//! Applies the kubelet's validation to a static pod.
 //!
-//! The rules are the rules of the given kubelet release. Each error produces two texts: a finding, which names the
-//! field and describes the error in plain words, and a part of the message that the kubelet writes into its log.
+//! The rules are the rows of `rules.txt`, which [`walk`] applies to the fields in the order of the table. [`formats`] has
+//! the formats of texts, and [`functions`] the rules that look at more than one field. Each error produces two texts: a
+//! finding, which names the field and describes the error in plain words, and a part of the message that the kubelet writes
+//! into its log.
 
 mod annotations;
-mod claim_template;
-mod containers;
-mod env;
-mod meta;
-mod mounts;
-mod pod_context;
-mod ports;
-mod probes;
-mod projected;
-mod resource_field;
+mod formats;
+mod functions;
+mod metadata;
 mod resources;
-mod scheduling;
-mod security;
-mod spec;
+mod selectors;
+mod table;
 mod validator;
 mod volumes;
-mod windows;
+mod walk;
 
 use super::Kubelet;
 use super::finding::LintFinding;
 use super::pod_field::PodField;
-use super::report::PodIdentity;
-use crate::Check;
 use plegctl_api_values::names;
 use validator::Validator;
 
-/// Returns the kubelet's error message and the findings; `None` if the pod is valid.
-pub fn validate(
-    pod: &PodField<'_>,
-    identity: &PodIdentity,
-    kubelet: &Kubelet,
-) -> Option<(String, Vec<LintFinding>)> {
-    let mut validator = Validator::new(kubelet.version);
-    let (metadata, spec) = (pod.get("metadata"), pod.get("spec"));
-    meta::validate(&mut validator, &metadata, identity);
-    annotations::validate(&mut validator, &metadata, &spec);
-    let volumes = volumes::validate(&mut validator, &spec, &identity.name);
-    let claims = spec::claims(&mut validator, &spec);
-    let context = pod_context::PodContext { spec: spec.clone(), volumes, claims };
-    containers::regular(&mut validator, &context);
-    containers::init(&mut validator, &context);
-    // Resources of the whole pod need a feature gate, and earlier releases ignore feature gates here.
-    if validator.applies_feature_gates() {
-        resources::pod_level(&mut validator, &spec);
-    }
-    ports::host_network(&mut validator, &spec);
-    spec::validate(&mut validator, &spec);
-    node_name(&mut validator, &spec, &kubelet.node_name);
-    security::pod(&mut validator, &spec);
-    scheduling::affinity(&mut validator, &spec.get("affinity"));
-    scheduling::tolerations(&mut validator, &spec.get("tolerations"));
-    scheduling::spread(&mut validator, &spec.get("topologySpreadConstraints"));
-    scheduling::gates(&mut validator, &spec);
-    windows::host_process(&mut validator, &spec);
-    windows::os(&mut validator, &spec);
-    projected::tokens_without_account(&mut validator, &spec);
+/// Returns the kubelet's error message and the findings; `None` if the pod is valid. `pod_name` is the pod's full name, with the
+/// node's name.
+pub fn validate(pod: &PodField<'_>, pod_name: &str, kubelet: &Kubelet) -> Option<(String, Vec<LintFinding>)> {
+    let mut validator = Validator::new(kubelet.version, pod.get("spec"), pod_name, &kubelet.node_name);
+    validator.object("Pod", pod);
     validator.finish()
 }
 
-/// Validates the node's name, which the kubelet copies into the spec unchanged. An upper-case letter is invalid.
-fn node_name(validator: &mut Validator, spec: &PodField<'_>, node_name: &str) {
-    // `names::subdomain` returns what is wrong with the name.
-    if let Some(problem) = names::subdomain(node_name) {
-        let what = format!("the kubelet's node name `{node_name}`");
-        validator.wrong_text(Check::BadMetadata, &spec.get("nodeName"), node_name, &what, problem);
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::{Kubelet, KubeletVersion, inspect_bytes};
+
+    /// Returns the reason for which the newest kubelet rejects a pod with this field in its spec.
+    fn reason(field: &str) -> String {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec:\n  containers: [{{name: c, image: i}}]\n  {field}\n"
+        );
+        let kubelet = Kubelet::new(KubeletVersion::NEWEST, "node1");
+        inspect_bytes(Path::new("/p.yaml"), text.as_bytes(), &kubelet).kubelet_reason.unwrap()
+    }
+
+    #[test]
+    fn only_the_first_error_of_a_field_is_reported() {
+        let constraint = "topologyKey: a, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway, minDomains: 0";
+        assert_eq!(
+            reason(&format!("topologySpreadConstraints: [{{{constraint}}}]")),
+            "invalid pod: [spec.topologySpreadConstraints[0].minDomains: Invalid value: 0]"
+        );
+    }
+
+    #[test]
+    fn errors_of_the_first_source_of_a_volume_come_before_a_second_source() {
+        assert_eq!(
+            reason("volumes: [{name: v, nfs: {server: s, path: /p}, hostPath: {path: ''}}]"),
+            "invalid pod: [spec.volumes[0].hostPath.path: Required value spec.volumes[0].nfs: Forbidden]"
+        );
+    }
+
+    #[test]
+    fn a_rule_may_depend_on_what_contains_the_object_and_on_other_lists() {
+        let mount = "{name: v, mountPath: /m, mountPropagation: Bidirectional}";
+        let container =
+            |rest: &str| format!("initContainers: [{{name: i, image: i, volumeMounts: [{mount}]{rest}}}]");
+        assert_eq!(
+            reason(&container("")),
+            "invalid pod: [spec.initContainers[0].volumeMounts[0].name: Not found: \"v\" \
+             spec.initContainers[0].volumeMounts.mountPropagation: Forbidden]"
+        );
+        assert_eq!(
+            reason(&container(", securityContext: {privileged: true}")),
+            "invalid pod: [spec.initContainers[0].volumeMounts[0].name: Not found: \"v\"]"
+        );
     }
 }

@@ -1,178 +1,140 @@
-//! Validates requests, limits and resource claims of containers and of the pod.
-
-use std::collections::HashSet;
-
-use super::validator::Validator;
-use crate::Check;
-use crate::pod_field::PodField;
-use crate::pod_resources::is_pod_level;
-use plegctl_api_values::quantity::Quantity;
+//! The rules for requests, limits and resource claims of containers and of the pod.
 
 use super::names;
+use super::validator::{Validator, ViolationKind};
+use crate::pod_field::PodField;
+use crate::pod_resources::{is_pod_level, totals};
+use plegctl_api_values::quantity::Quantity;
 
-/// Validates the resources of a container.
-pub fn validate(validator: &mut Validator, resources: &PodField<'_>, claims: &HashSet<&str>) {
-    let (limits, requests) = (resources.get("limits"), resources.get("requests"));
-    resource_list(validator, &limits, container_resource);
-    resource_list(validator, &requests, container_resource);
-    requests_and_limits(validator, &limits, &requests);
-    claim_names(validator, &resources.get("claims"), claims);
+/// The resources of a container.
+pub fn container<'a>(validator: &mut Validator<'a>, resources: &PodField<'a>) {
+    amounts(validator, resources, container_resource);
 }
 
-/// Validates `overhead`. The kubelet validates it as limits, so its message has a path that ends with `.limits`.
-pub fn overhead(validator: &mut Validator, overhead: &PodField<'_>) {
+/// The overhead. The kubelet validates it as limits, so its message has a path that ends with `.limits`.
+pub fn overhead<'a>(validator: &mut Validator<'a>, overhead: &PodField<'a>) {
     let as_limits = overhead.clone().called(format!("{}.limits", overhead.path()));
     resource_list(validator, &as_limits, container_resource);
     if has(overhead, is_huge) && !has(overhead, is_compute) {
-        validator.forbidden(Check::Resources, overhead, "huge pages also need cpu or memory");
+        validator.error(ViolationKind::Forbidden, overhead, "huge pages also need cpu or memory");
     }
 }
 
-/// Validates pod-level resources (feature gate `PodLevelResources`).
-pub fn pod_level(validator: &mut Validator, spec: &PodField<'_>) {
-    let resources = spec.get("resources");
-    if !resources.is_set() {
+/// The resources of the pod (feature gate `PodLevelResources`).
+pub fn pod<'a>(validator: &mut Validator<'a>, resources: &PodField<'a>) {
+    if validator.spec.get("os").get("name").str() == "windows" {
+        validator.error(ViolationKind::Forbidden, resources, "may not be set for a Windows pod");
         return;
     }
-    if spec.get("os").get("name").str() == "windows" {
-        validator.forbidden(Check::Resources, &resources, "may not be set for a Windows pod");
-        return;
+    let claims = resources.get("claims");
+    if claims.is_set() {
+        validator.error(ViolationKind::Forbidden, &claims, "claims are not supported at pod level");
     }
-    if resources.get("claims").is_set() {
-        validator.forbidden(
-            Check::Resources,
-            &resources.get("claims"),
-            "claims are not supported at pod level",
-        );
-    }
-    let (limits, requests) = (resources.get("limits"), resources.get("requests"));
-    resource_list(validator, &limits, pod_resource);
-    resource_list(validator, &requests, pod_resource);
-    requests_and_limits(validator, &limits, &requests);
-    for (entry, request) in requests.entries() {
-        if total(spec, "requests", &entry.key) > request.quantity() {
-            let request = request.called(requests.path().to_owned());
-            validator.invalid(
-                Check::Resources,
-                &request,
-                "must be at least the sum of the containers' requests",
-            );
-        }
-    }
-    for (entry, limit) in limits.entries() {
-        if is_huge(&entry.key) && total(spec, "limits", &entry.key) > limit.quantity() {
-            validator.invalid(Check::Resources, &limit, "must be at least the sum of the containers' limits");
-        }
-    }
-    for (index, container) in spec.get("containers").items().iter().enumerate() {
-        for (entry, limit) in container.get("resources").get("limits").entries() {
-            let pod_limit = limits.key(&entry.key);
-            if pod_limit.is_set() && limit.quantity() > pod_limit.quantity() {
-                let limit = limit.called(format!("spec.resources.containers[{index}][{}].limits", entry.key));
-                validator.invalid(Check::Resources, &limit, "must not be above the limit of the pod");
+    amounts(validator, resources, pod_resource);
+    sums(validator, resources);
+    container_limits(validator, &resources.get("limits"));
+}
+
+/// The pod's requests, and its limits of huge pages, are at least the sums of those of the containers.
+fn sums<'a>(validator: &mut Validator<'a>, resources: &PodField<'a>) {
+    let Some(spec) = validator.spec.node() else { return };
+    for list in ["requests", "limits"] {
+        let sums = totals(spec, list);
+        let own = resources.get(list);
+        for (entry, amount) in own.entries() {
+            let sum = sums.iter().find(|(name, _)| *name == entry.key).map(|(_, sum)| sum.clone());
+            if sum.unwrap_or_default() > amount.quantity() && (list == "requests" || is_huge(&entry.key)) {
+                let amount = if list == "requests" { amount.called(own.path().to_owned()) } else { amount };
+                validator.invalid(&amount, &format!("must be at least the sum of the containers' {list}"));
             }
         }
     }
 }
 
-/// Returns the total of one resource over all containers, for the list `requests` or `limits`.
-///
-/// Regular containers and sidecars (init containers that always restart) run at the same time, so their amounts are added.
-/// Another init container runs together only with the sidecars before it; the total is at least that sum.
-fn total(spec: &PodField<'_>, list: &str, name: &str) -> Quantity {
-    let amount = |container: &PodField<'_>| container.get("resources").get(list).key(name).quantity();
-    let mut sum =
-        spec.get("containers").items().iter().fold(Quantity::ZERO, |sum, item| sum.plus(&amount(item)));
-    let mut sidecars = Quantity::ZERO;
-    let mut peak = Quantity::ZERO;
-    for container in spec.get("initContainers").items() {
-        if container.get("restartPolicy").str() == "Always" {
-            sum = sum.plus(&amount(&container));
-            sidecars = sidecars.plus(&amount(&container));
-            peak = peak.max(sidecars.clone());
-        } else {
-            peak = peak.max(sidecars.plus(&amount(&container)));
+/// The limit of a container is not above that of the pod.
+fn container_limits<'a>(validator: &mut Validator<'a>, pod_limits: &PodField<'a>) {
+    for (index, container) in validator.spec.get("containers").items().iter().enumerate() {
+        for (entry, limit) in container.get("resources").get("limits").entries() {
+            let pod_limit = pod_limits.key(&entry.key);
+            if pod_limit.is_set() && limit.quantity() > pod_limit.quantity() {
+                let limit = limit.called(format!("spec.resources.containers[{index}][{}].limits", entry.key));
+                validator.invalid(&limit, "must not be above the limit of the pod");
+            }
         }
     }
-    sum.max(peak)
 }
 
-/// Validates the names and amounts of a resource list. `name_rule` validates a name.
-fn resource_list(validator: &mut Validator, amounts: &PodField<'_>, name_rule: names::TextRule) {
+/// The names and amounts of limits and requests. `name_rule` validates a name.
+fn amounts<'a>(validator: &mut Validator<'a>, resources: &PodField<'a>, name_rule: names::TextRule) {
+    let (limits, requests) = (resources.get("limits"), resources.get("requests"));
+    resource_list(validator, &limits, name_rule);
+    resource_list(validator, &requests, name_rule);
+    for (entry, request) in requests.entries() {
+        request_and_limit(validator, &entry.key, &request.called(requests.path().to_owned()), &limits);
+    }
+    let has_any = |condition| has(&limits, condition) || has(&requests, condition);
+    if has_any(is_huge) && !has_any(is_compute) {
+        validator.error(ViolationKind::Forbidden, resources, "huge pages also need cpu or memory");
+    }
+}
+
+fn resource_list<'a>(validator: &mut Validator<'a>, amounts: &PodField<'a>, name_rule: names::TextRule) {
     for (entry, amount) in amounts.entries() {
         let amount = amount.called(format!("{}[{}]", amounts.kubelet_path(), entry.key));
         if let Some(wrong) = name_rule(&entry.key) {
-            validator.invalid(Check::Resources, &amount, &format!("the name `{}` {wrong}", entry.key));
+            validator.invalid(&amount, &format!("the name `{}` {wrong}", entry.key));
         }
-        let quantity = amount.quantity();
-        if quantity.is_negative() {
-            validator.invalid(Check::Resources, &amount, "must be greater than or equal to 0");
-        }
-        if is_extended(&entry.key) && !quantity.is_whole() {
-            validator.invalid(Check::Resources, &amount, "must be a whole number");
-        }
-        if let Some(size) = entry.key.strip_prefix("hugepages-") {
-            let size = Quantity::parse(size).unwrap_or_default();
-            if !size.is_whole() || size <= Quantity::ZERO || !quantity.is_multiple_of(&size) {
-                validator.invalid(Check::Resources, &amount, "must be a whole multiple of the page size");
-            }
+        if let Some(wrong) = wrong_amount(&entry.key, &amount.quantity()) {
+            validator.invalid(&amount, wrong);
         }
     }
 }
 
-/// Validates that each request fits its limit, and that huge pages come with cpu or memory.
-fn requests_and_limits(validator: &mut Validator, limits: &PodField<'_>, requests: &PodField<'_>) {
-    for (entry, request) in requests.entries() {
-        let limit = limits.key(&entry.key);
-        let (requested, allowed) = (request.quantity(), limit.quantity());
-        let may_be_below_limit = is_native(&entry.key) && !is_huge(&entry.key);
-        // In these errors, the kubelet's path is the path of the list, without the resource.
-        let request = request.called(requests.path().to_owned());
-        if !limit.is_set() {
-            if !may_be_below_limit {
-                let why = format!("{} needs a limit that is equal to its request", entry.key);
-                validator.required(Check::Resources, &limit.called(limits.path().to_owned()), &why);
-            }
-        } else if !may_be_below_limit && requested != allowed {
-            validator.invalid(
-                Check::Resources,
-                &request,
-                &format!("must be equal to the limit of {allowed}"),
-            );
-        } else if requested > allowed {
-            validator.invalid(
-                Check::Resources,
-                &request,
-                &format!("must not be above the limit of {allowed}"),
-            );
-        }
+/// Returns what is wrong with an amount of a resource.
+fn wrong_amount(name: &str, amount: &Quantity) -> names::FormatProblem {
+    if amount.is_negative() {
+        return Some("must be greater than or equal to 0");
     }
-    let huge = has(limits, is_huge) || has(requests, is_huge);
-    if huge && !has(limits, is_compute) && !has(requests, is_compute) {
-        let resources = limits.path().trim_end_matches(".limits").to_owned();
-        let limits = limits.clone().called(resources);
-        validator.forbidden(Check::Resources, &limits, "huge pages also need cpu or memory");
+    if is_extended(name) && !amount.is_whole() {
+        return Some("must be a whole number");
+    }
+    let size = Quantity::parse(name.strip_prefix("hugepages-")?).unwrap_or_default();
+    let is_whole = size.is_whole() && size > Quantity::ZERO && amount.is_multiple_of(&size);
+    (!is_whole).then_some("must be a whole multiple of the page size")
+}
+
+/// A request fits its limit. Only an amount that nodes can overcommit may be below it, or have none.
+fn request_and_limit<'a>(
+    validator: &mut Validator<'a>,
+    name: &str,
+    request: &PodField<'a>,
+    limits: &PodField<'a>,
+) {
+    let limit = limits.key(name);
+    let (requested, allowed) = (request.quantity(), limit.quantity());
+    let may_be_below = is_native(name) && !is_huge(name);
+    if !limit.is_set() && !may_be_below {
+        let limit = limit.called(limits.path().to_owned());
+        validator.error(ViolationKind::Required, &limit, "must be given and equal to the request");
+    } else if limit.is_set() && !may_be_below && requested != allowed {
+        validator.invalid(request, &format!("must be equal to the limit of {allowed}"));
+    } else if limit.is_set() && requested > allowed {
+        validator.invalid(request, &format!("must not be above the limit of {allowed}"));
     }
 }
 
-/// Validates the claims of a container: no claim is used twice, and each is a claim of the pod.
-fn claim_names(validator: &mut Validator, used: &PodField<'_>, known: &HashSet<&str>) {
-    let mut seen = HashSet::new();
-    for claim in used.items() {
-        let (name, request) = (claim.get("name"), claim.get("request"));
-        if !validator.not_empty(Check::Resources, &name, "a claim needs a name") {
-            continue;
-        }
-        // A claim without a request means all requests of the claim.
-        let all_used = seen.contains(&(name.str(), ""));
-        let any_used = seen.iter().any(|(other, _)| *other == name.str());
-        if !seen.insert((name.str(), request.str())) || all_used || (request.is_empty() && any_used) {
-            validator.duplicate(Check::Resources, &claim);
-        }
-        validator.optional_text(Check::Resources, &request, names::label);
-        if !known.contains(name.str()) {
-            validator.not_found(Check::Resources, &name, "is not a claim of spec.resourceClaims");
-        }
+/// No request of a claim is used twice. A use without a request means all of them.
+pub fn claimed_once<'a>(validator: &mut Validator<'a>, claim: &PodField<'a>) {
+    let uses = validator.owner().get("claims").items();
+    let earlier = uses.iter().take_while(|other| other.path() != claim.path());
+    let (name, request) = (claim.get("name").str(), claim.get("request").str());
+    let mut same_claim = earlier.filter(|other| other.get("name").str() == name);
+    let overlaps = |other: &PodField<'_>| {
+        let other = other.get("request").str();
+        other == request || other.is_empty() || request.is_empty()
+    };
+    if same_claim.any(overlaps) {
+        validator.error(ViolationKind::Duplicate, claim, "is given more than once");
     }
 }
 
@@ -201,7 +163,7 @@ fn is_extended(name: &str) -> bool {
         && names::qualified(&format!("requests.{name}")).is_none()
 }
 
-/// Validates the name of a container's resource.
+/// The name of a container's resource.
 fn container_resource(name: &str) -> names::FormatProblem {
     if let Some(wrong) = names::qualified(name) {
         return Some(wrong);
@@ -214,7 +176,7 @@ fn container_resource(name: &str) -> names::FormatProblem {
     (!is_native(name) && !is_extended(name)).then_some("does not follow the rules for extended resources")
 }
 
-/// Validates the name of a pod-level resource.
+/// The name of a pod-level resource.
 fn pod_resource(name: &str) -> names::FormatProblem {
     (!is_pod_level(name)).then_some("must be cpu, memory or hugepages-<size> at pod level")
 }
