@@ -20,6 +20,7 @@ use super::Kubelet;
 use super::finding::LintFinding;
 use super::pod_field::PodField;
 use plegctl_api_values::names;
+use plegctl_node::kubelet::KubeletVersion;
 use validator::Validator;
 
 /// Returns the kubelet's error message and the findings; `None` if the pod is valid. `pod_name` is the pod's full name, with the
@@ -28,6 +29,28 @@ pub fn validate(pod: &PodField<'_>, pod_name: &str, kubelet: &Kubelet) -> Option
     let mut validator = Validator::new(kubelet.version, pod.get("spec"), pod_name, &kubelet.node_name);
     validator.object("Pod", pod);
     validator.finish()
+}
+
+/// A reference to an API object.
+pub struct Reference<'a> {
+    /// The kind of object, as the kubelet's message names it.
+    pub kind: &'static str,
+    /// The field.
+    pub at: PodField<'a>,
+    /// Whether the kubelet rejects a static pod because of the reference.
+    pub is_refused: bool,
+}
+
+/// Returns the references of a valid pod to API objects, in the order in which the kubelet looks for them.
+pub fn references<'a>(pod: &PodField<'a>, version: KubeletVersion) -> Vec<Reference<'a>> {
+    let validator = Validator::new(version, pod.get("spec"), "", "");
+    let found = validator.errors("References", &validator.spec).into_iter();
+    let reference = |(row, at): (&'static table::Row, _)| Reference {
+        kind: row.why.unwrap_or_default(),
+        at,
+        is_refused: row.minors.contains(&version.minor()),
+    };
+    found.map(reference).collect()
 }
 
 #[cfg(test)]

@@ -311,6 +311,7 @@ mod tests {
         let metadata = &schema::pod().field("metadata", 36).unwrap().ty;
         let mut walk = SchemaWalk::default();
         walk.block("PodSpec", spec, spec);
+        walk.block("References", spec, spec);
         walk.block("ObjectMeta", metadata, metadata);
         walk.blocks.insert("Pod");
         let mut unused: Vec<_> = read(TABLE).into_keys().filter(|name| !walk.blocks.contains(name)).collect();

@@ -13,6 +13,20 @@ impl<'a> Validator<'a> {
         self.rows(block(name), object, |validator, row| validator.row(row, object));
     }
 
+    /// Returns the fields that are an error by the rows of a block, whatever the release, each with its row.
+    pub fn errors(&self, name: &str, object: &PodField<'a>) -> Vec<(&'static Row, PodField<'a>)> {
+        let mut found = Vec::new();
+        for row in block(name).rows.iter().filter(|row| self.meets(row, object)) {
+            for at in row.fields.iter().flat_map(|field| self.fields(field, object)) {
+                match row.rule {
+                    Rule::Block(inner) => found.extend(self.errors(inner, &at)),
+                    _ => found.push((row, at)),
+                }
+            }
+        }
+        found
+    }
+
     /// Calls a function with each row of a block that applies to an object.
     fn rows(
         &mut self,
@@ -31,8 +45,11 @@ impl<'a> Validator<'a> {
     }
 
     fn applies(&self, row: &Row, object: &PodField<'a>) -> bool {
-        row.minors.contains(&self.version.minor())
-            && row.conditions.iter().all(|condition| self.holds(condition, object) == condition.expected)
+        row.minors.contains(&self.version.minor()) && self.meets(row, object)
+    }
+
+    fn meets(&self, row: &Row, object: &PodField<'a>) -> bool {
+        row.conditions.iter().all(|condition| self.holds(condition, object) == condition.expected)
     }
 
     fn holds(&self, condition: &Condition, object: &PodField<'a>) -> bool {
