@@ -14,7 +14,7 @@ pub const KEYS: &[&str] = &[
     "container", "containers", "count", "cpuTicks", "daemon", "delivered", "dump", "dumps", "durationSeconds",
     "endpoint", "error", "evidence", "exitCode", "findings", "frames", "from", "full", "function", "goVersion",
     "goroutine", "goroutines", "groups", "healthy", "holder", "holders", "id", "ids", "initial", "kind", "kubelet",
-    "limit", "limits", "lock", "max", "message", "minutes", "name", "namespace", "next", "node", "notUnderstood", "outcome", "path",
+    "largestShim", "limit", "limits", "lock", "max", "message", "minutes", "name", "namespace", "next", "node", "notUnderstood", "outcome", "path",
     "pid", "pod", "pods", "pressure", "primary", "processes", "reason", "relist", "residentPages", "resource", "rpc",
     "rpcs", "runtime", "sandboxes", "severity", "silent", "some", "source", "state", "stoppedShims", "subject",
     "summary", "takenAt", "text", "threads", "thresholdSeconds", "time", "title", "to", "tookSeconds", "type", "uid", "used",
@@ -37,6 +37,7 @@ const WORDS: &[&str] = &[
     "cpu", "io", "R", "S", "D", "T", "t", "Z", "X", "I", "kernel.pid_max", "kernel.threads-max",
     // Limits.
     "threads", "cgroupTasks", "descriptors", "cgroupMemory", "nodeTasks", "sandboxList", "containerList",
+    "runtimeRootBytes", "runtimeRootInodes", "runtimeStateBytes", "runtimeStateInodes", "kubeletBytes", "kubeletInodes",
     // The sub-commands of OCI runtimes.
     "checkpoint", "create", "delete", "events", "exec", "kill", "pause", "ps", "restore", "resume", "run",
     "start", "update", "init",

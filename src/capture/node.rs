@@ -25,6 +25,9 @@ pub struct NodeSample {
     /// The shims that a signal has stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopped_shims: Vec<ShimSample>,
+    /// The shim with the most threads, if it has many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_shim: Option<ProcessSample>,
     /// How much of its limits the node and the lists use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitSample>,
@@ -144,13 +147,14 @@ impl LimitSample {
 }
 
 impl NodeSample {
-    /// Returns how much of each limit is used. All daemons of runtimes and all kubelets are Go programs.
+    /// Returns how much of each limit is used. All daemons of runtimes, all kubelets and the largest shim are Go programs.
     pub fn measured_limits(&self) -> Vec<MeasuredLimit> {
         let kubelet = self.kubelet.and_then(SampledKubeletState::pid);
         let is_go = |process: &ProcessSample| {
             kubelet == Some(process.pid) || matches!(Role::of(&process.name), Role::Daemon | Role::Kubelet)
         };
-        let of_process = self.processes.iter().filter(|process| is_go(process)).flat_map(|process| {
+        let all = self.processes.iter().filter(|process| is_go(process)).chain(&self.largest_shim);
+        let of_process = all.flat_map(|process| {
             let threads = LimitSample { limit: LimitKind::Threads, used: process.threads, max: GO_THREADS };
             let name = || ProcessRef { name: process.name.clone(), pid: process.pid };
             let all = std::iter::once(threads).chain(process.limits.iter().copied());

@@ -470,10 +470,12 @@ impl<'a> CommandHost<'a> {
     /// Returns the source of node samples: this node, or the processes of a scenario.
     fn sampler(&self) -> Result<NodeSampler, Error> {
         let Endpoint::Sim { scenario } = self.endpoint() else {
-            return Ok(NodeSampler::new(
-                self.is_on_node().then(host::proc),
-                self.session.node.host.path("/sys/fs/cgroup"),
-            ));
+            let socket = match self.endpoint() {
+                Endpoint::Unix { path, .. } => path.clone(),
+                Endpoint::Sim { .. } | Endpoint::Custom { .. } => PathBuf::new(),
+            };
+            let (proc, root) = (self.is_on_node().then(host::proc), self.session.node.host.as_path());
+            return Ok(NodeSampler::new(proc, root.to_path_buf(), socket));
         };
         let processes = sim::load(scenario)?.processes;
         Ok(NodeSampler::simulated(processes.map(|processes| simulated_sample(processes.kubelet))))

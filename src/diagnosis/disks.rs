@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use super::proc::{NodeMount, Ownership};
 use super::report::NotChecked;
 use super::{HealthRun, offload};
 use crate::host::disks::{Disk, DiskError, disk, resolve};
+use crate::host::proc::{ProcessStat, Role, command_line};
 use crate::host::{self, Arguments, kernel_text};
+use crate::report::word_enum;
 
 /// The time limit for all disks together.
 const TIME_LIMIT: Duration = Duration::from_millis(500);
@@ -25,8 +28,20 @@ const MAX_DROP_INS: usize = 64;
 /// The settings files of containers/storage; the first one that exists counts.
 const STORAGE_CONF: [&str; 2] = ["/etc/containers/storage.conf", "/usr/share/containers/storage.conf"];
 
-/// The owner of a directory, and the directory's path on the node.
-type OwnedDirectory = (&'static str, PathBuf);
+word_enum! {
+    /// Who writes to a directory, and what.
+    pub enum DirectoryUse: as_str {
+        /// The images and the containers of the runtime.
+        RuntimeRoot = "the runtime's root",
+        /// The state of the running containers.
+        RuntimeState = "the runtime's state",
+        /// The pods' volumes and the kubelet's own files.
+        Kubelet = "the kubelet's",
+    }
+}
+
+/// The use of a directory, and the directory's path on the node.
+type OwnedDirectory = (DirectoryUse, PathBuf);
 
 /// The command lines of the processes, which may name directories and settings files.
 struct Owners {
@@ -57,10 +72,8 @@ pub(super) async fn read_disks<R>(
     // sample has them if it was read from this process's `/proc`.
     let is_own_proc = inputs.proc.as_deref().is_some_and(|proc| proc == host::proc());
     let sampled_mounts = is_own_proc.then(|| host.first.mounts.clone());
-    let read_mounts =
-        || NodeMount::all(&kernel_text(&host::proc().join("self/mountinfo")).unwrap_or_default());
     let work = move |send: &dyn Fn(DiskStep)| {
-        let mounts = sampled_mounts.unwrap_or_else(read_mounts);
+        let mounts = sampled_mounts.unwrap_or_else(own_mounts);
         for (owner, path) in directories(&owners, &root, &mounts) {
             let directory = format!("{} ({owner})", path.display());
             send(DiskStep::Started(directory.clone()));
@@ -69,6 +82,65 @@ pub(super) async fn read_disks<R>(
     };
     let (steps, ended) = offload::collect(TIME_LIMIT.min(run.budget.left()), work).await;
     Some(by_device(steps, ended))
+}
+
+/// Returns the mounts of this process.
+fn own_mounts() -> Vec<NodeMount> {
+    NodeMount::all(&kernel_text(&host::proc().join("self/mountinfo")).unwrap_or_default())
+}
+
+/// The directories to which a runtime and a kubelet write. Both read their settings when they start, so the directories are
+/// searched only when one of the two is another process.
+#[derive(Debug, Default)]
+pub struct WrittenDirectories {
+    runtime: Option<u32>,
+    kubelet: Option<u32>,
+    directories: Vec<OwnedDirectory>,
+}
+
+impl WrittenDirectories {
+    /// Returns the file systems to which the runtime that listens on `socket` and the kubelet write, each one once. `proc` is the
+    /// process table and `root` the host root. The call may block for ever, so make it in a thread that can be abandoned.
+    pub fn disks(
+        &mut self,
+        proc: &Path,
+        root: &Path,
+        socket: &Path,
+        kubelet: Option<u32>,
+    ) -> Vec<(DirectoryUse, Disk)> {
+        let (mounts, runtime) = (own_mounts(), listening_pid(socket));
+        if (self.runtime, self.kubelet) != (runtime, kubelet) {
+            let process = |pid: u32| {
+                let process = proc.join(pid.to_string());
+                let command = command_line(&process);
+                // It waits in the kernel right now, so its command line cannot be read.
+                (command != Arguments::default()).then_some((ProcessStat::read(&process)?.comm, command))
+            };
+            let (daemon, kubelets) = (runtime.and_then(process), kubelet.and_then(process));
+            self.runtime = runtime.filter(|_| daemon.is_some());
+            self.kubelet = kubelet.filter(|_| kubelets.is_some());
+            let owners = Owners {
+                runtime: daemon.filter(|(name, _)| Role::of(name) == Role::Daemon),
+                kubelet: kubelets.map(|(_, command)| command),
+            };
+            self.directories = directories(&owners, root, &mounts);
+        }
+        let mut found: Vec<(DirectoryUse, Disk)> = Vec::new();
+        for (usage, path) in &self.directories {
+            let is_new = |disk: &Disk| found.iter().all(|(_, known)| known.device != disk.device);
+            if let Some(disk) = disk(root, &mounts, path).ok().filter(is_new) {
+                found.push((*usage, disk));
+            }
+        }
+        found
+    }
+}
+
+/// Returns the process that listens on a socket.
+fn listening_pid(socket: &Path) -> Option<u32> {
+    let stream = UnixStream::connect(socket).ok()?;
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
 }
 
 /// What the reading thread reports for each directory.
@@ -133,7 +205,7 @@ fn directories(owners: &Owners, root: &Path, mounts: &[NodeMount]) -> Vec<OwnedD
             "dockerd" | "cri-dockerd" => ["/var/lib/docker", "/run/docker"],
             _ => ["/var/lib/containerd", "/run/containerd"],
         };
-        let owners = ["the runtime's root", "the runtime's state"];
+        let owners = [DirectoryUse::RuntimeRoot, DirectoryUse::RuntimeState];
         for ((owner, value), default) in owners.into_iter().zip([root_of, state_of]).zip(defaults) {
             found.push((owner, PathBuf::from(value.as_deref().unwrap_or(default))));
         }
@@ -141,7 +213,7 @@ fn directories(owners: &Owners, root: &Path, mounts: &[NodeMount]) -> Vec<OwnedD
     if let Some(arguments) = &owners.kubelet {
         let path =
             arguments.flag("root-dir").filter(|path| path.starts_with('/')).unwrap_or("/var/lib/kubelet");
-        found.push(("the kubelet's", PathBuf::from(path)));
+        found.push((DirectoryUse::Kubelet, PathBuf::from(path)));
     }
     found
 }
@@ -298,6 +370,35 @@ mod tests {
         let elsewhere = ["crio", "--config=/other.conf", "-d", "/none"];
         assert_eq!(places(&elsewhere), ["/other", "/storage-run"]);
         std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn disks_of_a_node_are_found_by_its_processes_and_each_one_once() {
+        let proc = std::env::temp_dir().join(format!("plegctl-written-{}", std::process::id()));
+        // The directory of the kubelet's flag, and the default one, which is another.
+        std::fs::create_dir_all(proc.join("7/pods")).unwrap();
+        std::fs::create_dir_all(proc.join("var/lib/kubelet")).unwrap();
+        std::fs::write(proc.join("7/cmdline"), "kubelet\0--root-dir=/7/pods\0").unwrap();
+        std::fs::write(proc.join("7/stat"), "7 (kubelet) S 1 2").unwrap();
+        // The process of this test listens on the socket.
+        let socket = proc.join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let own = proc.join(std::process::id().to_string());
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::write(own.join("cmdline"), "containerd\0--root=/\0--state=/7\0").unwrap();
+        let found = |name: &str| {
+            let mut directories = WrittenDirectories::default();
+            let fields: Vec<String> = (0..40).map(|field: u32| field.to_string()).collect();
+            let stat = format!("{} ({name}) S 1 {}", std::process::id(), fields.join(" "));
+            std::fs::write(own.join("stat"), stat).unwrap();
+            let disks = directories.disks(&proc, &proc, &socket, Some(7));
+            disks.into_iter().map(|(usage, _)| usage).collect::<Vec<_>>()
+        };
+        assert_eq!(found("containerd"), [DirectoryUse::RuntimeRoot]);
+        assert_eq!(found("nginx"), [DirectoryUse::Kubelet]);
+        std::fs::write(proc.join("7/stat"), "7 (kubelet) D 1 2").unwrap();
+        assert_eq!(found("nginx"), [], "its directory is not known, and the default one may be another");
+        std::fs::remove_dir_all(&proc).unwrap();
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod advice;
 mod budget;
 pub mod commands;
 mod daemon_watch;
-mod disks;
+pub mod disks;
 pub mod evidence;
 pub mod facts;
 pub mod failing_pods;

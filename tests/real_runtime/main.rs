@@ -43,6 +43,7 @@ mod cleanup;
 mod cri_missing;
 mod driver;
 mod false_alarms;
+mod forecasts;
 mod hanging_disk;
 pub mod harness;
 mod health;

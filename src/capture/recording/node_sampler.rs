@@ -5,28 +5,45 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 
 use crate::capture::node::{
     LimitSample, NodeSample, PressureSample, ProcessSample, SampledKubeletState, ShimSample,
 };
-use crate::diagnosis::forecast::LimitKind;
+use crate::diagnosis::disks::{DirectoryUse, WrittenDirectories};
+use crate::diagnosis::forecast::{GO_THREADS, LimitKind};
+use crate::host::disks::Disk;
 use crate::host::proc::limits::{cgroup_memory, cgroup_tasks, descriptor_use, node_tasks};
 use crate::host::proc::{ProcessStat, ProcessTrust, Psi, Role, command_line, process_age};
 use crate::host::{KernelDir, kernel_text};
 use crate::kubelet::kubelet_pid;
 use crate::report::Seconds;
+use crate::threads::spawn_or_reuse;
 
 /// The number of samples between two searches for new daemons, and the number of checks between two searches for a kubelet
 /// while none was ever found. A search reads the whole process table.
 const SAMPLES_PER_SEARCH: u32 = 20;
+
+/// The number of samples between two readings of the file systems: each reads the mounts of this process, which takes longer than
+/// the rest of a sample.
+const SAMPLES_PER_DISKS: u32 = 3;
+
+/// The number of threads from which on a shim is worth a sample: a tenth of Go's limit. A shim has about a dozen.
+const MANY_THREADS: u64 = GO_THREADS / 10;
 
 /// Takes samples of the node, and remembers the processes that it has found.
 #[derive(Debug, Default)]
 pub struct NodeSampler {
     /// The path of the process table; `None` if the node cannot be sampled.
     proc: Option<PathBuf>,
-    /// The path of the node's cgroups.
-    cgroup: PathBuf,
+    /// The host root.
+    root: PathBuf,
+    /// The runtime's socket.
+    socket: PathBuf,
+    /// The reading of the file systems that is under way. A disk that hangs keeps it so, and there is never a second one.
+    disks: Option<Receiver<(WrittenDirectories, Vec<LimitSample>)>>,
+    /// The directories whose file systems are read.
+    directories: WrittenDirectories,
     /// The process ids of the kubelet and of the daemons.
     daemons: Vec<u32>,
     /// The number of samples since the last search for the daemons.
@@ -39,6 +56,8 @@ pub struct NodeSampler {
     simulated: Option<NodeSample>,
     /// The shims at the last sample.
     shims: Vec<ShimSample>,
+    /// The shim with the most threads, if it has many.
+    largest_shim: Option<ProcessSample>,
     /// The process ids of the daemons and shims that were stopped at the last check.
     stopped: BTreeSet<u32>,
     /// Whether only one sample shows the present states.
@@ -46,9 +65,9 @@ pub struct NodeSampler {
 }
 
 impl NodeSampler {
-    /// Creates a sampler for the process table in the directory `proc` and the cgroups in the directory `cgroup`.
-    pub fn new(proc: Option<PathBuf>, cgroup: PathBuf) -> Self {
-        Self { proc, cgroup, ..Self::default() }
+    /// Creates a sampler for the process table in the directory `proc`, the host root and the runtime's socket.
+    pub fn new(proc: Option<PathBuf>, root: PathBuf, socket: PathBuf) -> Self {
+        Self { proc, root, socket, ..Self::default() }
     }
 
     /// Creates a sampler for a simulated node, which always returns `sample`.
@@ -95,14 +114,21 @@ impl NodeSampler {
     /// Reads which daemons and shims are stopped.
     fn read_states(&mut self) {
         let Some(proc) = &self.proc else { return };
-        let is_stopped = |pid: u32, is_it: &dyn Fn(&str) -> bool| {
+        let read = |pid: u32, is_it: &dyn Fn(&str) -> bool| {
             let stat = ProcessStat::read(&proc.join(pid.to_string()));
-            stat.is_some_and(|stat| is_it(&stat.comm) && stat.is_stopped())
+            stat.filter(|stat| is_it(&stat.comm)).map(|stat| (pid, stat))
         };
         let is_daemon = |name: &str| Role::of(name) == Role::Daemon;
-        let daemons = self.daemons.iter().copied().filter(|pid| is_stopped(*pid, &is_daemon));
-        let shims = self.shims.iter().filter(|shim| is_stopped(shim.pid, &|name| name == shim.name));
-        let stopped: BTreeSet<u32> = daemons.chain(shims.map(|shim| shim.pid)).collect();
+        let daemons = self.daemons.iter().filter_map(|pid| read(*pid, &is_daemon));
+        let shims: Vec<_> =
+            self.shims.iter().filter_map(|shim| read(shim.pid, &|name| name == shim.name)).collect();
+        // conmon is no Go program.
+        let is_large =
+            |(_, stat): &&(u32, ProcessStat)| stat.threads >= MANY_THREADS && stat.comm == "containerd-shim";
+        let largest = shims.iter().filter(is_large).max_by_key(|(_, stat)| stat.threads);
+        self.largest_shim = largest.map(|(pid, stat)| process_sample(*pid, stat));
+        let stopped = daemons.chain(shims).filter(|(_, stat)| stat.is_stopped()).map(|(pid, _)| pid);
+        let stopped: BTreeSet<u32> = stopped.collect();
         self.is_unconfirmed |= stopped != self.stopped;
         self.stopped = stopped;
     }
@@ -130,24 +156,53 @@ impl NodeSampler {
         self.shims = table.numbered().into_iter().filter_map(shim).collect();
     }
 
+    /// Returns what the last reading of the file systems has found, once, and starts the next one when it is due.
+    fn disks(&mut self, proc: &Path, kubelet: Option<u32>) -> Vec<LimitSample> {
+        let mut found = Vec::new();
+        match self.disks.as_ref().map(Receiver::try_recv) {
+            Some(Err(TryRecvError::Empty)) => return found,
+            Some(Ok(result)) => (self.directories, found) = result,
+            Some(Err(TryRecvError::Disconnected)) | None => {}
+        }
+        self.disks = None;
+        if self.count.is_multiple_of(SAMPLES_PER_DISKS) {
+            let (sender, receiver) = mpsc::channel();
+            let (proc, root, socket) = (proc.to_path_buf(), self.root.clone(), self.socket.clone());
+            let mut directories = std::mem::take(&mut self.directories);
+            let read = move || {
+                let limits = directories.disks(&proc, &root, &socket, kubelet).into_iter().flat_map(of_disk);
+                // Some file systems have no limit of inodes.
+                let limits = limits.filter(|limit| limit.max > 0).collect();
+                drop(sender.send((directories, limits)));
+            };
+            self.disks = spawn_or_reuse("disks", read).is_ok().then_some(receiver);
+        }
+        found
+    }
+
     /// Takes a sample; `None` if there is nothing to sample.
     pub fn sample(&mut self) -> Option<NodeSample> {
         let Some(proc) = self.proc.clone() else { return self.simulated.clone() };
         if self.count.is_multiple_of(SAMPLES_PER_SEARCH) {
             self.daemons = find_daemons(&proc);
         }
+        let kubelet = self.kubelet();
+        let disks = self.disks(&proc, kubelet.and_then(SampledKubeletState::pid));
         self.count = self.count.wrapping_add(1);
+        let cgroup = self.root.join("sys/fs/cgroup");
         let pressure =
             ["cpu", "memory", "io"].into_iter().filter_map(|resource| read_pressure(&proc, resource));
-        let processes = self.daemons.iter().filter_map(|pid| read_process(&proc, &self.cgroup, *pid));
+        let processes = self.daemons.iter().filter_map(|pid| read_process(&proc, &cgroup, *pid));
         let (pressure, processes) = (pressure.collect(), processes.collect());
         self.find_shims(&proc);
         self.read_states();
         let stopped_shims =
             self.shims.iter().filter(|shim| self.stopped.contains(&shim.pid)).cloned().collect();
-        let limits = Vec::from_iter(LimitSample::of(LimitKind::NodeTasks, node_tasks(&proc)));
-        let kubelet = self.kubelet();
-        let sample = NodeSample { pressure, processes, kubelet, stopped_shims, limits, pods: None };
+        let limits =
+            LimitSample::of(LimitKind::NodeTasks, node_tasks(&proc)).into_iter().chain(disks).collect();
+        let largest_shim = self.largest_shim.clone();
+        let sample =
+            NodeSample { pressure, processes, kubelet, stopped_shims, largest_shim, limits, pods: None };
         // If a daemon has ended or has not started yet, the next sample searches for it.
         let has_daemon = sample.processes.iter().any(|process| Role::of(&process.name) == Role::Daemon);
         if sample.processes.len() < self.daemons.len() || !has_daemon {
@@ -155,6 +210,18 @@ impl NodeSampler {
         }
         (sample != NodeSample::default() || !self.shims.is_empty()).then_some(sample)
     }
+}
+
+/// Returns how much of a file system is used.
+fn of_disk((usage, disk): (DirectoryUse, Disk)) -> [LimitSample; 2] {
+    let [bytes, inodes] = match usage {
+        DirectoryUse::RuntimeRoot => [LimitKind::RuntimeRootBytes, LimitKind::RuntimeRootInodes],
+        DirectoryUse::RuntimeState => [LimitKind::RuntimeStateBytes, LimitKind::RuntimeStateInodes],
+        DirectoryUse::Kubelet => [LimitKind::KubeletBytes, LimitKind::KubeletInodes],
+    };
+    let limit = |limit, max: u64, free| LimitSample { limit, used: max.saturating_sub(free), max };
+    // What only root may use counts as used, as the kubelet counts.
+    [limit(bytes, disk.size, disk.available), limit(inodes, disk.inodes, disk.free_inodes)]
 }
 
 /// Returns the process ids of the kubelet, whatever its name is, and of the container runtime's daemons.
@@ -204,13 +271,20 @@ fn read_process(proc: &Path, cgroup: &Path, pid: u32) -> Option<ProcessSample> {
     Some(ProcessSample {
         limits: limits.into_iter().flatten().collect(),
         age: process_age(proc, pid).map(Seconds::from),
+        ..process_sample(pid, &stat)
+    })
+}
+
+fn process_sample(pid: u32, stat: &ProcessStat) -> ProcessSample {
+    ProcessSample {
         pid,
-        name: stat.comm,
+        name: stat.comm.clone(),
         state: stat.state.to_string(),
         cpu_ticks: stat.cpu_ticks,
         threads: stat.threads,
         resident_pages: stat.resident_pages,
-    })
+        ..ProcessSample::default()
+    }
 }
 
 #[cfg(test)]
@@ -236,7 +310,7 @@ mod tests {
         write(&proc, 3, "kubelet", 'S', "Uid:\t0\t0\t0\t0\nNSpid:\t3\t1\n");
         write(&proc, 4, "kubelet", 'S', "Uid:\t1000\t1000\t0\t0\nNSpid:\t4\n");
         write(&proc, 5, "kubelet", 'S', "Uid:\t1000\t0\t0\t0\nNSpid:\t5\n");
-        let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new());
+        let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new());
         assert_eq!(sampler.kubelet(), None);
         write(&proc, 7, "kubelet", 'S', root);
         let found = (0..SAMPLES_PER_SEARCH).find_map(|_| sampler.kubelet());
@@ -267,7 +341,7 @@ mod tests {
         };
         shim(11, 'S');
         shim(12, 'S');
-        let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new());
+        let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new());
         let stopped = |sampler: &mut NodeSampler| sampler.sample().unwrap().stopped_shims;
         assert_eq!(stopped(&mut sampler), []);
         assert!(!sampler.states_changed());
@@ -303,7 +377,7 @@ mod tests {
         process(22, "containerd", "containerd\0");
         process(23, "k3s", "k3s\0kubectl\0get\0pods\0");
         std::fs::write(proc.join("uptime"), "1000.01 1.00\n").unwrap();
-        let sample = NodeSampler::new(Some(proc.clone()), PathBuf::new()).sample().unwrap();
+        let sample = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new()).sample().unwrap();
         std::fs::remove_dir_all(proc).unwrap();
         let sampled: Vec<u32> = sample.processes.iter().map(|process| process.pid).collect();
         assert_eq!(sampled, [21, 22]);
@@ -321,7 +395,7 @@ mod tests {
         std::fs::create_dir_all(proc.join("sys/kernel")).unwrap();
         std::fs::write(proc.join("sys/kernel/pid_max"), "32768\n").unwrap();
         std::fs::write(proc.join("loadavg"), "0.00 0.01 0.05 1/345 6789\n").unwrap();
-        let sample = NodeSampler::new(Some(proc.clone()), proc.clone()).sample().unwrap();
+        let sample = NodeSampler::new(Some(proc.clone()), proc.clone(), PathBuf::new()).sample().unwrap();
         std::fs::remove_dir_all(&proc).unwrap();
         let limits: Vec<String> = sample
             .measured_limits()
@@ -337,12 +411,91 @@ mod tests {
         );
     }
 
+    /// A node whose only process is a kubelet with this root directory.
+    fn node_of_kubelet(name: &str) -> PathBuf {
+        let proc = std::env::temp_dir().join(format!("plegctl-{name}-{}", std::process::id()));
+        write(&proc, 7, "kubelet", 'S', "Uid:\t0\t0\t0\t0\nNSpid:\t7\n");
+        let command = format!("kubelet\0--root-dir={}\0", proc.display());
+        std::fs::write(proc.join("7/cmdline"), command).unwrap();
+        proc
+    }
+
+    fn disk_limits(sample: &NodeSample) -> Vec<LimitSample> {
+        let is_disk = |one: &&LimitSample| one.limit != LimitKind::NodeTasks;
+        sample.limits.iter().filter(is_disk).copied().collect()
+    }
+
+    #[test]
+    fn file_system_of_the_kubelet_is_sampled_every_ninety_seconds() {
+        let proc = node_of_kubelet("sampled-disks");
+        // While no daemon is found, each sample looks for one and for its disks.
+        write(&proc, 8, "containerd", 'S', "Uid:\t0\t0\t0\t0\nNSpid:\t8\n");
+        let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::from("/"), PathBuf::new());
+        let mut of_disks: Vec<Vec<LimitSample>> = Vec::new();
+        for _ in 0..7 {
+            of_disks.push(disk_limits(&sampler.sample().unwrap()));
+            // Waits for the thread, which puts its result back as if the next sample were the first to see it.
+            if let Some(found) = sampler.disks.take() {
+                let (sender, receiver) = mpsc::channel();
+                sender.send(found.recv().unwrap()).unwrap();
+                sampler.disks = Some(receiver);
+            }
+        }
+        let about = rustix::fs::statvfs(&proc).unwrap();
+        std::fs::remove_dir_all(&proc).unwrap();
+        let has_disks: Vec<bool> = of_disks.iter().map(|limits| !limits.is_empty()).collect();
+        assert_eq!(has_disks, [false, true, false, false, true, false, false]);
+        let bytes = of_disks[1].iter().find(|one| one.limit == LimitKind::KubeletBytes).unwrap();
+        assert_eq!(bytes.max, about.f_blocks * about.f_frsize);
+        assert!(bytes.used > 0 && bytes.used < bytes.max, "{bytes:?}");
+    }
+
+    #[test]
+    fn disk_that_hangs_delays_no_sample_and_is_not_asked_again() {
+        let proc = node_of_kubelet("hanging-disks");
+        let (answer, hangs) = mpsc::channel();
+        let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::from("/"), PathBuf::new());
+        sampler.disks = Some(hangs);
+        for _ in 0..3 * SAMPLES_PER_DISKS {
+            assert_eq!(disk_limits(&sampler.sample().unwrap()), []);
+        }
+        // Nobody else has asked: the next answer is still that of the reading that hung.
+        let late = LimitSample { limit: LimitKind::KubeletInodes, used: 1, max: 2 };
+        answer.send((WrittenDirectories::default(), vec![late])).unwrap();
+        assert_eq!(disk_limits(&sampler.sample().unwrap()), [late]);
+        std::fs::remove_dir_all(&proc).unwrap();
+    }
+
+    #[test]
+    fn threads_of_a_shim_are_sampled_from_a_thousand_on_and_those_of_conmon_never() {
+        let proc = std::env::temp_dir().join(format!("plegctl-large-shims-{}", std::process::id()));
+        let shim = |pid: u32, name: &str, threads: u64| {
+            write(&proc, pid, name, 'S', "Uid:\t0\t0\t0\t0\nNSpid:\t1\n");
+            let fields: Vec<String> = (0..40).map(|field: u64| field.to_string()).collect();
+            let stat = format!("{pid} ({name}) S 1 {}", fields.join(" "));
+            let stat = stat.replacen(" 14 15 16 ", &format!(" 14 {threads} 16 "), 1);
+            std::fs::write(proc.join(pid.to_string()).join("stat"), stat).unwrap();
+        };
+        let sampled = || {
+            let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new());
+            let limits = sampler.sample().map(|sample| sample.measured_limits()).unwrap_or_default();
+            limits.iter().map(|one| (one.process.clone().unwrap().pid, one.used, one.max)).collect::<Vec<_>>()
+        };
+        shim(11, "containerd-shim", 999);
+        shim(12, "conmon", 4000);
+        assert_eq!(sampled(), []);
+        shim(13, "containerd-shim", 1000);
+        shim(14, "containerd-shim", 3000);
+        assert_eq!(sampled(), [(14, 3000, 10_000)]);
+        std::fs::remove_dir_all(&proc).unwrap();
+    }
+
     #[test]
     fn stopped_daemon_is_sampled_twice_with_its_state() {
         let proc = std::env::temp_dir().join(format!("plegctl-daemon-{}", std::process::id()));
         let daemon = |state| write(&proc, 31, "crio", state, "Uid:\t0\t0\t0\t0\nNSpid:\t31\n");
         daemon('S');
-        let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new());
+        let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new());
         let state = |sampler: &mut NodeSampler| sampler.sample().unwrap().processes[0].state.clone();
         assert_eq!(state(&mut sampler), "S");
         assert!(!sampler.states_changed());
@@ -359,6 +512,6 @@ mod tests {
 
     #[test]
     fn a_node_without_process_table_has_no_sample() {
-        assert_eq!(NodeSampler::new(None, PathBuf::new()).sample(), None);
+        assert_eq!(NodeSampler::new(None, PathBuf::new(), PathBuf::new()).sample(), None);
     }
 }

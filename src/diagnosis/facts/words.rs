@@ -90,6 +90,13 @@ const fn at_the_limit(limit: LimitKind) -> &'static str {
         LimitKind::SandboxList | LimitKind::ContainerList => {
             "above the limit, the kubelet refuses the list: every relist fails at once"
         }
+        LimitKind::RuntimeRootBytes | LimitKind::RuntimeStateBytes => {
+            "when it is full, the runtime can create, stop and remove nothing"
+        }
+        LimitKind::KubeletBytes => "when it is full, no pod starts, and pods that write there fail",
+        LimitKind::RuntimeRootInodes | LimitKind::RuntimeStateInodes | LimitKind::KubeletInodes => {
+            "without an inode, no file can be created: no pod starts"
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::limit::{LimitForecast, MeasuredLimit};
 use super::{ForecastSettings, Measurement, forecast};
 use crate::clock::Wall;
+use crate::diagnosis::limits;
 
 /// The least time between two measurements that are kept.
 const APART: Duration = Duration::from_secs(20);
@@ -41,12 +42,17 @@ struct Series {
 }
 
 impl LimitHistory {
-    /// Adds what was measured at `at`, the time since any fixed moment. A limit that is missing keeps its history for an hour.
+    /// Adds what was measured at `at`, the time since any fixed moment. A limit that is missing keeps its history for an hour;
+    /// one below which the kubelet may still make room has none.
     pub fn add(&mut self, at: Duration, pods: u64, measured: &[MeasuredLimit]) {
         for limit in measured {
             let measurement = Measurement { at, used: limit.used, max: limit.max, pods };
             let is_same =
                 |series: &Series| series.last.limit == limit.limit && series.last.process == limit.process;
+            if !limits::reaches(limit.used, limit.max, limit.limit.cleaned_below()) {
+                self.series.retain(|series| !is_same(series));
+                continue;
+            }
             let has_room = self.series.len() < MOST_LIMITS;
             if let Some(series) = self.series.iter_mut().find(|series| is_same(series)) {
                 series.add(limit, measurement);

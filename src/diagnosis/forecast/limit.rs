@@ -34,7 +34,19 @@ word_enum! {
         SandboxList = "sandboxList",
         /// The same of `ListContainers`.
         ContainerList = "containerList",
-    }
+        /// Bytes of the file system of the runtime's root, without those that only root may use.
+        RuntimeRootBytes = "runtimeRootBytes",
+        /// Inodes of it.
+        RuntimeRootInodes = "runtimeRootInodes",
+        /// Bytes of the file system of the runtime's state, if it is another one.
+        RuntimeStateBytes = "runtimeStateBytes",
+        /// Inodes of it.
+        RuntimeStateInodes = "runtimeStateInodes",
+        /// Bytes of the kubelet's file system, if it is another one.
+        KubeletBytes = "kubeletBytes",
+        /// Inodes of it.
+        KubeletInodes = "kubeletInodes",
+    } ALL
 }
 
 /// How much of a limit is used.
@@ -53,6 +65,43 @@ pub struct MeasuredLimit {
 }
 
 impl LimitKind {
+    /// Returns the used part, in percent, below which the kubelet may still make room, so that a growth says nothing; 0 where it
+    /// makes none. It deletes images from 85 % on, and evicts pods when 5 % of the inodes are left, if its settings are the
+    /// default ones.
+    pub const fn cleaned_below(self) -> u64 {
+        match self {
+            Self::RuntimeRootBytes | Self::RuntimeRootInodes | Self::KubeletBytes | Self::KubeletInodes => 85,
+            Self::Threads
+            | Self::CgroupTasks
+            | Self::Descriptors
+            | Self::CgroupMemory
+            | Self::NodeTasks
+            | Self::SandboxList
+            | Self::ContainerList
+            | Self::RuntimeStateBytes
+            | Self::RuntimeStateInodes => 0,
+        }
+    }
+
+    /// Whether what is limited is counted in bytes.
+    const fn is_in_bytes(self) -> bool {
+        match self {
+            Self::CgroupMemory
+            | Self::SandboxList
+            | Self::ContainerList
+            | Self::RuntimeRootBytes
+            | Self::RuntimeStateBytes
+            | Self::KubeletBytes => true,
+            Self::Threads
+            | Self::CgroupTasks
+            | Self::Descriptors
+            | Self::NodeTasks
+            | Self::RuntimeRootInodes
+            | Self::RuntimeStateInodes
+            | Self::KubeletInodes => false,
+        }
+    }
+
     /// Returns the limit for the answer to a list call; `None` for other calls.
     pub const fn of_list(rpc: Rpc) -> Option<Self> {
         match rpc.unary() {
@@ -111,14 +160,7 @@ impl LimitForecast {
 
     /// Writes an amount of what is limited.
     fn amount(&self, amount: u64) -> String {
-        match self.limit {
-            LimitKind::CgroupMemory | LimitKind::SandboxList | LimitKind::ContainerList => {
-                Bytes(amount).to_string()
-            }
-            LimitKind::Threads | LimitKind::CgroupTasks | LimitKind::Descriptors | LimitKind::NodeTasks => {
-                grouped(amount, ',')
-            }
-        }
+        if self.limit.is_in_bytes() { Bytes(amount).to_string() } else { grouped(amount, ',') }
     }
 
     /// Writes the growth in the smallest unit of time in which it is at least one.
@@ -128,7 +170,7 @@ impl LimitForecast {
         let fits = |(minutes, _): &&(f64, &str)| per_minute * minutes >= 1.0;
         let (minutes, unit) = units.iter().find(fits).unwrap_or(&(1440.0, "a day"));
         let growth = per_minute * minutes;
-        let amount = if growth < 100.0 && self.amount(0) == "0" {
+        let amount = if growth < 100.0 && !self.limit.is_in_bytes() {
             format!("{growth:.1}")
         } else {
             #[expect(
@@ -145,6 +187,7 @@ impl LimitForecast {
 /// `containerd[812] has 6,312 of 10,000 threads, +3.4 a minute since 09:10:00 UTC: full in about 18h`
 impl fmt::Display for LimitForecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file_system = |of: &str| format!("the file system of {of}");
         let process = self.process.as_ref().map_or_else(|| "a process".to_owned(), ToString::to_string);
         let (owner, what) = match self.limit {
             LimitKind::Threads => (process, " threads"),
@@ -154,6 +197,12 @@ impl fmt::Display for LimitForecast {
             LimitKind::NodeTasks => ("the node".to_owned(), " tasks"),
             LimitKind::SandboxList => ("the answer to ListPodSandbox".to_owned(), ""),
             LimitKind::ContainerList => ("the answer to ListContainers".to_owned(), ""),
+            LimitKind::RuntimeRootBytes => (file_system("the runtime's root"), ""),
+            LimitKind::RuntimeRootInodes => (file_system("the runtime's root"), " inodes"),
+            LimitKind::RuntimeStateBytes => (file_system("the runtime's state"), ""),
+            LimitKind::RuntimeStateInodes => (file_system("the runtime's state"), " inodes"),
+            LimitKind::KubeletBytes => (file_system("the kubelet"), ""),
+            LimitKind::KubeletInodes => (file_system("the kubelet"), " inodes"),
         };
         write!(
             f,

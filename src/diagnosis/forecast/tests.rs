@@ -215,6 +215,79 @@ fn healthy_nodes_have_no_forecast_in_ten_thousand_windows() {
     assert!(windows >= 10_000, "{windows}");
 }
 
+/// What a recorder forecasts at each minute of a file system, of which so much of 10,000 is used with so many pods.
+fn forecasts_of_disk(limit: LimitKind, mut node: impl FnMut(f64) -> (f64, f64)) -> Vec<(u64, LimitForecast)> {
+    let mut history = LimitHistory::default();
+    let mut found = Vec::new();
+    for step in 0..=RUN / STEP {
+        let at = Duration::from_secs(step * STEP);
+        if step % 3 == 0 {
+            let (used, pods) = node(step as f64 * STEP as f64 / 60.0);
+            let used = used.clamp(0.0, MAX as f64) as u64;
+            history.add(at, pods as u64, &[MeasuredLimit { limit, process: None, used, max: MAX }]);
+        }
+        if step >= 60 && step % 2 == 0 {
+            found.extend(history.forecasts(at, Wall::from_nanos(1)).pop().map(|one| (step / 2, one)));
+        }
+    }
+    found
+}
+
+const DISKS: [LimitKind; 4] = [
+    LimitKind::RuntimeRootBytes,
+    LimitKind::RuntimeRootInodes,
+    LimitKind::KubeletBytes,
+    LimitKind::KubeletInodes,
+];
+
+#[test]
+fn disk_that_the_kubelet_cleans_is_never_forecast() {
+    for limit in DISKS {
+        for (seed, each_minute) in [0.3, 1.0, 3.0, 10.0, 30.0, 100.0].into_iter().enumerate() {
+            let (mut noise, mut used) = (Noise(seed as u64), 7000.0);
+            // Images come all the time, and every five minutes the kubelet deletes some if 85 % are used.
+            let found = forecasts_of_disk(limit, |minute| {
+                used += each_minute * 1.5 * (1.0 + 0.3 * noise.next());
+                if minute % 5.0 == 0.0 && used >= 8500.0 {
+                    used = 8000.0;
+                }
+                (used, 40.0)
+            });
+            assert_eq!(found, [], "{limit}, +{each_minute} a minute");
+        }
+    }
+}
+
+#[test]
+fn nearly_full_disk_of_a_healthy_node_is_never_forecast() {
+    for (name, healthy) in HEALTHY {
+        for (seed, limit) in DISKS.into_iter().enumerate() {
+            let mut node = healthy(&mut Noise(seed as u64 * 104_729));
+            // What a healthy node does, in the last part of the disk.
+            let found = forecasts_of_disk(limit, |minute| {
+                let (used, pods) = node(minute);
+                (8600.0 + used * 0.13, pods)
+            });
+            assert_eq!(found, [], "{name}, {limit}");
+        }
+    }
+}
+
+#[test]
+fn disk_that_fills_although_the_kubelet_cleans_is_forecast_half_an_hour_after_it_should_have() {
+    let used = |minute: f64| (8000.0 + 10.0 * minute, 40.0);
+    for limit in DISKS {
+        let found = forecasts_of_disk(limit, used);
+        let (minute, first) = found.first().unwrap();
+        // 85 % are used after 50 minutes.
+        assert!((80..=82).contains(minute), "{limit}: {first}");
+        let left = first.left(Wall::from_nanos(1)).as_secs() / 60;
+        assert!((left + minute).abs_diff(200) <= 3, "{limit}: {first}");
+    }
+    let (minute, _) = &forecasts_of_disk(LimitKind::RuntimeStateBytes, used)[0];
+    assert!((40..=41).contains(minute), "the kubelet cleans nothing there, and it is 160 minutes away");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 

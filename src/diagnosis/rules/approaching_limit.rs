@@ -1,5 +1,6 @@
 //! D46: something grows towards a hard limit.
 
+use super::full_disk::what_is_full;
 use super::prelude::*;
 use crate::clock::Wall;
 use crate::diagnosis::forecast::{LimitForecast, LimitKind};
@@ -54,6 +55,18 @@ fn steps(forecast: &LimitForecast) -> Vec<Step> {
         (LimitKind::NodeTasks, _) => vec![
             Step::look("which programs have most tasks")
                 .with(Command::new("ps -eLo comm | sort | uniq -c | sort -n | tail")),
+        ],
+        (
+            LimitKind::RuntimeRootBytes
+            | LimitKind::RuntimeRootInodes
+            | LimitKind::RuntimeStateBytes
+            | LimitKind::RuntimeStateInodes
+            | LimitKind::KubeletBytes
+            | LimitKind::KubeletInodes,
+            _,
+        ) => vec![
+            what_is_full(),
+            Step::change("remove what fills it: the kubelet's own cleaning is not enough"),
         ],
         (
             LimitKind::CgroupMemory | LimitKind::Threads | LimitKind::CgroupTasks | LimitKind::Descriptors,

@@ -15,12 +15,17 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let severity = case.severity_of_cause();
     let mut found = case.cause(RuleId::FullDisk, severity, Confidence::Likely, FactKind::CannotWriteFiles);
     found.add_facts(signs);
-    let show = "timeout 20 df -h; timeout 20 df -i; crictl --timeout 20s images; timeout 60 du -xsh /var/log/pods /var/log/journal";
-    found.add_step(Step::look("what is full, and with what").with(Command::new(show)));
+    found.add_step(what_is_full());
     found.add_step(Step::look(
         "if read-only: `dmesg -T` shows the error; free space or repair the disk before you restart anything",
     ));
     Some(found)
+}
+
+/// The step that shows what fills the disks.
+pub(super) fn what_is_full() -> Step {
+    let show = "timeout 20 df -h; timeout 20 df -i; crictl --timeout 20s images; timeout 60 du -xsh /var/log/pods /var/log/journal";
+    Step::look("what is full, and with what").with(Command::new(show))
 }
 
 /// Returns whether the disk is full although some blocks are free: either they are reserved for root, or the disk is

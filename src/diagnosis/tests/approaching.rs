@@ -60,15 +60,7 @@ async fn limit_that_is_only_possible_or_days_away_changes_no_verdict() {
 
 #[tokio::test(start_paused = true)]
 async fn every_kind_of_limit_has_its_words_and_a_step() {
-    for limit in [
-        LimitKind::Threads,
-        LimitKind::CgroupTasks,
-        LimitKind::Descriptors,
-        LimitKind::CgroupMemory,
-        LimitKind::NodeTasks,
-        LimitKind::SandboxList,
-        LimitKind::ContainerList,
-    ] {
+    for limit in LimitKind::ALL {
         let report = judged(vec![LimitForecast { limit, ..threads(1, Confidence::Likely) }]).await;
         let found = report.primary.unwrap();
         assert!(!found.steps.is_empty(), "{limit}");
