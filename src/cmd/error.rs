@@ -117,6 +117,11 @@ pub enum Error {
     /// The kubeconfig gives no API server.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
+    /// The user named a runtime of this machine and another node.
+    #[error(
+        "--runtime-endpoint and --config are about a runtime of this machine, and --node is about another node"
+    )]
+    RuntimeBesideNode,
     /// A flag needs the runtime of a node on which plegctl does not run.
     #[error("`{flag}` needs the runtime of `{node}`, and plegctl does not run on that node")]
     NeedsRuntime { flag: &'static str, node: String },
@@ -240,6 +245,7 @@ impl Error {
                 "give its file with --token-file; the recorder has it from --serve-token-file"
             }
             Self::ExportPaths { .. } => "see `plegctl capture export --help`",
+            Self::RuntimeBesideNode => "leave out --node, or the runtime",
             Self::NeedsRuntime { .. } => "run it on the node, or leave the flag out",
             Self::Kubeconfig(KubeconfigError::Missing { kind: "context", .. }) => "choose one with --context",
             Self::Kubeconfig(KubeconfigError::UnsupportedLogin { .. }) => {

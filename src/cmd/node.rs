@@ -44,7 +44,7 @@ pub struct Node {
 }
 
 /// What the user says about the runtime.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct NamedRuntime {
     /// The endpoint from `--runtime-endpoint`.
     flag: Option<String>,
@@ -107,6 +107,12 @@ impl Node {
     pub fn named_by(global: &GlobalArgs) -> Rc<Self> {
         let host = HostRoot::resolve(global.host_root.as_deref());
         Rc::new(Self::new(global.clone(), host, NamedRuntime::given(global)))
+    }
+
+    /// Returns this machine, for a command with `--node`: the environment may name the runtime of another node.
+    pub fn of_this_machine(global: &GlobalArgs) -> Rc<Self> {
+        let host = HostRoot::resolve(global.host_root.as_deref());
+        Rc::new(Self::new(global.clone(), host, NamedRuntime::default()))
     }
 
     fn new(global: GlobalArgs, host: HostRoot, runtime: NamedRuntime) -> Self {
@@ -241,6 +247,15 @@ impl Node {
         let (settings, host, proc) = (settings.cloned(), self.host.clone(), host::proc());
         let name = move || kubelet::node_name(settings.as_ref(), &host, &proc);
         self.in_time("the file with the node's name", name).flatten()
+    }
+
+    /// Whether this machine is the node of this name, and its runtime is found. On a laptop, `$NODE_NAME` is a variable of
+    /// the user and names another machine.
+    pub fn is_node(&self, name: &str) -> bool {
+        let is_said = env::var_os("NODE_NAME").is_some() && env::var_os("KUBERNETES_SERVICE_HOST").is_none();
+        (!is_said || self.kubelet().is_some())
+            && self.name().as_deref() == Some(name)
+            && self.endpoint().is_ok()
     }
 
     /// Returns the result of `work`, which reads the files described by `what`. If the disk does not answer in

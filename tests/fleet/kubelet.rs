@@ -38,7 +38,18 @@ fn pki(name: &str) -> String {
 }
 
 fn health(arguments: &[&str]) -> (Output, Value) {
-    let output = Invocation::new(&[&["health", "-r", "sim:quiet", "-o", "json"], arguments].concat()).run();
+    with_report(Invocation::new(&[&["health", "-r", "sim:quiet", "-o", "json"], arguments].concat()))
+}
+
+/// Runs `health --node n1` on that node, whose kubelet is reached through this API server.
+fn on_node(config: &TestFile, more: &[&str]) -> (Output, Value) {
+    let node = test_node("/usr/bin/kubelet --hostname-override=n1", "cgroup2", &[]);
+    let known = ["health", "-o", "json", "--node", "n1", "--kubeconfig", config.0.to_str().unwrap()];
+    with_report(Invocation::new(&[&known, more].concat()).env("PLEGCTL_TEST_NODE", node.path()))
+}
+
+fn with_report(invocation: Invocation) -> (Output, Value) {
+    let output = invocation.run();
     let report = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
     (output, report)
 }
@@ -155,8 +166,7 @@ fn silence_of_all_authenticated_paths_is_not_blamed_on_the_kubelet() {
 fn hung_api_server_is_not_reported_as_a_hung_kubelet() {
     let server = Server::start("server", Clients::Any, |_| Reply::Silent);
     let config = kubeconfig(&server.url(), &authority(), "token: t");
-    let known = ["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"];
-    let (output, report) = health(&known);
+    let (output, report) = on_node(&config, &[]);
     assert_eq!((&report["verdict"], output.code), (&"healthy".into(), Some(0)), "{output}");
     for what in ["the kubelet's metrics", "the kubelet's /healthz"] {
         assert!(why_not(&report, what).starts_with("not known: "), "{what}: {output}");
@@ -166,7 +176,7 @@ fn hung_api_server_is_not_reported_as_a_hung_kubelet() {
         if request.path.ends_with("/healthz") { Reply::Silent } else { document(request) }
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
-    let (output, report) = health(&["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"]);
+    let (output, report) = on_node(&config, &[]);
     assert_eq!(report["primary"]["title"], "the kubelet does not answer /healthz", "{output}");
 }
 
@@ -181,7 +191,7 @@ fn silent_metrics_through_the_api_server_need_a_second_path() {
             _ => document(request),
         });
         let config = kubeconfig(&server.url(), &authority(), "token: t");
-        let (output, report) = health(&["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"]);
+        let (output, report) = on_node(&config, &[]);
         assert_eq!(report["primary"]["id"], primary, "{output}");
     }
 }
@@ -316,8 +326,7 @@ fn unusable_credentials_are_an_error() {
 fn proxy_of_the_api_server_gives_all_three_documents() {
     let server = Server::start("server", Clients::Any, document);
     let config = kubeconfig(&server.url(), &authority(), "token: t");
-    let config = config.0.to_str().unwrap();
-    let (output, report) = health(&["--kubeconfig", config, "--node", "n1"]);
+    let (output, report) = on_node(&config, &[]);
     assert_eq!((output.code, &report["kubelet"]["healthz"]), (Some(0), &"ok".into()), "{output}");
     let mut paths: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
     paths.sort();
@@ -325,9 +334,6 @@ fn proxy_of_the_api_server_gives_all_three_documents() {
     // On a busy machine, plegctl also asks whether another page answers while the metrics are late.
     paths.retain(|path| *path != format!("{proxy}/metrics/probes"));
     assert_eq!(paths, ["configz", "healthz", "metrics"].map(|page| format!("{proxy}/{page}")), "{output}");
-    // The kubeconfig of the environment is sufficient.
-    let arguments = ["health", "-r", "sim:quiet", "-o", "json", "--node", "n1"];
-    let output = Invocation::new(&arguments).env("KUBECONFIG", config).run();
     assert!(output.stdout.contains("v1.34.2"), "{output}");
 }
 
@@ -344,7 +350,7 @@ fn removed_node_is_not_reported_as_unhealthy() {
     ] {
         let server = Server::start("server", Clients::Any, move |_| Reply::Answer(status, text.to_owned()));
         let config = kubeconfig(&server.url(), &authority(), "token: t");
-        let (output, report) = health(&["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"]);
+        let (output, report) = on_node(&config, &[]);
         assert_eq!((output.code, &report["verdict"]), (Some(0), &"healthy".into()), "{output}");
         for what in ["the kubelet's metrics", "the kubelet's configz", "the kubelet's /healthz"] {
             assert!(why_not(&report, what).contains(expected), "{what}: {output}");
@@ -360,7 +366,7 @@ fn removed_node_is_not_reported_as_unhealthy() {
         }
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
-    let (output, report) = health(&["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"]);
+    let (output, report) = on_node(&config, &[]);
     assert_eq!(report["primary"]["id"], "D32", "{output}");
 }
 
@@ -368,8 +374,7 @@ fn removed_node_is_not_reported_as_unhealthy() {
 fn hung_credential_program_does_not_delay_the_probes() {
     let server = Server::start("server", Clients::Any, document);
     let config = kubeconfig(&server.url(), &authority(), "exec: {command: sleep, args: [\"1000\"]}");
-    let config = config.0.to_str().unwrap();
-    let (output, report) = health(&["--kubeconfig", config, "--node", "n1", "--budget", "3s"]);
+    let (output, report) = on_node(&config, &["--budget", "3s"]);
     assert_eq!(output.code, Some(2), "{output}");
     assert_eq!(outcome(&report, "ListContainers"), "ok", "{output}");
     let why = why_not(&report, "the kubelet's metrics");

@@ -1,6 +1,8 @@
 //! Tests of `plegctl health --node NAME` on a machine that is not the node, against a scripted API server: through the
 //! pod proxy to a recorder, else to the kubelet.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::api::{Clients, Reply, Request, Server};
@@ -120,6 +122,47 @@ fn report_of_a_recorder_is_a_health_report_that_can_be_saved_and_shown_again() {
     let again = Invocation::new(&["health", "--from", argument(&file)]).run();
     assert_eq!(again.code, Some(1), "{again}");
     assert!(again.stdout.contains("source: the recorder plegctl/plegctl-x"), "{again}");
+}
+
+#[test]
+fn runtime_of_the_environment_is_never_used_for_another_node() {
+    let server = cluster(|_| Reply::ok(verdict().to_string()));
+    let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
+    let place = CaptureDir::make();
+    let crictl = place.path("crictl.yaml");
+    fs::write(&crictl, "runtime-endpoint: sim:hung-list\n").unwrap();
+    let run = |arguments: &[&str], variable: (&str, &str)| {
+        let known = ["--node", "n1", "--kubeconfig", argument(&config.0)];
+        let invocation = Invocation::new(&[arguments, &known].concat());
+        // The user's own variable, for example in a script.
+        invocation.env("NODE_NAME", "n1").env(variable.0, variable.1).run()
+    };
+    let variables = [
+        ("CONTAINER_RUNTIME_ENDPOINT", "sim:hung-list"),
+        ("CONTAINER_RUNTIME_ENDPOINT", "capture:/nonexistent"),
+        ("CRI_CONFIG_FILE", argument(&crictl)),
+    ];
+    for variable in variables {
+        let output = run(&["health", "-o", "json"], variable);
+        let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
+        assert_eq!(
+            (&report["node"], &report["source"]["kind"]),
+            (&"n1".into(), &"recorder".into()),
+            "{output}"
+        );
+        assert_eq!(report["primary"]["id"], "D01", "{output}");
+        let line = run(&["health", "--npd"], variable);
+        assert!(line.stdout.starts_with("D01 "), "{line}");
+    }
+    for (command, option, value) in [
+        (&["health"][..], "--runtime-endpoint", "sim:quiet"),
+        (&["health"], "--config", "/etc/crictl.yaml"),
+        (&["stacks"], "--runtime-endpoint", "sim:quiet"),
+        (&["capture", "ls"], "--runtime-endpoint", "sim:quiet"),
+    ] {
+        let output = run(&[command, &[option, value]].concat(), ("LANG", "C"));
+        assert!(output.code == Some(2) && output.stderr.contains("--node is about another node"), "{output}");
+    }
 }
 
 #[test]

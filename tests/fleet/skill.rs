@@ -6,12 +6,17 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
+
 use super::{file, output_of, text, tool};
 use crate::support::plegctl::Invocation;
 use crate::support::simulated_fleet::simulated_fleet;
 use crate::support::socket::TempDir;
 
 const SKILL: &str = "skills/plegctl/SKILL.md";
+
+/// The runtime of the commands without `--node`, with another culprit than the node has.
+const RUNTIME: &str = "sim:hung-container";
 
 /// Options with which a command would change more than a file that the user names, or would not end.
 const NEVER: [&str; 3] = ["--state", " -w", "--follow"];
@@ -64,11 +69,16 @@ fn every_command_of_the_skill_runs() {
             .env("PATH", &path)
             .env("KUBECONFIG", &fleet.kubeconfig)
             .env("HOME", folder.path().to_str().unwrap())
-            .env("CONTAINER_RUNTIME_ENDPOINT", "sim:hung-container");
+            .env("CONTAINER_RUNTIME_ENDPOINT", RUNTIME);
         let output = run.run();
         // 1 is the status of bad news, such as an unhealthy node.
         assert!(matches!(output.code, Some(0 | 1)), "{command}: {output}");
         assert!(!output.stdout.trim().is_empty(), "{command}: {output}");
+        if command.starts_with("plegctl health --node") {
+            let report: Value = serde_json::from_str(&output.stdout).unwrap();
+            assert_eq!((&report["node"], &report["source"]["kind"]), (&node[..].into(), &"recorder".into()));
+            assert_eq!(report["primary"]["id"], "D02", "{command}: {output}");
+        }
         if command.ends_with("-o json") || command.starts_with("plegctl schema") {
             let checked = folder.path().join("document.json");
             fs::write(&checked, &output.stdout).unwrap();

@@ -84,12 +84,21 @@ impl RemoteNodeArgs {
     /// Returns the node and a client for its API server; `None` without `--node`.
     pub fn connect(&self, global: &GlobalArgs) -> Result<Option<RemoteNode>, Error> {
         let Some(name) = &self.node else { return Ok(None) };
+        refuse_named_runtime(global)?;
         let timeout = global.timeout.unwrap_or(REQUEST_TIMEOUT);
         let limit = global.timeout.unwrap_or(CREDENTIAL_TIMEOUT);
         let cluster = cluster(self.kubeconfig.clone(), self.context.as_deref(), limit, global)?;
         let export_timeout = global.timeout.unwrap_or(EXPORT_TIMEOUT);
         Ok(Some(RemoteNode { name: name.clone(), cluster, timeout, export_timeout }))
     }
+}
+
+/// Returns an error if the user named a runtime of this machine, for a command about another node.
+pub const fn refuse_named_runtime(global: &GlobalArgs) -> Result<(), Error> {
+    if global.runtime_endpoint.is_some() || global.config.is_some() {
+        return Err(Error::RuntimeBesideNode);
+    }
+    Ok(())
 }
 
 /// Finds the API server of a kubeconfig.

@@ -40,7 +40,7 @@ use super::diagnose::{BUDGET, inputs, inputs_of_caller, own_api, own_healthz};
 use super::event_loop::{block_on, block_on_to_the_end};
 use super::flags::kubelet_access::KubeletAccess;
 use super::flags::list_calls::{self, ListCallsArgs};
-use super::flags::remote_node::TokenArgs;
+use super::flags::remote_node::{self, TokenArgs};
 use super::node::Node;
 use super::render::health::{self as text, npd, screen};
 use super::session::Session;
@@ -102,7 +102,7 @@ pub struct HealthArgs {
     kubelet: KubeletAccess,
 
     /// Judge this node through the API server, with the kubeconfig or the pod's service account: by its recorder, else
-    /// by its kubelet. On the node itself, or with -r, the runtime is queried too
+    /// by its kubelet. On the node itself, its runtime is queried too. The endpoint of the environment is never used
     #[arg(long, alias = "node-name", value_name = "NAME", conflicts_with = "KubeletAccess")]
     node: Option<String>,
 
@@ -118,7 +118,7 @@ pub struct HealthArgs {
     token: TokenArgs,
 
     /// Judge the node of --node by its kubelet, although a recorder may answer
-    #[arg(long, requires = "node", conflicts_with_all = ["from", "npd", "runtime_endpoint"])]
+    #[arg(long, requires = "node", conflicts_with_all = ["from", "npd"])]
     no_recorder: bool,
 
     /// Release of the kubelet whose relist is estimated, such as 1.34 [default: this node's kubelet's, if its metrics
@@ -198,7 +198,12 @@ impl FailOnVerdict {
 
 /// Runs the command.
 pub fn run(arguments: &HealthArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let node = Node::named_by(global);
+    let node = if arguments.node.is_some() {
+        remote_node::refuse_named_runtime(global)?;
+        Node::of_this_machine(global)
+    } else {
+        Node::named_by(global)
+    };
     let mut state = None;
     let end = match &arguments.from {
         Some(path) => RunEnd::Ended(Box::new(saved_report(path, global)?), None),
@@ -388,20 +393,27 @@ pub async fn save_bundle(
 }
 
 impl HealthArgs {
-    /// Returns what the diagnosis needs to know.
-    fn inputs(&self, session: &Session) -> Result<Inputs<Client>, Error> {
-        let mode = match (self.npd, self.deep) {
+    const fn mode(&self) -> HealthMode {
+        match (self.npd, self.deep) {
             (true, _) => HealthMode::Npd,
             (false, true) => HealthMode::Deep,
             (false, false) => HealthMode::Normal,
-        };
-        let budget = self.budget.unwrap_or(match mode {
+        }
+    }
+
+    fn budget(&self) -> Duration {
+        self.budget.unwrap_or(match self.mode() {
             HealthMode::Npd => NPD_BUDGET,
             HealthMode::Deep => DEEP_BUDGET,
             HealthMode::Normal => BUDGET,
-        });
+        })
+    }
+
+    /// Returns what the diagnosis needs to know.
+    fn inputs(&self, session: &Session) -> Result<Inputs<Client>, Error> {
+        let budget = self.budget();
         let mut inputs = inputs(session, (budget, budget), self.kubelet(session)?)?;
-        inputs.mode = mode;
+        inputs.mode = self.mode();
         // The budget starts with the process, so it includes the search for the endpoint.
         inputs.began = Mono::default();
         // Tests set a divisor, so that they do not wait for the real limits of silence.

@@ -39,13 +39,9 @@ const REQUESTS: u32 = 8;
 /// The additional requests with a token: the facts of two recorders.
 const REQUESTS_FOR_FACTS: u32 = 2;
 
-/// Whether `health` judges the node from outside: the user wants this, or named a node but no runtime, and the runtime of
-/// that node is not on this machine.
+/// Whether `health` judges the node from outside: the user wants this, or named a node that is not this machine.
 pub(super) fn is_wanted(arguments: &HealthArgs, here: &Node) -> bool {
-    let Some(node) = &arguments.node else { return false };
-    let is_here = || here.endpoint().is_ok() && here.name().as_ref() == Some(node);
-    let is_elsewhere = || arguments.from.is_none() && !arguments.npd && !here.names_a_runtime() && !is_here();
-    arguments.no_recorder || is_elsewhere()
+    arguments.node.as_ref().is_some_and(|node| arguments.no_recorder || !here.is_node(node))
 }
 
 impl HealthArgs {
@@ -74,7 +70,7 @@ pub(super) async fn diagnose(
     }
     let started = here.clock.mono();
     let token = arguments.token.read()?;
-    let budget = arguments.budget.unwrap_or(BUDGET);
+    let budget = arguments.budget();
     let requests = REQUESTS + token.as_ref().map_or(0, |_| REQUESTS_FOR_FACTS);
     let look = OutsideLook {
         timeout: budget / requests,
@@ -175,10 +171,7 @@ async fn look_at(
         Ok(report) => (report, Vec::new()),
         Err(why) => of_kubelet(cluster, listed, look, why).await,
     };
-    skip(
-        "the runtime",
-        "plegctl does not run on this node; on the node, use -r for a runtime of its own".to_owned(),
-    );
+    skip("the runtime", "plegctl does not run on this node".to_owned());
     report.not_checked.splice(0..0, not_checked);
     Ok((report, read))
 }

@@ -12,8 +12,6 @@
 //! reads the event stream, and shows where they differ. A separate thread reads the stream, and a guard process
 //! closes the stream if this process is stopped: see `docs/safety.md`.
 //!
-//! With `--node NAME`, shows instead how the verdict of another node's recorder changes.
-//!
 //! A watch never repeats a pending call, can be ended while a call hangs, and waits for a slow reader of its output
 //! only between relists.
 
