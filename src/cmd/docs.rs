@@ -19,7 +19,8 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::render::PLAIN;
+use super::render::page::Page;
+use super::render::{PLAIN, markdown};
 use super::{Error, Exit, complete};
 use crate::cmd::term::streams;
 use crate::report::most_similar;
@@ -92,12 +93,16 @@ pub fn run(arguments: &DocsArgs) -> Result<Exit, Error> {
         nearest: most_similar(&arguments.page, names()).map(str::to_owned),
     })?;
     let text = &with_address(text, env!("CARGO_PKG_REPOSITORY"));
-    if streams::stdout_is_seen() {
-        let mut shown = Vec::new();
-        streams::page(&mut shown, PLAIN).lines(text)?;
-        show_in_pager(&shown);
-    }
-    streams::text(PLAIN, |out| out.lines(text))?;
+    let Some((_, columns)) = streams::terminal_size() else {
+        streams::text(PLAIN, |out| out.lines(text))?;
+        return Ok(Exit::Good);
+    };
+    let mut shown = Vec::new();
+    // The lines that are longer than the terminal must not be broken.
+    let mut page = Page::new(&mut shown, PLAIN);
+    markdown::lines(text, columns).iter().try_for_each(|line| page.line(&line.as_str().into()))?;
+    show_in_pager(&shown);
+    streams::document(|out| out.write_all(&shown))?;
     Ok(Exit::Good)
 }
 
@@ -165,6 +170,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::report::shell_lines::without_comment;
 
     #[test]
     fn every_page_is_in_the_program() {
@@ -179,6 +185,28 @@ mod tests {
             }
         }
         assert_eq!(PAGES.iter().map(|(name, _)| (*name).to_owned()).collect::<BTreeSet<_>>(), files);
+    }
+
+    /// Removes the comments of a script, and joins the lines of each command as a shell does.
+    fn commands(script: &str) -> Vec<String> {
+        let joined = script.replace("'\\\n'", "").replace("\\\n", "");
+        let lines = joined.lines().map(|line| without_comment(line).0);
+        lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn every_command_of_every_page_can_be_pasted_from_a_narrow_terminal() {
+        let scripts = |text: &str| -> Vec<String> {
+            let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+            blocks.flat_map(commands).filter(|line| !line.is_empty()).collect()
+        };
+        for (page, text) in PAGES {
+            for columns in [40, 80] {
+                let shown = markdown::lines(text, columns).join("\n");
+                assert_eq!(scripts(&shown), scripts(text), "{page}");
+                assert!(!shown.contains("<!--"), "{page}");
+            }
+        }
     }
 
     #[test]

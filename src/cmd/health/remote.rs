@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::saved::{self, MeasuredPart};
-use super::{BUDGET, HealthArgs};
+use super::HealthArgs;
 use crate::clock::{Mono, Wall};
 use crate::cmd::Error;
 use crate::cmd::flags::remote_node::{self, NamespaceToken};
