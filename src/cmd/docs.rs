@@ -7,8 +7,9 @@
 //! …
 //! ```
 //!
-//! The program contains the pages (`docs/*.md` and `docs/runbooks/*.md`) and the skill for agents. On a terminal, the pager
-//! shows them: `$PAGER`, else `less`. The pager replaces plegctl, so that Ctrl-C and Ctrl-Z reach only the pager.
+//! The program contains the pages (`docs/*.md` with its folders, `README.md` and `CHANGELOG.md`) and the skill for agents. On a
+//! terminal, the pager shows them: `$PAGER`, else `less`. The pager replaces plegctl, so that Ctrl-C and Ctrl-Z reach only the
+//! pager.
 
 use std::env;
 use std::io::{self, Seek, Write};
@@ -62,6 +63,9 @@ const PAGES: &[(&str, &str)] = pages![
     "top"
     "walkthrough"
     "watch"
+    "upstream/tonic-status-details"
+    "../CHANGELOG"
+    "../README"
     "runbooks/README"
     "runbooks/KubeletMetricsHang"
     "runbooks/KubeletPlegAgeHigh"
@@ -115,18 +119,22 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     PAGES.iter().map(move |(path, _)| name(path))
 }
 
+/// Where the pages are that are not in `docs`.
+const PARENT: &str = "../";
 /// The page that lists the pages of a folder.
 const INDEX: &str = "README";
 
 /// Returns the text of the page that a name or a link means.
 fn find(wanted: &str) -> Option<&'static str> {
     let wanted = wanted.split_once('#').map_or(wanted, |(page, _)| page);
-    let wanted = wanted.strip_suffix(".md").unwrap_or(wanted);
-    let wanted = wanted.trim_start_matches("./").trim_start_matches("../").trim_start_matches("docs/");
-    let named = |(path, name): (&str, &str)| {
-        [path.trim_start_matches("../"), name].iter().any(|one| one.eq_ignore_ascii_case(wanted))
+    let wanted = wanted.strip_suffix(".md").unwrap_or(wanted).trim_start_matches("./");
+    let named = |wanted: &str| {
+        let is_wanted = |one: &str| one.eq_ignore_ascii_case(wanted);
+        let mut pages = PAGES.iter().zip(names());
+        pages.find(|((path, _), name)| [path, path.trim_start_matches(PARENT), name].into_iter().any(is_wanted))
     };
-    PAGES.iter().zip(names()).find(|((path, _), name)| named((path, name))).map(|((_, text), _)| *text)
+    let from_elsewhere = wanted.trim_start_matches(PARENT).trim_start_matches("docs/");
+    named(wanted).or_else(|| named(from_elsewhere)).map(|((_, text), _)| *text)
 }
 
 /// Returns the text of a page with the address of the project, if it has one.
@@ -176,7 +184,7 @@ mod tests {
     fn every_page_is_in_the_program() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
         let mut files = BTreeSet::new();
-        for folder in ["", "runbooks/", "../skills/plegctl/"] {
+        for folder in ["", "runbooks/", "upstream/", "../skills/plegctl/"] {
             for file in fs::read_dir(docs.join(folder)).unwrap() {
                 let name = file.unwrap().file_name().into_string().unwrap();
                 // The site's table of contents is no page.
@@ -184,7 +192,23 @@ mod tests {
                 files.extend(page.map(|name| format!("{folder}{name}")));
             }
         }
+        files.extend(["../README".to_owned(), "../CHANGELOG".to_owned()]);
         assert_eq!(PAGES.iter().map(|(name, _)| (*name).to_owned()).collect::<BTreeSet<_>>(), files);
+    }
+
+    /// The targets of the links of a page, without their anchors. The schemas are files; `plegctl schema` prints them.
+    fn links(text: &str) -> impl Iterator<Item = &str> {
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        targets.filter(|link| !link.is_empty() && !link.contains(':') && *link != "schema/")
+    }
+
+    #[test]
+    fn each_link_of_a_page_to_another_one_is_a_name_of_it() {
+        let of_docs = PAGES.iter().filter(|(path, _)| !path.starts_with(PARENT));
+        for (page, text) in of_docs {
+            let lost: Vec<_> = links(text).filter(|link| find(link).is_none()).collect();
+            assert!(lost.is_empty(), "{page}: {lost:?}");
+        }
     }
 
     /// Removes the comments of a script, and joins the lines of each command as a shell does.
@@ -218,6 +242,12 @@ mod tests {
         assert_ne!(find("README"), find("runbooks/README"));
         assert!(find("skill").unwrap().starts_with("---\nname: plegctl\n"));
         assert_eq!(find("../skills/plegctl/SKILL.md"), find("skill"));
+        for name in ["../CHANGELOG.md", "changelog", "upstream/tonic-status-details.md"] {
+            assert!(find(name).is_some(), "{name}");
+        }
+        assert!(
+            find("../README.md").unwrap().starts_with("# plegctl") && find("README") != find("../README")
+        );
         assert_eq!(find("healt"), None);
     }
 
