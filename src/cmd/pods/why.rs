@@ -21,8 +21,10 @@ use crate::clock::Wall;
 use crate::cmd::diagnose::{BUDGET, inputs_of_caller};
 use crate::cmd::event_loop::block_on;
 use crate::cmd::node::Node;
+use crate::cmd::render::health::ScreenStyle;
 use crate::cmd::session::Session;
 use crate::cmd::term::output::Output;
+use crate::cmd::term::streams;
 use crate::cmd::term::waiting::WaitingLine;
 use crate::cmd::{Error, Exit};
 use crate::cri::{Endpoint, Sandbox, SandboxState};
@@ -48,7 +50,14 @@ pub fn run(arguments: &PodsArgs, node: &Rc<Node>, kubelet: &Kubelet, pod: &str) 
     let report = block_on(line.during(explain_pod(arguments, node, kubelet, &identity, &line)))??;
     arguments.output.print(&document(&report), node.global.style(), |out| match arguments.output {
         Output::Name => text::name(&report, out),
-        output => text::screen(&report, output == Output::Wide, out),
+        output => {
+            let style = ScreenStyle {
+                wide: output == Output::Wide,
+                terminal: streams::terminal_size(),
+                ..ScreenStyle::default()
+            };
+            text::screen(&report, out, style)
+        }
     })?;
     Ok(match report.state {
         PodHold::Held | PodHold::NotStarting => Exit::Bad,

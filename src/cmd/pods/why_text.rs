@@ -3,20 +3,12 @@
 
 use std::io;
 
-use crate::cmd::render::health::step_lines;
+use crate::cmd::render::health::{Part, ScreenStyle, fit, print_parts, step_lines};
 use crate::cmd::render::page::Page;
 use crate::cmd::render::watch::seconds_of_day;
 use crate::cmd::render::words::{cut, elapsed, wrapped};
 use crate::diagnosis::pod_holders::report::{PodHold, PodHolder, PodWhy};
 use crate::report::{Step, plural};
-
-/// The longest line.
-const COLUMNS: usize = 100;
-/// The most lines of the short form.
-const LINES: usize = 24;
-/// The most lines of evidence and of steps of the first holder in the short form.
-const EVIDENCE_LINES: usize = 7;
-const STEP_LINES: usize = 9;
 
 /// Prints the pod's name, for a shell loop.
 pub fn name(report: &PodWhy, out: &mut Page<'_>) -> io::Result<()> {
@@ -24,52 +16,58 @@ pub fn name(report: &PodWhy, out: &mut Page<'_>) -> io::Result<()> {
 }
 
 /// Prints the report.
-pub fn screen(report: &PodWhy, wide: bool, out: &mut Page<'_>) -> io::Result<()> {
-    let lines = if wide { all(report) } else { short(report) };
+pub fn screen(report: &PodWhy, out: &mut Page<'_>, style: ScreenStyle) -> io::Result<()> {
     let code = match report.state {
         PodHold::Held | PodHold::NotStarting => "1;31",
         PodHold::InGrace | PodHold::Starting => "33",
         PodHold::Free | PodHold::NotDeleted => "32",
     };
-    let sentence = wrapped(&report.summary, COLUMNS, "  ");
-    sentence.into_iter().try_for_each(|line| out.colored(code, line))?;
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+    let sentence = wrapped(&report.summary, style.columns(), "  ");
+    sentence.iter().try_for_each(|line| out.colored(code, line))?;
+    if style.wide {
+        return all(report, style).iter().try_for_each(|line| writeln!(out, "{line}"));
+    }
+    short(report, out, style, style.lines().saturating_sub(sentence.len()))
 }
 
-/// Returns the lines below the first sentence.
-fn short(report: &PodWhy) -> Vec<String> {
-    let room = LINES - wrapped(&report.summary, COLUMNS, "  ").len();
-    let mut lines = vec![facts(report)];
+/// Prints what is below the first sentence in this number of lines.
+fn short(report: &PodWhy, out: &mut Page<'_>, style: ScreenStyle, room: usize) -> io::Result<()> {
+    writeln!(out, "{}", cut(&facts(report).unwrap_or_else(|| uid(report)), style.columns()))?;
+    let mut parts = Vec::new();
     if let Some(first) = report.holders.first() {
-        lines.push(format!("WHY ({}, {})", first.kind, first.confidence));
-        lines.extend(limited(texts(&first.evidence), EVIDENCE_LINES));
-        lines.push("NEXT".to_owned());
-        lines.extend(limited(steps(&first.steps), STEP_LINES));
+        let why = format!("WHY ({}, {})", first.kind, first.confidence);
+        parts.push(Part::new(why, first.evidence.iter().cloned(), 7, style));
+        parts.push(Part::of_steps("KEEP BEFORE ANY CHANGE", &report.keep, 5, style));
+        parts.push(Part::of_steps("NEXT", &first.steps, 9, style).with_bonus(7));
     }
+    parts.push(Part::new("ALSO", report.holders.iter().skip(1).map(title), 2, style));
+    parts.retain(|part| part.shown > 0);
     let mut end = Vec::new();
-    let others: Vec<String> = report.holders.iter().skip(1).map(title).collect();
-    if !others.is_empty() {
-        end.push("ALSO".to_owned());
-        end.extend(others.iter().take(2).map(|other| cut(&format!("  {other}"), COLUMNS)));
-    }
     let skipped: Vec<&str> = report.not_checked.iter().map(|skipped| skipped.what.as_str()).collect();
     if !skipped.is_empty() {
-        end.push(cut(&format!("not checked: {}", skipped.join("; ")), COLUMNS));
+        end.push(cut(&format!("not checked: {}", skipped.join("; ")), style.columns()));
     }
     if report.holders.len() > 1 || !skipped.is_empty() {
         end.push("-o wide shows everything".to_owned());
     }
-    lines.truncate(room.saturating_sub(end.len()));
-    lines.extend(end);
-    lines
+    let room = room.saturating_sub(1 + parts.len() + end.len());
+    fit(&mut parts, room);
+    print_parts(&parts, out, style)?;
+    end.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-fn all(report: &PodWhy) -> Vec<String> {
-    let mut lines = vec![facts(report), format!("  uid {}", report.pod.uid)];
+fn all(report: &PodWhy, style: ScreenStyle) -> Vec<String> {
+    let columns = style.columns();
+    let steps = |steps: &[Step]| steps.iter().flat_map(|step| step_lines(step, columns)).collect::<Vec<_>>();
+    let mut lines: Vec<String> = facts(report).into_iter().chain([uid(report)]).collect();
+    if !report.keep.is_empty() {
+        lines.extend([String::new(), "keep before any change:".to_owned()]);
+        lines.extend(steps(&report.keep));
+    }
     for holder in &report.holders {
         lines.push(String::new());
-        lines.extend(wrapped(&title(holder), COLUMNS, "  "));
-        lines.extend(texts(&holder.evidence));
+        lines.extend(wrapped(&title(holder), columns, "  "));
+        lines.extend(holder.evidence.iter().flat_map(|text| wrapped(&format!("  {text}"), columns, "    ")));
         lines.extend(holder.path.as_ref().map(|path| format!("  path: {path}")));
         lines.push("  next:".to_owned());
         lines.extend(steps(&holder.steps));
@@ -77,13 +75,17 @@ fn all(report: &PodWhy) -> Vec<String> {
     if !report.not_checked.is_empty() {
         lines.extend([String::new(), "not checked:".to_owned()]);
         let texts = report.not_checked.iter().map(|skipped| format!("  {}: {}", skipped.what, skipped.why));
-        lines.extend(texts.flat_map(|text| wrapped(&text, COLUMNS, "    ")));
+        lines.extend(texts.flat_map(|text| wrapped(&text, columns, "    ")));
     }
     lines
 }
 
-/// Formats the deletion, the grace period and the finalizers in one line.
-fn facts(report: &PodWhy) -> String {
+fn uid(report: &PodWhy) -> String {
+    format!("  uid {}", report.pod.uid)
+}
+
+/// Formats the deletion, the grace period and the finalizers in one line; `None` if nothing of it is known.
+fn facts(report: &PodWhy) -> Option<String> {
     let mut parts = Vec::new();
     if let Some(at) = report.deletion_at {
         let grace = report.grace_seconds.unwrap_or(0);
@@ -96,28 +98,15 @@ fn facts(report: &PodWhy) -> String {
             format!("its grace period of {grace} s ends in {away} ({time} UTC)")
         });
     }
-    parts.push(match report.finalizers.as_slice() {
-        [] if report.deletion_at.is_none() => format!("uid {}", report.pod.uid),
-        [] => "no finalizer".to_owned(),
-        [one] => format!("finalizer {one}"),
-        several => plural(several.len(), "finalizer"),
-    });
-    cut(&format!("  {}", parts.join(", ")), COLUMNS)
+    match report.finalizers.as_slice() {
+        [] if report.deletion_at.is_none() => return None,
+        [] => parts.push("no finalizer".to_owned()),
+        [one] => parts.push(format!("finalizer {one}")),
+        several => parts.push(plural(several.len(), "finalizer")),
+    }
+    Some(format!("  {}", parts.join(", ")))
 }
 
 fn title(holder: &PodHolder) -> String {
     format!("{} ({}, {})", holder.title, holder.kind, holder.confidence)
-}
-
-fn texts(evidence: &[String]) -> Vec<String> {
-    evidence.iter().flat_map(|text| wrapped(&format!("  {text}"), COLUMNS, "    ")).collect()
-}
-
-fn steps(steps: &[Step]) -> Vec<String> {
-    steps.iter().flat_map(|step| step_lines(step, COLUMNS)).collect()
-}
-
-fn limited(mut lines: Vec<String>, most: usize) -> Vec<String> {
-    lines.truncate(most);
-    lines
 }

@@ -55,7 +55,11 @@ pub fn judge(
         Deletion::Requested { at, grace } => (Some(at), grace),
         _ => (None, None),
     };
+    let is_primary =
+        |first: &PodHolder| health.primary.as_ref().is_some_and(|primary| primary.title == first.title);
+    let keep = holders.first().filter(|first| is_primary(first)).map(|_| health.keep.clone());
     PodWhy {
+        keep: keep.unwrap_or_default(),
         taken_at: now,
         node: evidence.node.clone(),
         pod: facts.pod.clone(),

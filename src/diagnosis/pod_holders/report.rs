@@ -134,6 +134,9 @@ pub struct PodWhy {
     pub finalizers: Vec<String>,
     /// What keeps the pod from ending or from starting, the surest first.
     pub holders: Vec<PodHolder>,
+    /// What to save before the steps of the first holder, if it is the first finding of `health`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<Step>,
     /// What could not be checked, with the reasons.
     pub not_checked: Vec<NotChecked>,
 }

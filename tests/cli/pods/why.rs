@@ -168,3 +168,42 @@ fn the_kubelets_own_reason_for_a_container_that_waits_is_the_answer() {
         "{output}"
     );
 }
+
+/// Returns the words of a text whose lines a shell has joined.
+fn joined(text: &str) -> String {
+    let text = text.replace('\r', "").replace("'\\\n'", "").replace("\\\n", "");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_command_can_be_pasted_at_any_width_and_what_a_step_reads_is_saved_before() {
+    for (scenario, pod, end_of_sentence) in [
+        ("sim:hung-container", "shop/db-0", "shop/db-0/postgres does not answer"),
+        ("sim:hung-list", "shop/queue-0", "answer, nor does ContainerStatus of shop/queue-0/worker"),
+    ] {
+        let known = ["pods", "-q", "-r", scenario, "--why", pod, "-o"];
+        let run = |columns: u16, format: &str| {
+            let words = [&known[..], &[format]].concat();
+            let terminal = Invocation::in_terminal_of((24, columns), env!("CARGO_BIN_EXE_plegctl"), &words);
+            terminal.with_short_silences().env("NO_COLOR", "1").run()
+        };
+        let json = plegctl(&[&known[..], &["json"]].concat());
+        let report: Value = serde_json::from_str(&json.stdout).unwrap_or_else(|_| panic!("{json}"));
+        let steps = [&report["keep"], &report["holders"][0]["steps"]];
+        let steps = steps.into_iter().flat_map(|steps| steps.as_array().expect("an array"));
+        let commands: Vec<&str> = steps.filter_map(|step| step["command"].as_str()).collect();
+        assert!(commands.len() > 3, "{json}");
+        for columns in [60, 80] {
+            let wide = run(columns, "wide");
+            for command in &commands {
+                assert!(joined(&wide.stdout).contains(&joined(command)), "{columns} {command}: {wide}");
+            }
+            assert_eq!(wide.stdout.matches("uid ").count(), 1, "{wide}");
+        }
+        let screen = run(80, "table");
+        let lines: Vec<&str> = screen.stdout.lines().map(str::trim_end).collect();
+        assert!(lines.len() < 24 && lines[1].ends_with(end_of_sentence), "{screen}");
+        let at = |text: &str| screen.stdout.find(text).unwrap_or_else(|| panic!("{text}: {screen}"));
+        assert!(at("KEEP BEFORE ANY CHANGE") < at("saved above"), "{screen}");
+    }
+}

@@ -68,12 +68,12 @@ const HEADING: Color = "1";
 const DETAIL: Color = "2";
 
 impl ScreenStyle {
-    fn columns(self) -> usize {
+    pub(crate) fn columns(self) -> usize {
         self.terminal.map_or(COLUMNS, |(_, columns)| columns.max(SMALLEST.1).min(COLUMNS))
     }
 
     /// Returns the number of lines to use; one line of the terminal stays free for the next prompt.
-    fn lines(self) -> usize {
+    pub(crate) fn lines(self) -> usize {
         self.terminal.map_or(LINES, |(lines, _)| lines.saturating_sub(1).max(SMALLEST.0).min(LINES))
     }
 }
@@ -240,10 +240,10 @@ pub fn source_line(source: &ReportSource, report: &HealthReport) -> String {
 }
 
 /// A heading and its texts, each wrapped to lines. The first `shown` texts are printed.
-struct Part {
+pub(crate) struct Part {
     name: String,
     texts: Vec<Vec<Line>>,
-    shown: usize,
+    pub(crate) shown: usize,
     /// The number of first texts that are not left out before texts of other parts.
     needed: usize,
     /// The number of lines that this part may have more than the others.
@@ -251,7 +251,7 @@ struct Part {
 }
 
 impl Part {
-    fn new(
+    pub(crate) fn new(
         name: impl Into<String>,
         texts: impl IntoIterator<Item = String>,
         max_lines: usize,
@@ -264,7 +264,12 @@ impl Part {
     }
 
     /// Creates a part of steps. The lines of a step that changes the state are coloured.
-    fn of_steps(name: impl Into<String>, steps: &[Step], max_lines: usize, style: ScreenStyle) -> Self {
+    pub(crate) fn of_steps(
+        name: impl Into<String>,
+        steps: &[Step],
+        max_lines: usize,
+        style: ScreenStyle,
+    ) -> Self {
         let lines = steps.iter().map(|step| steps::painted(step, style.columns())).collect();
         Self::of_lines(name.into(), lines, max_lines)
     }
@@ -277,6 +282,11 @@ impl Part {
         });
         let shown = fit.count().max(1).min(texts.len());
         Self { name, texts, shown, needed: shown, bonus: 0 }
+    }
+
+    /// Lets this part have more lines than the others.
+    pub(crate) fn with_bonus(self, bonus: usize) -> Self {
+        Self { bonus, ..self }
     }
 
     /// Adds texts that are shown only if there is room.
@@ -305,7 +315,7 @@ impl Part {
 }
 
 /// Shows less of the longest parts until all parts together have at most this many lines.
-fn fit(parts: &mut [Part], room: usize) {
+pub(crate) fn fit(parts: &mut [Part], room: usize) {
     while parts.iter().map(|part| part.lines().count()).sum::<usize>() > room {
         let optional = parts.iter_mut().find(|part| part.shown > part.needed);
         if let Some(part) = optional {
@@ -318,6 +328,15 @@ fn fit(parts: &mut [Part], room: usize) {
         let Some(part) = parts.iter_mut().filter(can_shrink).max_by_key(key) else { break };
         part.shorten();
     }
+}
+
+/// Prints the parts that have a shown text, each with its heading.
+pub(crate) fn print_parts(parts: &[Part], out: &mut Page<'_>, style: ScreenStyle) -> io::Result<()> {
+    for part in parts.iter().filter(|part| part.shown > 0) {
+        out.colored(HEADING, cut(&part.name, style.columns()))?;
+        part.lines().try_for_each(|line| out.line(line))?;
+    }
+    Ok(())
 }
 
 /// Prints the report on one screen: shows fewer lines of the longest parts until all parts fit.
@@ -344,7 +363,7 @@ fn short(report: &HealthReport, out: &mut Page<'_>, style: ScreenStyle) -> io::R
     let why_not_queried = report.kubelet.iter().filter_map(|kubelet| kubelet.not_accepted.clone());
     let mut also = Part::new(ALSO, also, 4, style);
     also.add_optional(possible_lines(if_room), style);
-    let mut to_do = Part { bonus: 7, ..Part::of_steps(what_to_do(report), &steps, 10, style) };
+    let mut to_do = Part::of_steps(what_to_do(report), &steps, 10, style).with_bonus(7);
     to_do.needed = to_do.needed.min(needed);
     let mut parts = vec![
         Part::new(
@@ -392,10 +411,7 @@ fn short(report: &HealthReport, out: &mut Page<'_>, style: ScreenStyle) -> io::R
         }
     }
     head.iter().try_for_each(|line| out.line(line))?;
-    for part in parts.iter().filter(|part| part.shown > 0) {
-        out.colored(HEADING, cut(&part.name, style.columns()))?;
-        part.lines().try_for_each(|line| out.line(line))?;
-    }
+    print_parts(&parts, out, style)?;
     end.iter().try_for_each(|line| out.colored(DETAIL, line))
 }
 
