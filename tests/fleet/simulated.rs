@@ -181,3 +181,32 @@ fn fleet_ends_with_its_files_and_touches_no_file_of_the_user() {
     assert_eq!(everywhere.code, Some(2), "{everywhere}");
     assert!(everywhere.stderr.contains("not an address of the loopback device"), "{everywhere}");
 }
+
+#[test]
+fn fleet_shows_what_it_waits_for_and_prints_three_commands_that_can_be_pasted() {
+    let place = CaptureDir::make();
+    let temporary = place.path("a-directory-with-a-name-that-is-as-long-as-those-of-some-build-servers");
+    fs::create_dir(&temporary).unwrap();
+    let words = ["sim", "fleet", "--nodes", "3"];
+    let mut running = Invocation::in_terminal_of((24, 80), env!("CARGO_BIN_EXE_plegctl"), &words)
+        .env("TMPDIR", argument(&temporary))
+        .with_short_silences()
+        .spawn();
+    let mut shown = String::new();
+    while !shown.contains("--incidents") {
+        shown += &running.line().expect("the commands");
+        shown.push('\n');
+    }
+    assert!(shown.contains("of about 20s: 0 of 3 simulated recorders have a verdict"), "{shown}");
+    let commands = shown.replace('\r', "").replace("\\\n", "");
+    let commands: Vec<&str> = commands.lines().filter(|line| line.contains("KUBECONFIG=")).collect();
+    let [nodes, health, incidents] = commands[..] else { panic!("{shown}") };
+    for (command, end) in
+        [(nodes, "nodes"), (health, "health --node node-001"), (incidents, "nodes --incidents")]
+    {
+        let command = command.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(command.ends_with(&format!("/kubeconfig plegctl {end}")), "{command}: {shown}");
+    }
+    running.signal("TERM");
+    running.wait();
+}

@@ -45,7 +45,7 @@ impl SimulatedFleet {
         let line = lines.nth(1).expect("the fleet is served");
         let files = line.strip_prefix("kubeconfig ").unwrap();
         // The fleet prints no more lines, and its output may be closed.
-        assert!(lines.any(|line| line.contains(" capture export ")));
+        assert!(lines.any(|line| line.ends_with(" nodes --incidents")));
         let (kubeconfig, token) = files.split_once(", token of the recorders ").unwrap();
         Self { kubeconfig: kubeconfig.to_owned(), token: token.to_owned(), _process: process }
     }

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use super::Style;
 use super::words::{width, wrapped};
 use crate::report::escape::escaped;
+use crate::report::shell_lines::command_lines;
 
 /// The code of a colour (SGR), such as `31` for red; empty for none.
 pub type Color = &'static str;
@@ -161,6 +162,12 @@ impl<'a> Page<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Writes a command. A shell joins the lines of one that is longer than the terminal.
+    pub fn command(&mut self, indent: usize, command: &str) -> io::Result<()> {
+        let lines = command_lines(command, indent, self.columns.unwrap_or(usize::MAX));
+        lines.iter().try_for_each(|line| self.line(&line.as_str().into()))
     }
 
     /// Writes a text of several lines.

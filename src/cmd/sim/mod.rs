@@ -63,7 +63,8 @@ enum SimAction {
         #[arg(long, value_name = "PATH", value_parser = socket_path, value_hint = ValueHint::FilePath)]
         listen: PathBuf,
     },
-    /// Serve a simulated cluster, with healthy, slow and hung nodes and their recorders, for `nodes` and `--node`, until Ctrl-C
+    /// Serve a simulated cluster, with healthy, slow and hung nodes and their recorders, for `nodes` and `--node`, from 20 s
+    /// after its start until Ctrl-C
     Fleet(FleetArgs),
 }
 

@@ -21,6 +21,7 @@ mod goroutines;
 mod objects;
 mod scenario_run;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
@@ -41,6 +42,7 @@ use crate::cmd::serve::metrics_server::{self, Pages};
 use crate::cmd::term::stop_signals::StopSignals;
 use crate::cmd::term::streams::{self, ProgressLine};
 use crate::cmd::{Error, Exit};
+use crate::report::duration::elapsed;
 use crate::report::escape::shell_word;
 use crate::report::plural;
 use crate::sim::fleet::{FleetNode, SHAPES, plan};
@@ -128,19 +130,26 @@ async fn start_runs(
     for name in names {
         runs.insert(name, ScenarioRun::start(name, files.capture(name), clock, threads).await?);
     }
-    let total = u64::try_from(runs.len()).ok();
-    let template = "{wide_bar} {pos}/{len} simulated recorders have a verdict (20 s)";
-    let progress = ProgressLine::begin(!global.quiet, template, total);
+    let (all, ready) = (runs.len(), Cell::new(0));
+    let progress = ProgressLine::begin(!global.quiet && streams::can_rewrite(), "{wide_msg}", None);
+    let began = clock.mono();
+    let line = || {
+        let waited = elapsed(clock.mono().since(began));
+        Some(format!(
+            "waiting {waited} of about 20s: {} of {all} simulated recorders have a verdict",
+            ready.get()
+        ))
+    };
     let found = async {
         for run in runs.values() {
             while !run.has_found_the_fault() {
                 tokio::time::sleep(LOOK).await;
             }
-            progress.step();
+            ready.update(|ready| ready + 1);
         }
     };
     // A busy machine may need longer; then the recorders answer that they do not know yet.
-    let _ = tokio::time::timeout(FIRST_VERDICTS, found).await;
+    let _ = tokio::time::timeout(FIRST_VERDICTS, progress.during(line, found)).await;
     progress.end();
     Ok(runs)
 }
@@ -174,10 +183,9 @@ fn print(
     let hung = nodes.iter().find(|node| node.shape.name == "hung").or_else(|| nodes.first());
     let name = hung.map_or("", |node| node.name.as_str());
     for command in ["nodes".to_owned(), format!("health --node {name}"), "nodes --incidents".to_owned()] {
-        writeln!(out, "  KUBECONFIG={kubeconfig} plegctl {command}")?;
+        out.command(2, &format!("KUBECONFIG={kubeconfig} plegctl {command}"))?;
     }
-    let export = format!("capture export --node {name} {name}.plegcap --token-file {token}");
-    writeln!(out, "  KUBECONFIG={kubeconfig} plegctl {export}")
+    Ok(())
 }
 
 #[cfg(test)]
