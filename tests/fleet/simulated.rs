@@ -177,6 +177,12 @@ fn fleet_ends_with_its_files_and_touches_no_file_of_the_user() {
     let ended: Output = running.wait();
     assert_eq!(ended.code, Some(0), "{ended}");
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left");
+    // The terminal is closed.
+    let mut running = started(&["--kubeconfig", argument(&config)]).spawn();
+    running.line().unwrap();
+    running.signal("HUP");
+    let ended = running.wait();
+    assert_eq!((ended.code, fs::read_dir(&temporary).unwrap().count()), (Some(0), 0), "{ended}");
     let everywhere = started(&["--listen", "0.0.0.0:0"]).run();
     assert_eq!(everywhere.code, Some(2), "{everywhere}");
     assert!(everywhere.stderr.contains("not an address of the loopback device"), "{everywhere}");

@@ -1,6 +1,7 @@
 //! The signals and the time limit that end or suspend a command.
 
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use rustix::process::{Signal as Kind, getpid, kill_process};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Sleep;
 
+use crate::host::proc::usage::SignalSets;
 use crate::optional_future::or_pending;
 
 /// Signals that kill a program by default, but that must not kill plegctl. XFSZ means that a file exceeds `ulimit
@@ -33,6 +35,7 @@ fn ignore(kind: Kind) -> io::Result<()> {
 pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
+    hangup: Option<Signal>,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -42,16 +45,26 @@ impl StopSignals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hangup: None,
             deadline: lasting.map(|lasting| Box::pin(tokio::time::sleep(lasting))),
         })
     }
 
+    /// Listens also to SIGHUP, the end of the terminal, unless `nohup` makes this process ignore it.
+    pub fn or_hangup(self) -> io::Result<Self> {
+        let sets = SignalSets::read(Path::new("/proc"), std::process::id());
+        let is_ignored = sets.is_some_and(|sets| sets.ignores_hangup());
+        let hangup = (!is_ignored).then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Self { hangup, ..self })
+    }
+
     /// Resolves at the first signal, or at the deadline.
     pub async fn next(&mut self) {
-        let Self { interrupt, terminate, deadline } = self;
+        let Self { interrupt, terminate, hangup, deadline } = self;
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            _ = or_pending(hangup.as_mut().map(Signal::recv)) => {}
             () = or_pending(deadline.as_mut()) => {}
         }
     }

@@ -94,7 +94,7 @@ fn loopback_address(text: &str) -> Result<SocketAddr, String> {
 /// Runs the command.
 pub fn run(arguments: &FleetArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     block_on(async {
-        let mut stop = StopSignals::listen(None).map_err(Error::Start)?;
+        let mut stop = StopSignals::listen(None).and_then(StopSignals::or_hangup).map_err(Error::Start)?;
         let files = FleetFiles::create(arguments.kubeconfig.as_deref())?;
         let served = async {
             let nodes = plan(arguments.nodes, arguments.seed);

@@ -8,6 +8,8 @@ use super::process::waits_uninterruptibly;
 use super::waits::descriptors;
 use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_text};
 
+/// The number of `SIGHUP`.
+const HANGUP: u32 = 1;
 /// The number of `SIGKILL`.
 const KILL: u32 = 9;
 /// The number of `SIGTERM`.
@@ -74,6 +76,11 @@ impl SignalSets {
         } else {
             OnTerm::Ends
         }
+    }
+
+    /// Whether the process ignores `SIGHUP`, as a program that `nohup` starts.
+    pub fn ignores_hangup(&self) -> bool {
+        has(self.ignored, HANGUP)
     }
 
     /// Whether the process has got `SIGKILL` and has not ended yet.
