@@ -431,7 +431,7 @@ fn terminal_shows_one_screen_and_updates_it_in_place() {
         worst.contains("ip-10-0-0-59… ") && worst.contains("unhealthy"),
         "the worst node is first: {once}"
     );
-    assert!(once.stdout.contains("\n41 more nodes; --limit 0 shows all"), "{once}");
+    assert!(once.stdout.contains("\n42 more nodes; --limit 0 shows all"), "{once}");
     assert!(!once.stdout.contains("\u{1b}[23A"), "{once}");
 
     let arguments = ["nodes", "--kubeconfig", path, "-w", "--period", "10ms"];

@@ -12,7 +12,7 @@ use crate::cmd::render::source::{label, one_line};
 use crate::cmd::render::table;
 use crate::cmd::render::watch::seconds_of_day;
 use crate::cmd::render::words::{
-    NONE, UNKNOWN, cut, cut_in_the_middle, elapsed, grouped, or_none, took, width,
+    NONE, UNKNOWN, cut, cut_in_the_middle, elapsed, grouped, or_none, took, width, wrapped,
 };
 use crate::diagnosis::report::Verdict;
 use crate::fleet::{
@@ -23,15 +23,15 @@ use crate::fleet::{
 /// The number of characters of a reason in the normal table; `-o wide` shows the whole reason.
 const MAX_REASON: usize = 90;
 
-/// The lines of a screen that show no node: the fleet lines, the header, the number of other nodes and the next prompt.
-const OTHER_LINES: usize = 5;
+/// The lines of a screen below the fleet lines that show no node: the header, the number of other nodes and the next prompt.
+const OTHER_LINES: usize = 3;
 
 /// The number of versions that the fleet line names.
 const MAX_VERSIONS: usize = 3;
 
 /// The columns that a narrow terminal leaves out, in this order.
 const OPTIONAL: [&str; 10] =
-    ["ERRORS", "DISCARDED", "P50", "VERSION", "RECENT", "RECORDER", "P99", "LIMIT", "CULPRIT", "AGE"];
+    ["ERRORS", "DISCARDED", "P50", "VERSION", "RECENT", "RECORDER", "P99", "LIMIT", "AGE", "CULPRIT"];
 
 /// What the table shows of the nodes.
 #[derive(Clone, Debug)]
@@ -98,12 +98,13 @@ pub fn table(report: &NodesReport, view: &NodesView, style: Style) -> io::Result
     let columns = view.terminal.map(|(_, columns)| columns);
     let mut lines = Vec::new();
     if style.headers {
-        let fit = |line: &String| cut(line, columns.unwrap_or(usize::MAX)).into();
-        lines.extend(view.fleet.iter().map(fit));
+        let fleet = view.fleet.iter().flat_map(|line| wrapped(line, columns.unwrap_or(usize::MAX), "  "));
+        lines.extend(fleet.map(Line::from));
     }
+    let fleet_lines = lines.len();
     let room = view.terminal.filter(|_| !view.has_limit).map_or(usize::MAX, |(lines, _)| {
         // Without hidden nodes, the line with their number is not needed.
-        let all = lines.saturating_sub(OTHER_LINES - 1);
+        let all = lines.saturating_sub(fleet_lines + OTHER_LINES - 1);
         if report.nodes.len() <= all { all } else { all.saturating_sub(1).max(1) }
     });
     let shown: Vec<&NodeReport> = report.nodes.iter().take(room).collect();
@@ -197,6 +198,11 @@ fn columns_of(nodes: &[&NodeReport], wide: bool, limit: Option<usize>, style: St
     let Some(limit) = limit else { return columns };
     let has_recent = nodes.iter().any(|node| node.recent_relist_seconds.is_some());
     columns.retain(|(header, _)| *header != "RECENT" || has_recent);
+    if let Some((_, culprits)) = columns.iter_mut().find(|(header, _)| *header == "CULPRIT") {
+        for cell in culprits {
+            *cell = cut_in_the_middle(cell, limit / 3);
+        }
+    }
     let width_of = |(header, cells): &TableColumn| {
         let header = if style.headers { header.len() } else { 0 };
         cells.iter().map(|cell| width(cell)).max().unwrap_or_default().max(header)
@@ -400,13 +406,16 @@ mod tests {
             let screen = screen(&report, Some((lines, columns)));
             assert_eq!(screen.len(), lines - 1, "one line is left for the prompt: {screen:#?}");
             assert!(screen.iter().all(|line| width(line) <= columns), "{screen:#?}");
+            let nodes = screen.iter().position(|line| line.starts_with("NAME")).unwrap() + 1;
             assert!(
-                screen[3].contains("unhealthy") && screen[3].contains("PLEG was last seen"),
+                screen[nodes].contains("unhealthy") && screen[nodes].contains("PLEG was last seen"),
                 "{screen:#?}"
             );
+            let counts = screen[..nodes].join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(counts.contains("1 999 healthy (1 999 by the kubelet alone); worst p99"), "{screen:#?}");
             let domain = if columns == 200 { ".eu-central-1.compute.internal " } else { "… " };
-            assert!(screen[3].starts_with(&format!("ip-10-0-0-0{domain}")), "{screen:#?}");
-            let hidden = 2000 - (lines - OTHER_LINES);
+            assert!(screen[nodes].starts_with(&format!("ip-10-0-0-0{domain}")), "{screen:#?}");
+            let hidden = 2000 - (lines - nodes - 2);
             assert_eq!(
                 screen.last().unwrap(),
                 &format!("{} more nodes; --limit 0 shows all", grouped(hidden as u64))
@@ -418,12 +427,25 @@ mod tests {
     #[test]
     fn a_narrow_terminal_keeps_the_verdict_and_the_reason() {
         let headers = |columns| {
-            screen(&report(3), Some((24, columns)))[2].split_whitespace().collect::<Vec<_>>().join(" ")
+            let screen = screen(&report(3), Some((24, columns)));
+            let headers = screen.iter().find(|line| line.starts_with("NAME")).unwrap();
+            headers.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         assert_eq!(headers(200), "NAME VERDICT AGE P50 P99 DISCARDED ERRORS VERSION WHY");
         assert_eq!(headers(80), "NAME VERDICT AGE P99 WHY");
         assert_eq!(headers(60), "NAME VERDICT AGE WHY");
         assert_eq!(headers(40), "NAME VERDICT WHY");
+    }
+
+    #[test]
+    fn the_culprit_stays_in_a_narrow_terminal() {
+        let mut report = report(2);
+        let json = r#"{"rpc":"ListContainers","pod":{"namespace":"shop","name":"queue-21"},"container":{"id":"c","name":"worker"}}"#;
+        let culprits = vec![serde_json::from_str(json).unwrap()];
+        report.nodes[0].recorder = Some(RecorderReport { culprits, ..RecorderReport::default() });
+        let screen = screen(&report, Some((24, 80)));
+        assert!(screen.iter().any(|line| line.contains("shop/queue-21/worker")), "{screen:#?}");
+        assert!(screen.iter().all(|line| width(line) <= 80), "{screen:#?}");
     }
 
     #[test]
@@ -450,7 +472,8 @@ mod tests {
 
     #[test]
     fn a_fleet_that_fits_needs_no_count_of_the_rest() {
-        let screen = screen(&report(20), Some((24, 80)));
+        // Each of the two lines about the fleet needs two lines.
+        let screen = screen(&report(18), Some((24, 80)));
         assert_eq!(screen.len(), 23);
         assert!(!screen.iter().any(|line| line.contains("more node")), "{screen:#?}");
     }
@@ -483,8 +506,8 @@ mod tests {
             has_limit: false,
         };
         let lines = table(&report, &view, Style { headers: true, color: true }).unwrap();
-        let (red, plain) = (lines[3].text(), lines[4].text());
-        assert!(red.starts_with("ip-10") && lines[3] == Line::colored("31", red), "{lines:#?}");
-        assert!(plain.starts_with("ip-10") && lines[4] == Line::from(plain), "{lines:#?}");
+        let at = lines.iter().position(|line| line.text().starts_with("ip-10")).unwrap();
+        let (red, plain) = (lines[at].text(), lines[at + 1].text());
+        assert_eq!((&lines[at], &lines[at + 1]), (&Line::colored("31", red), &Line::from(plain)));
     }
 }
