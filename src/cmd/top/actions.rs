@@ -34,6 +34,7 @@ impl EngineRun<'_> {
             let height = screen::page_height(height, model, ui.view.replay.is_some());
             let explain =
                 |row: Option<&RowId>| screen::page_lines(&explanation::lines(model, row, moment.mono), width);
+            ui.view.columns = width;
             ui.view.key(key, &rows, height, explain)
         };
         match action {

@@ -19,6 +19,7 @@ use crate::diagnosis::report::Verdict;
 use crate::diagnosis::silence::SilenceLimits;
 use crate::pleg::PlegState;
 use crate::pleg::stream::{Event, EventSubject};
+use crate::report::plural;
 
 /// The smallest screen, as columns and lines.
 pub const SMALLEST: (u16, u16) = (60, 15);
@@ -28,6 +29,9 @@ const FLOOR: Duration = Duration::from_millis(1);
 
 /// The width of the labels of the latency chart.
 const LABELS: usize = 6;
+
+/// What a list shows whose rows do not pass the filter.
+const NO_MATCH: &str = "none matches the filter";
 
 /// The indent of the second and further lines of a sentence.
 const INDENT: &str = "    ";
@@ -76,7 +80,8 @@ pub fn draw(buffer: &mut Buffer, model: &Model, view: &View, moment: Moment) {
         }
         let below = lines.len().saturating_sub(top + height);
         painter.line = last;
-        let more = if below > 0 { format!("{below} more lines: ↓ PgDn   ") } else { String::new() };
+        let more =
+            if below > 0 { format!("{}: ↓ PgDn   ", plural(below, "more line")) } else { String::new() };
         painter.text(&format!("{more}Esc back"), Style::new().add_modifier(Modifier::REVERSED));
         return;
     }
@@ -85,7 +90,8 @@ pub fn draw(buffer: &mut Buffer, model: &Model, view: &View, moment: Moment) {
     painter.calls(&rows.calls, selected, sizes.calls);
     let slow = sizes.pods.min(rows.pods.len().max(1));
     if sizes.pods > 0 {
-        painter.slow_pods(&rows.pods, selected, slow);
+        let none = if view.filter.is_empty() { "no status call yet" } else { NO_MATCH };
+        painter.slow_pods(&rows.pods, selected, slow, none);
     }
     let left = usize::from(last.saturating_sub(painter.line)).saturating_sub(1);
     painter.entries(&rows.entries, view, left);
@@ -416,9 +422,9 @@ impl Painter<'_> {
         }
     }
 
-    /// Draws the pods with the slowest status calls.
-    fn slow_pods(&mut self, pods: &[SlowPod], selected: Option<&RowId>, height: usize) {
-        self.section("SLOWEST PODS", if pods.is_empty() { "no status call yet" } else { "slowest call" });
+    /// Draws the pods with the slowest status calls. `none` is shown without any.
+    fn slow_pods(&mut self, pods: &[SlowPod], selected: Option<&RowId>, height: usize, none: &str) {
+        self.section("SLOWEST PODS", if pods.is_empty() { none } else { "slowest call" });
         let chosen = selected.and_then(|id| pods.iter().position(|pod| pod.row() == *id));
         let columns =
             window(pods, height, chosen).map(|(_, slow)| width(&took(slow.took))).max().unwrap_or(0);
@@ -437,12 +443,12 @@ impl Painter<'_> {
 
     /// Draws the transitions and the notices, the newest first.
     fn entries(&mut self, entries: &[&Entry], view: &View, height: usize) {
-        let title = if view.filter.is_empty() {
-            "TRANSITIONS".to_owned()
+        let (title, none) = if view.filter.is_empty() {
+            ("TRANSITIONS".to_owned(), "none yet")
         } else {
-            format!("TRANSITIONS  filter: {}", view.filter)
+            (format!("TRANSITIONS  filter: {}", view.filter), NO_MATCH)
         };
-        self.section(&title, if entries.is_empty() { "none yet" } else { "newest first" });
+        self.section(&title, if entries.is_empty() { none } else { "newest first" });
         let chosen = view
             .selected
             .as_ref()

@@ -573,6 +573,8 @@ fn the_filter_hides_pods_and_transitions_but_no_pending_call() {
     assert_eq!((view.filter.as_str(), &view.page), ("Oom", &Page::Lists));
     let rows = Rows::matching(&model, &view.filter, moment.mono);
     assert_eq!((rows.calls.len(), rows.pods.len(), rows.entries.len()), (1, 0, 2));
+    let text = shown(&screen(&model, &view, moment, (80, 24)));
+    assert!(text.contains("none matches the filter") && !text.contains("no status call yet"), "{text}");
     view.key(Key::Escape, &[], 10, |_| Vec::new());
     assert_eq!(view.filter, "");
 }
@@ -620,7 +622,7 @@ fn keys_ask_for_a_bundle_a_pause_and_the_end() {
 }
 
 #[test]
-fn the_help_fits_the_smallest_screen_without_a_break() {
+fn the_help_fits_the_smallest_screen_and_breaks_no_line_of_a_usual_one() {
     let mut view = view();
     for replays in [false, true] {
         view.replay = replays.then(|| ReplayPosition {
@@ -630,12 +632,19 @@ fn the_help_fits_the_smallest_screen_without_a_break() {
             speed: String::new(),
             ended: false,
         });
-        view.key(Key::Char('?'), &[], 10, |_| Vec::new());
-        let Page::Text { lines, .. } = std::mem::take(&mut view.page) else { panic!("no page") };
-        for line in lines {
-            assert!(width(&line) <= usize::from(SMALLEST.0), "{line}");
+        for columns in [SMALLEST.0, 80] {
+            view.columns = columns;
+            view.key(Key::Char('?'), &[], 10, |_| Vec::new());
+            let Page::Text { lines, .. } = std::mem::take(&mut view.page) else { panic!("no page") };
+            assert!(lines.iter().all(|line| width(line) <= usize::from(columns)), "{lines:#?}");
+            assert!(columns < 80 || !lines.iter().any(|line| line.starts_with(' ')), "{lines:#?}");
         }
     }
+    let (model, moment) = hung_list();
+    view.replay = None;
+    view.key(Key::Char('?'), &[], 10, |_| Vec::new());
+    let text = shown(&screen(&model, &view, moment, (80, 24)));
+    assert!(text.contains("closes this page") && !text.contains("more line"), "{text}");
 }
 
 #[test]

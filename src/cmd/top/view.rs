@@ -3,6 +3,7 @@
 
 use super::model::{Entry, EntryKind, Model, SilentCall, SlowPod, pod_name};
 use crate::clock::{Mono, Wall};
+use crate::cmd::render::words::wrapped;
 use crate::pleg::PlegState;
 
 /// The number of the slowest pods that the list has.
@@ -111,6 +112,8 @@ pub struct View {
     /// Whether `--bundle` names a file.
     pub has_bundle: bool,
     pub color: bool,
+    /// The width of the terminal at the last key.
+    pub columns: u16,
 }
 
 /// The rows of the three lists.
@@ -250,7 +253,7 @@ impl View {
             Key::Char('p' | ' ') => return Some(Action::Pause),
             Key::Char('/') => self.page = Page::Filter,
             Key::Char('?') => {
-                let lines = help(replays);
+                let lines = help(replays, self.columns);
                 self.page = Page::Text { title: "KEYS", lines, top: 0 };
             }
             Key::Char('s') if self.has_bundle => return Some(Action::Bundle(None)),
@@ -308,31 +311,24 @@ fn edit(line: &mut String, key: Key) {
     }
 }
 
-/// Returns the text of the help page.
-fn help(replays: bool) -> Vec<String> {
-    const KEYS: [&str; 12] = [
-        "Enter         explain the selected row, or the verdict if no",
-        "              row is selected",
-        "/             show only pods and transitions that contain a",
-        "              text",
+/// Returns the text of the help page in lines of this width.
+fn help(replays: bool, columns: u16) -> Vec<String> {
+    const KEYS: [&str; 9] = [
+        "Enter         explain the selected row, or the verdict if no row is selected",
+        "/             show only pods and transitions that contain a text",
         "Esc           select no row, and show all",
-        "s             save a bundle for a colleague; this makes the",
-        "              calls of `plegctl health`",
+        "s             save a bundle for a colleague, with the calls of `plegctl health`",
         "?             this page",
         "Ctrl-L        draw the screen again",
         "q  Ctrl-C     quit",
         "",
         "Esc, Enter or q closes this page.",
     ];
-    const PAUSE: [&str; 2] = [
-        "p             pause the screen, and continue; while it is",
-        "              paused, the relists go on",
-    ];
-    const REPLAY: [&str; 8] = [
+    const PAUSE: [&str; 1] = ["p             pause the screen, and continue; the relists go on meanwhile"];
+    const REPLAY: [&str; 7] = [
         "← →           10 seconds back and forward",
         "< >           100 seconds back and forward",
-        "[ ]           the worst moment of the previous and of the",
-        "              next incident",
+        "[ ]           the worst moment of the previous and of the next incident",
         "Home End      the start and the end of the capture",
         "+ -           play faster and slower",
         "p             pause the replay, and continue",
@@ -341,7 +337,7 @@ fn help(replays: bool) -> Vec<String> {
     // During a replay, Home and End move in time.
     let select = if replays { "PgUp PgDn move further" } else { "PgUp PgDn Home End further" };
     let select = format!("↑ ↓  j k      select a row; {select}");
-    let replay: &[&str] = if replays { &REPLAY } else { &PAUSE };
-    let owned = |line: &&str| (*line).to_owned();
-    replay.iter().map(owned).chain([select]).chain(KEYS.iter().map(owned)).collect()
+    let first: &[&str] = if replays { &REPLAY } else { &PAUSE };
+    let lines = first.iter().copied().chain([select.as_str()]).chain(KEYS);
+    lines.flat_map(|line| wrapped(line, columns.into(), "              ")).collect()
 }
