@@ -101,6 +101,11 @@ pub fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses a number that is not negative.
+pub fn whole_number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "it must be a whole number, at least 0".to_owned())
+}
+
 /// Parses a number that is greater than zero.
 pub fn at_least_one<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "it must be a whole number, at least 1".to_owned())

@@ -172,12 +172,14 @@ fn with_own_description(
     // A negative value is a wrong value and not an unknown option.
     let may_be_negative = |argument: &clap::Arg| {
         let names = argument.get_value_names().unwrap_or_default();
-        names.iter().any(|name| matches!(name.as_str(), "DUR" | "N"))
+        names.iter().any(|name| matches!(name.as_str(), "DUR" | "N" | "SIZE" | "ADDR"))
     };
-    let command = augment(command).mut_args(|argument| {
+    let with_negative_values = |argument: clap::Arg| {
         let is_number = may_be_negative(&argument);
         if is_number { argument.allow_hyphen_values(true) } else { argument }
-    });
+    };
+    let command = augment(command).mut_args(with_negative_values);
+    let command = command.mut_subcommands(|command| command.mut_args(with_negative_values));
     let command = help::with_examples(command).about(about);
     match long_about {
         Some(long_about) => command.long_about(long_about),

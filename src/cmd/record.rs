@@ -24,7 +24,7 @@ use clap::{Args, ValueHint};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use super::args::{GlobalArgs, at_least_one, positive_duration};
+use super::args::{GlobalArgs, at_least_one, positive_duration, whole_number};
 use super::diagnose::{SIMULATED_KUBELET, diagnose_with_facts};
 use super::event_loop::block_on;
 use super::flags::kubelet_access::{KubeletAccess, read_only_api};
@@ -112,7 +112,7 @@ pub struct RecordArgs {
     after: Duration,
 
     /// Number of incidents to pin
-    #[arg(long, value_name = "N", default_value = "20")]
+    #[arg(long, value_name = "N", value_parser = whole_number::<usize>, default_value = "20")]
     keep: usize,
 
     /// End after this many relists, failed ones included

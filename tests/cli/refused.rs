@@ -28,7 +28,16 @@ fn negative_duration_or_number_is_named_with_its_option() {
         (&["watch", "--until-slow", "-2s"][..], "'-2s' for '--until-slow <DUR>': it must be more than zero"),
         (&["relist", "--timeout", "-2s"], "'-2s' for '--timeout <DUR>': it must be more than zero"),
         (&["watch", "--for", "-q"], "'-q' for '--for <DUR>': "),
-        (&["watch", "--count", "-1"], "'-1' for '--count <N>': "),
+        (&["watch", "--count", "-1"], "'-1' for '--count <N>': it must be a whole number"),
+        (&["top", "--count", "-3"], "'-3' for '--count <N>': it must be a whole number"),
+        (&["sim", "fleet", "--nodes", "-1"], "'-1' for '--nodes <N>': it must be a whole number"),
+        (&["nodes", "--why", "-1"], "'-1' for '--why <N>': it must be a whole number"),
+        (
+            &["capture", "report", "x", "--incident", "-1"],
+            "'-1' for '--incident <N>': it must be a whole number",
+        ),
+        (&["record", "x", "--max-size", "-1"], "'-1' for '--max-size <SIZE>': "),
+        (&["watch", "--metrics-listen", "-1"], "'-1' for '--metrics-listen <ADDR>': it is not ADDRESS:PORT"),
     ] {
         let output = plegctl(&[&["-r", "sim:quiet"], arguments].concat());
         assert_eq!(output.code, Some(2), "{output}");

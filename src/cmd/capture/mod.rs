@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
 
-use super::args::GlobalArgs;
+use super::args::{GlobalArgs, whole_number};
 use super::event_loop::block_on;
 use super::flags::remote_node::{RemoteNodeArgs, TokenArgs};
 use super::render::capture as text;
@@ -63,7 +63,7 @@ enum CaptureAction {
         #[command(flatten)]
         token: TokenArgs,
         /// Only the part that is pinned for this incident
-        #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"])]
+        #[arg(long, value_name = "N", value_parser = whole_number::<u64>, conflicts_with_all = ["from", "to"])]
         incident: Option<u64>,
         /// Start of the range: RFC 3339, `HH:MM:SS`, or `+90s` from the start; with --node only RFC 3339
         #[arg(long, value_name = "TIME")]
@@ -82,7 +82,7 @@ enum CaptureAction {
         #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
         capture: PathBuf,
         /// Only the part that is pinned for this incident
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = whole_number::<u64>)]
         incident: Option<u64>,
         /// How to print
         #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Html, Output::Json, Output::Yaml, Output::Jsonl]))]

@@ -46,7 +46,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum, ValueHint};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::args::{GlobalArgs, at_least_one, positive_duration};
+use super::args::{GlobalArgs, at_least_one, positive_duration, whole_number};
 use super::event_loop::block_on;
 use super::flags::remote_node::{CREDENTIAL_TIMEOUT, REQUEST_TIMEOUT, remark_if_insecure};
 use super::node::Node;
@@ -103,7 +103,7 @@ pub struct NodesArgs {
     pub(super) recorders: RecorderArgs,
 
     /// Show at most this many nodes; 0 is all [default: one screen on a terminal, else all]
-    #[arg(long, value_name = "N", conflicts_with_all = ["preflight", "incidents"])]
+    #[arg(long, value_name = "N", value_parser = whole_number::<usize>, conflicts_with_all = ["preflight", "incidents"])]
     pub(super) limit: Option<usize>,
 
     /// The order of the nodes: the worst verdict, the oldest PLEG, the slowest relists, or names from A to Z

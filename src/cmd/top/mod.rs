@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches};
 
-use super::args::{GlobalArgs, positive_duration};
+use super::args::{GlobalArgs, at_least_one, positive_duration};
 use super::event_loop::block_on;
 use super::flags::list_calls::ListCallsArgs;
 use super::session::Session;
@@ -52,7 +52,7 @@ pub struct TopArgs {
     threshold: Duration,
 
     /// End after this many relists, failed ones included
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
     count: Option<NonZeroU64>,
 
     /// End after this time

@@ -35,7 +35,7 @@ use self::api::SimulatedCluster;
 use self::files::FleetFiles;
 use self::scenario_run::{RecorderThreads, ScenarioRun};
 use crate::clock::{Clock, SystemClock};
-use crate::cmd::args::GlobalArgs;
+use crate::cmd::args::{GlobalArgs, whole_number};
 use crate::cmd::event_loop::block_on;
 use crate::cmd::render::page::Page;
 use crate::cmd::serve::metrics_server::{self, Pages};
@@ -70,7 +70,7 @@ pub struct FleetArgs {
     listen: SocketAddr,
 
     /// Which nodes are hung, slow, silent and so on: the same seed chooses the same nodes
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", value_parser = whole_number::<u64>, default_value = "1")]
     seed: u64,
 
     /// Write the kubeconfig to this file, which must not exist; it is removed at the end [default: in a new directory under
