@@ -33,8 +33,8 @@ pub enum Error {
         name: String,
         /// The error.
         source: io::Error,
-        /// The command that makes such a file.
-        made_by: Option<&'static str>,
+        /// The hint for a user whose file does not exist.
+        if_missing: Option<&'static str>,
     },
     /// A side of `diff` is no saved relist.
     #[error("cannot compare {name}: {source}")]
@@ -225,8 +225,8 @@ impl Error {
                 return why.hint().map(str::to_owned);
             }
             Self::Listen { .. } => "is the port in use? `--metrics-listen 127.0.0.1:0` takes any free port",
-            Self::Read { made_by: Some(command), source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                return Some(format!("make one with `{command}`"));
+            Self::Read { if_missing: Some(hint), source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                hint
             }
             Self::NoReport { .. } => "make one with `plegctl relist --save FILE`",
             Self::NoHealthReport { .. } => "make one with `plegctl health --save FILE`",

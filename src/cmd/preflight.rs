@@ -204,7 +204,9 @@ impl PreflightArgs {
             } else {
                 load(path, LARGEST_CONFIG)
             };
-            let content = read.map_err(|source| Error::Read { name: name.clone(), source, made_by: None })?;
+            let if_missing =
+                Some("the kubelet's flag --config names it, usually /var/lib/kubelet/config.yaml");
+            let content = read.map_err(|source| Error::Read { name: name.clone(), source, if_missing })?;
             Ok::<_, Error>(ConfigFile { path: Arc::from(name), content: Ok(content), is_drop_in: false })
         });
         let settings = StartSettings {

@@ -69,10 +69,12 @@ fn record_creates_no_directory_but_the_last_one() {
 }
 
 #[test]
-fn missing_report_is_an_error_that_says_what_makes_one() {
+fn missing_file_is_an_error_that_says_how_to_get_one() {
     for (arguments, hint) in [
         (&["health", "--from", "/none.json"][..], "hint: make one with `plegctl health --save FILE`"),
         (&["diff", "/none.json", "/none.json"], "hint: make one with `plegctl relist --save FILE`"),
+        (&["stacks", "/none.txt"], "hint: without a SOURCE, "),
+        (&["preflight", "--config", "/none.yaml"], "hint: the kubelet's flag --config names it"),
     ] {
         let output = plegctl(arguments);
         assert_eq!(output.code, Some(2), "{output}");

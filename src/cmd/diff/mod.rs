@@ -91,7 +91,7 @@ fn read(side: &Side, node: &Rc<Node>) -> Result<RelistReport, Error> {
     let text = text.map_err(|source| Error::Read {
         name: name.clone(),
         source,
-        made_by: Some("plegctl relist --save FILE"),
+        if_missing: Some("make one with `plegctl relist --save FILE`"),
     })?;
     RelistReport::read(&text).map_err(|source| Error::NoReport { name, source })
 }

@@ -53,7 +53,7 @@ pub(super) fn read_report(path: &Path) -> Result<(HealthReport, Option<String>),
     let bytes = bytes.map_err(|source| Error::Read {
         name: name.clone(),
         source,
-        made_by: Some("plegctl health --save FILE"),
+        if_missing: Some("make one with `plegctl health --save FILE`"),
     })?;
     let report = if bundle::is_gzip(&bytes) {
         bundle::extract_report(&bytes).and_then(|bytes| parse_report(&bytes))

@@ -343,7 +343,9 @@ fn read_file(
     cuts: &mut Vec<String>,
 ) -> Result<Vec<DumpSource>, Error> {
     let name = path.display().to_string();
-    let unreadable = |source| Error::Read { name: name.clone(), source, made_by: None };
+    let if_missing =
+        Some("without a SOURCE, plegctl reads this node's dumps; `plegctl docs stacks` says what makes one");
+    let unreadable = |source| Error::Read { name: name.clone(), source, if_missing };
     let (about, opened) = opened.map_err(unreadable)?;
     let written = about.and_then(|about| about.modified()).map_err(unreadable)?;
     dumps(&name, opened, &origin(sources::wall(written)), cuts)

@@ -306,7 +306,7 @@ impl Target {
 fn read_stdin() -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let read = io::stdin().lock().take(SIZE_LIMIT).read_to_end(&mut bytes);
-    read.map_err(|source| Error::Read { name: "stdin".to_owned(), source, made_by: None })?;
+    read.map_err(|source| Error::Read { name: "stdin".to_owned(), source, if_missing: None })?;
     Ok(bytes)
 }
 
