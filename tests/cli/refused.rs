@@ -75,6 +75,7 @@ fn missing_file_is_an_error_that_says_how_to_get_one() {
         (&["diff", "/none.json", "/none.json"], "hint: make one with `plegctl relist --save FILE`"),
         (&["stacks", "/none.txt"], "hint: without a SOURCE, "),
         (&["preflight", "--config", "/none.yaml"], "hint: the kubelet's flag --config names it"),
+        (&["pods", "-r", "sim:quiet", "--manifests", "/none"], "hint: name a directory"),
     ] {
         let output = plegctl(arguments);
         assert_eq!(output.code, Some(2), "{output}");

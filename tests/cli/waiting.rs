@@ -14,7 +14,7 @@ fn in_terminal(arguments: &[&str]) -> Output {
 fn command_that_waits_says_for_what() {
     let sim = ["-r", "sim:hung-list", "--at", "1h", "--timeout", "3s"];
     for (arguments, source) in [
-        (&["pods", "--manifests", "/nonexistent"][..], "for the runtime's lists"),
+        (&["pods", "--manifests", "tests/docs"][..], "for the runtime's lists"),
         (&["static-pods", "lint"], "for the runtime's lists"),
         (&["diff", "live", "sim:quiet"], "ListContainers, waiting 1."),
         (&["pods", "--why", "default/x"], "for the checks of `plegctl health`"),

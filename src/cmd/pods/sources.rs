@@ -16,6 +16,7 @@ use crate::clock::{Clock, Wall};
 use crate::cmd::Error;
 use crate::cmd::flags::manifest_url;
 use crate::cmd::node::Node;
+use crate::cmd::static_pods::KUBEADM_MANIFESTS;
 use crate::kubelet::kubeconfig::KubeconfigSources;
 use crate::kubelet::{KubeletProcess, http};
 use crate::manifests::Kubelet;
@@ -81,6 +82,23 @@ impl Configured {
     }
 }
 
+/// Returns an error if this directory of manifests does not exist, and is not the kubelet's, for which that is no fault.
+fn refuse_mistyped(path: &Path, node: &Node) -> Result<(), Error> {
+    let setting = |running: &KubeletProcess| running.setting("pod-manifest-path", "staticPodPath").ok()?;
+    let of_kubelet = || node.kubelet().and_then(setting).map(|set| PathBuf::from(set.value));
+    let read = path.to_path_buf();
+    let is_missing = node.in_time("the directory of manifests", move || {
+        read.symlink_metadata().is_err_and(|why| why.kind() == io::ErrorKind::NotFound)
+    });
+    if is_missing == Some(true)
+        && path != Path::new(KUBEADM_MANIFESTS)
+        && of_kubelet().as_deref() != Some(path)
+    {
+        return Err(Error::NoManifests(path.display().to_string()));
+    }
+    Ok(())
+}
+
 /// Returns the sources that the user named, else those of the running kubelet.
 pub fn configured(arguments: &PodsArgs, node: &Node, kubelet: &Kubelet) -> Result<Configured, Error> {
     let file = |path: &Path, manifest_dir: Option<PathBuf>| {
@@ -96,6 +114,9 @@ pub fn configured(arguments: &PodsArgs, node: &Node, kubelet: &Kubelet) -> Resul
     // absolute.
     let given =
         arguments.manifests.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
+    if let Some(path) = given.as_deref().filter(|_| !arguments.watch) {
+        refuse_mistyped(path, node)?;
+    }
     let url =
         |url: String, headers| Url { source: UrlSource::new(&url, kubelet.clone()), address: url, headers };
     let node_name = || kubelet.node_name.clone();

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 
+use super::KUBEADM_MANIFESTS;
 use super::github;
 use super::lint_text as text;
 use crate::cmd::args::GlobalArgs;
@@ -54,9 +55,6 @@ use crate::sim::StaticManifest;
 
 /// The largest list of the API server's pods that is read. The list of ten thousand pods has about sixty megabytes.
 const MAX_POD_LIST_SIZE: u64 = 256 << 20;
-
-/// The directory of manifests that kubeadm configures.
-const KUBEADM_MANIFESTS: &str = "/etc/kubernetes/manifests";
 
 /// Show what the kubelet does with each manifest, what is wrong with it, and whether the runtime runs the same.
 #[derive(Debug, Args)]

@@ -9,6 +9,9 @@ use clap::{Args, Subcommand};
 use super::args::GlobalArgs;
 use super::{Error, Exit};
 
+/// The directory of manifests that kubeadm configures.
+pub(super) const KUBEADM_MANIFESTS: &str = "/etc/kubernetes/manifests";
+
 #[derive(Debug, Args)]
 pub struct StaticPodsArgs {
     #[command(subcommand)]

@@ -167,8 +167,11 @@ fn api_server_with_errors_or_invalid_answers_is_reported() {
 }
 
 #[test]
-fn missing_directory_is_an_answer_and_a_device_is_an_error() {
-    let missing = pods(&["--manifests", "/nonexistent/manifests"]);
+fn missing_directory_of_the_kubelet_is_an_answer_and_any_other_one_and_a_device_are_errors() {
+    let typo = pods(&["--manifests", "/nonexistent/manifests"]);
+    assert!(typo.code == Some(2) && typo.stdout.is_empty(), "{typo}");
+    assert!(typo.stderr.contains("cannot read the manifests of `/nonexistent/manifests`"), "{typo}");
+    let missing = pods(&["--manifests", "/etc/kubernetes/manifests"]);
     assert_eq!(missing.code, Some(0), "the kubelet gets an empty set: {missing}");
     let report = report(&missing);
     assert_eq!((&report["sources"][0]["ready"], &report["sources"][0]["pods"]), (&json!(true), &json!(0)));
