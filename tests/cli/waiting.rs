@@ -16,11 +16,12 @@ fn command_that_waits_says_for_what() {
     for (arguments, source) in [
         (&["pods", "--manifests", "tests/docs"][..], "for the runtime's lists"),
         (&["static-pods", "lint"], "for the runtime's lists"),
-        (&["diff", "live", "sim:quiet"], "ListContainers, waiting 1."),
+        (&["diff", "live", "sim:quiet"], "s for ListContainers"),
         (&["pods", "--why", "default/x"], "for the checks of `plegctl health`"),
     ] {
         let output = in_terminal(&[&sim[..], arguments].concat());
         assert!(output.stdout.contains("waiting ") && output.stdout.contains(source), "{output}");
+        assert!(!output.stdout.contains("ListContainers, waiting"), "the call is named once: {output}");
     }
 }
 

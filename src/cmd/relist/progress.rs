@@ -56,14 +56,17 @@ impl<'a> RelistProgressLine<'a> {
         let now = self.clock.mono();
         let oldest = state.open.iter().min_by_key(|open| open.started);
         let oldest = oldest.map(|open| (open, now.since(open.started)));
-        let doing = match (state.pods, oldest) {
-            (0, Some((open, _))) => about(open.rpc.name(), open.pod.as_ref(), open.id.as_deref()),
-            (0, None) => "relist".to_owned(),
-            (pods, _) => format!("status of {} of {}", state.inspected, plural(pods, "pod")),
-        };
-        match oldest.filter(|(_, waited)| *waited >= SHOWN_AFTER) {
-            Some((open, waited)) => format!("{doing}, waiting {}", waiting(open, waited)),
-            None => doing,
+        let is_silent = |(_, waited): &(&OpenCall, Duration)| *waited >= SHOWN_AFTER;
+        let waits =
+            oldest.filter(is_silent).map(|(open, waited)| format!("waiting {}", waiting(open, waited)));
+        match (state.pods, oldest, waits) {
+            (0, _, Some(waits)) => waits,
+            (0, Some((open, _)), None) => about(open.rpc.name(), open.pod.as_ref(), open.id.as_deref()),
+            (0, None, None) => "relist".to_owned(),
+            (pods, _, waits) => {
+                let status = format!("status of {} of {}", state.inspected, plural(pods, "pod"));
+                [status].into_iter().chain(waits).collect::<Vec<_>>().join(", ")
+            }
         }
     }
 }
