@@ -131,7 +131,9 @@ fn find(wanted: &str) -> Option<&'static str> {
     let named = |wanted: &str| {
         let is_wanted = |one: &str| one.eq_ignore_ascii_case(wanted);
         let mut pages = PAGES.iter().zip(names());
-        pages.find(|((path, _), name)| [path, path.trim_start_matches(PARENT), name].into_iter().any(is_wanted))
+        pages.find(|((path, _), name)| {
+            [path, path.trim_start_matches(PARENT), name].into_iter().any(is_wanted)
+        })
     };
     let from_elsewhere = wanted.trim_start_matches(PARENT).trim_start_matches("docs/");
     named(wanted).or_else(|| named(from_elsewhere)).map(|((_, text), _)| *text)

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::saved::{self, MeasuredPart};
 use super::HealthArgs;
+use super::saved::{self, MeasuredPart};
 use crate::clock::{Mono, Wall};
 use crate::cmd::Error;
 use crate::cmd::flags::remote_node::{self, NamespaceToken};
