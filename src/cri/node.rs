@@ -322,21 +322,6 @@ pub struct SandboxStatus {
     pub annotations: Labels,
 }
 
-impl SandboxStatus {
-    /// Creates a status with only the fields that a list contains.
-    pub fn from_list(sandbox: &Sandbox) -> Self {
-        Self {
-            id: sandbox.id.clone(),
-            metadata: sandbox.metadata.clone(),
-            state: sandbox.state,
-            created_at: sandbox.created_at,
-            labels: sandbox.labels.clone(),
-            annotations: sandbox.annotations.clone(),
-            ..Self::default()
-        }
-    }
-}
-
 /// The answer to `PodSandboxStatus`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxStatusAnswer {
@@ -381,23 +366,6 @@ pub struct ContainerStatus {
     pub mounts: Vec<Mount>,
     /// The path of the log file.
     pub log_path: String,
-}
-
-impl ContainerStatus {
-    /// Creates a status with only the fields that a list contains.
-    pub fn from_list(container: &Container) -> Self {
-        Self {
-            id: container.id.clone(),
-            metadata: container.metadata.clone(),
-            state: container.state,
-            created_at: container.created_at,
-            image: container.image.clone(),
-            image_ref: container.image_ref.clone(),
-            labels: container.labels.clone(),
-            annotations: container.annotations.clone(),
-            ..Self::default()
-        }
-    }
 }
 
 /// One mount of a container.

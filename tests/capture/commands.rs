@@ -4,9 +4,7 @@ use plegctl_engine::capture::Capture;
 use serde_json::Value;
 
 use crate::support::captures::{CaptureDir, argument, record, replayed, replayed_after};
-use crate::support::crictl::{IMAGES, RUNTIME, with_crictl};
-use crate::support::plegctl::{Invocation, Output, plegctl};
-use crate::support::wire;
+use crate::support::plegctl::{Output, plegctl};
 
 fn json(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
@@ -97,47 +95,4 @@ fn pods_and_lint_compare_manifests_with_the_recorded_pods() {
     let (live, recorded) = (of("sim:stale-static-pod"), of(&moment));
     assert!(!live.0.1.is_empty());
     assert_eq!(recorded, live);
-}
-
-#[test]
-fn crictl_is_served_from_a_capture() {
-    let place = CaptureDir::make();
-    let directory = capture(&place);
-    let socket = place.path("moment.sock");
-    let listen = argument(&socket).to_owned();
-    let moment = replayed(&directory, "+3s");
-    let mut serving = Invocation::new(&["sim", "serve", &moment, "--listen", &listen]).spawn();
-    assert!(serving.line().is_some());
-    let relist = json(&plegctl(&["relist", "-r", &moment, "-o", "json"]));
-    let running: Vec<&Value> = relist["pods"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .flat_map(|pod| pod["containers"].as_array().unwrap())
-        .filter(|container| container["state"] == "running")
-        .collect();
-    with_crictl(&socket, async |mut crictl| {
-        let version: wire::VersionResponse =
-            crictl.call(RUNTIME, "Version", wire::VersionRequest::default()).await.unwrap();
-        assert_eq!(version.runtime_name, "containerd");
-        // Without an answer to this call, crictl stops.
-        let () = crictl.call(IMAGES, "ImageFsInfo", ()).await.unwrap();
-        // ps: crictl requests only the running containers. The recorder never made this call, but the capture has the
-        // list of all containers.
-        let found = crictl.running().await;
-        let mut ids: Vec<_> = found.iter().map(|container| container.id.clone()).collect();
-        let mut expected: Vec<_> =
-            running.iter().map(|container| container["id"].as_str().unwrap().to_owned()).collect();
-        ids.sort();
-        expected.sort();
-        assert_eq!(ids, expected);
-        let () = crictl.call(IMAGES, "ImageStatus", ()).await.unwrap();
-        // inspect with the first digits of an id.
-        let request = wire::ContainerStatusRequest { container_id: ids[0][..13].to_owned(), verbose: true };
-        let answer: wire::ContainerStatusResponse =
-            crictl.call(RUNTIME, "ContainerStatus", request).await.unwrap();
-        assert_eq!(answer.status.unwrap().id, ids[0]);
-    });
-    serving.signal("TERM");
-    assert_eq!(serving.wait().code, Some(0));
 }

@@ -94,7 +94,18 @@ fn filter_text<S>(filter: &Filter<S>) -> String {
 }
 
 pub fn status_of(container: &Container, exit_code: i32) -> ContainerStatus {
-    ContainerStatus { exit_code, ..ContainerStatus::from_list(container) }
+    ContainerStatus {
+        id: container.id.clone(),
+        metadata: container.metadata.clone(),
+        state: container.state,
+        created_at: container.created_at,
+        exit_code,
+        image: container.image.clone(),
+        image_ref: container.image_ref.clone(),
+        labels: container.labels.clone(),
+        annotations: container.annotations.clone(),
+        ..ContainerStatus::default()
+    }
 }
 
 pub fn sandbox_status_of(sandbox: &Sandbox, network: Option<Network>) -> SandboxStatus {

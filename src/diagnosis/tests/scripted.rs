@@ -347,7 +347,15 @@ impl Runtime for Scripted {
             let found = self.sandboxes.iter().find(|sandbox| sandbox.id == sandbox_id);
             let sandbox = found.ok_or_else(|| not_found(Rpc::PodSandboxStatus))?;
             Ok(SandboxStatusAnswer {
-                status: Some(SandboxStatus::from_list(sandbox)),
+                status: Some(SandboxStatus {
+                    id: sandbox.id.clone(),
+                    metadata: sandbox.metadata.clone(),
+                    state: sandbox.state,
+                    created_at: sandbox.created_at,
+                    labels: sandbox.labels.clone(),
+                    annotations: sandbox.annotations.clone(),
+                    ..SandboxStatus::default()
+                }),
                 containers: Vec::new(),
                 timestamp: 0,
             })
@@ -361,9 +369,17 @@ impl Runtime for Scripted {
             let gone = self.gone.contains(container_id);
             let container = found.filter(|_| !gone).ok_or_else(|| not_found(Rpc::ContainerStatus))?;
             Ok(Some(ContainerStatus {
+                id: container.id.clone(),
+                metadata: container.metadata.clone(),
+                state: container.state,
+                created_at: container.created_at,
                 started_at: container.created_at,
                 exit_code: self.exit_codes.get(container_id).copied().unwrap_or_default(),
-                ..ContainerStatus::from_list(container)
+                image: container.image.clone(),
+                image_ref: container.image_ref.clone(),
+                labels: container.labels.clone(),
+                annotations: container.annotations.clone(),
+                ..ContainerStatus::default()
             }))
         })
         .await
