@@ -46,7 +46,7 @@ fn documents() -> Vec<PathBuf> {
         ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "llms.txt"]
             .map(|page| root().join(page))
             .into();
-    for folder in ["docs", "docs/runbooks", "docs/upstream"] {
+    for folder in ["docs", "docs/runbooks"] {
         let files = fs::read_dir(root().join(folder)).unwrap().map(|file| file.unwrap().path());
         pages.extend(files.filter(|file| file.extension().is_some_and(|end| end == "md")));
     }
@@ -252,7 +252,6 @@ fn the_index_lists_every_page() {
             && name != "SUMMARY.md"
             && !name.starts_with("runbooks/Kubelet")
             && !name.starts_with("runbooks/Plegctl")
-            && !name.starts_with("upstream/")
         {
             assert!(index.contains(&format!("]({name})")), "docs/README.md does not list {name}");
         }

@@ -63,7 +63,6 @@ const PAGES: &[(&str, &str)] = pages![
     "top"
     "walkthrough"
     "watch"
-    "upstream/tonic-status-details"
     "../CHANGELOG"
     "../README"
     "runbooks/README"
@@ -186,7 +185,7 @@ mod tests {
     fn every_page_is_in_the_program() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
         let mut files = BTreeSet::new();
-        for folder in ["", "runbooks/", "upstream/", "../skills/plegctl/"] {
+        for folder in ["", "runbooks/", "../skills/plegctl/"] {
             for file in fs::read_dir(docs.join(folder)).unwrap() {
                 let name = file.unwrap().file_name().into_string().unwrap();
                 // The site's table of contents is no page.
@@ -244,7 +243,7 @@ mod tests {
         assert_ne!(find("README"), find("runbooks/README"));
         assert!(find("skill").unwrap().starts_with("---\nname: plegctl\n"));
         assert_eq!(find("../skills/plegctl/SKILL.md"), find("skill"));
-        for name in ["../CHANGELOG.md", "changelog", "upstream/tonic-status-details.md"] {
+        for name in ["../CHANGELOG.md", "changelog"] {
             assert!(find(name).is_some(), "{name}");
         }
         assert!(

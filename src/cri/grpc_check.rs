@@ -2,7 +2,7 @@
 //!
 //! The socket may belong to any program, so an answer may be anything. If the answer cannot come from a gRPC server,
 //! the call fails with a description of the answer. This module also removes all headers that the client does not read,
-//! because tonic 0.14 panics on a `grpc-status-details-bin` that is not base64 (docs/upstream/tonic-status-details.md).
+//! because tonic 0.14 panics on a `grpc-status-details-bin` that is not base64 (an `expect` in its `Status::from_header_map`).
 
 use std::pin::Pin;
 use std::sync::Arc;
