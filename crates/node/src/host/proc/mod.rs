@@ -370,20 +370,17 @@ pub fn process_age(proc: &Path, pid: u32) -> Option<Duration> {
 /// Returns the daemon that listens on `socket`. Examines only processes with the name of a daemon or a kubelet, and
 /// none with a task in uninterruptible sleep.
 fn socket_owner(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) -> Option<u32> {
-    let listening = clients::listening_inodes(socket);
-    let listens = |process: &&Process| {
-        let dir = proc.join(process.pid.to_string());
-        if listening.is_empty() {
-            has_descriptor_of(&dir, &inodes_in_table(&dir, socket))
-        } else {
-            has_descriptor_of(&dir, &listening)
-        }
+    let is_candidate = |process: &&Process| {
+        matches!(process.role, Role::Daemon | Role::Kubelet) && process.blocked.is_empty()
     };
-    processes
-        .values()
-        .filter(|process| matches!(process.role, Role::Daemon | Role::Kubelet) && process.blocked.is_empty())
-        .find(listens)
-        .map(|process| process.pid)
+    let candidates = || processes.values().filter(is_candidate).map(|process| process.pid);
+    let dir = |pid: u32| proc.join(pid.to_string());
+    // The kernel lists only the sockets of plegctl's own network namespace.
+    let listening = clients::listening_inodes(socket);
+    let of_this_namespace = || candidates().find(|pid| has_descriptor_of(&dir(*pid), &listening));
+    let of_its_namespace =
+        || candidates().find(|pid| has_descriptor_of(&dir(*pid), &inodes_in_table(&dir(*pid), socket)));
+    of_this_namespace().or_else(of_its_namespace)
 }
 
 /// Returns the inodes of the sockets with this path in the network namespace of the process in `dir`.
