@@ -612,7 +612,11 @@ facts! {
         "{rpc} is not answered for {silent} of {}: no single one is the cause, so no culprit is named",
         plural(*known, items.as_str());
     CulpritsAre { rpc: Rpc, silent: usize, known: usize, items: Items } =>
-        "{silent} of {} not answering {rpc}:", plural(*known, items.as_str());
+        "only {} of {} {} silent too: the list probably waits for {}",
+        match silent { 1 => "this one".to_owned(), _ => silent.to_string() },
+        plural(*known, items.as_str()),
+        if *silent == 1 { "is" } else { "are" },
+        if *silent == 1 { "it" } else { "one of them:" };
     Culprit { of: Item } => "  {of:#}";
     SilentSoFar { call: Call, others: usize, waited: Took } =>
         "{call}{} has not answered for {waited}",

@@ -33,8 +33,14 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.add_fact(FactKind::CallsSilent { rpcs, waited: waited.into() });
     found.add_facts(runtime.stalled_streams().map(|(rpc, entries)| FactKind::StreamStalled { rpc, entries }));
     found.add_facts(case.evidence.chain_fact(rpc.name()));
-    found.add_facts(other_calls(case.evidence));
-    found.add_facts(id_search_facts(case, &hung));
+    // With a culprit, the reason why it is one comes first.
+    if culprit.is_some() {
+        found.add_facts(id_search_facts(case, &hung));
+        found.add_facts(other_calls(case.evidence));
+    } else {
+        found.add_facts(other_calls(case.evidence));
+        found.add_facts(id_search_facts(case, &hung));
+    }
     let chain = case.evidence.chain_of(rpc.name());
     found.steps.extend(chain.and_then(|chain| chain.next.first().cloned()).map(Step::look));
     if culprit.is_some() {
