@@ -24,7 +24,7 @@ pub struct CaptureEntry {
     #[prost(uint64, tag = "2")]
     pub mono: u64,
     /// The content.
-    #[prost(oneof = "Body", tags = "3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
+    #[prost(oneof = "Body", tags = "3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub body: Option<Body>,
 }
 

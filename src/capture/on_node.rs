@@ -3,7 +3,7 @@
 //! With each sample of the node, the recorder replaces a small file in the directory of its capture, as long as a limit is
 //! ahead. A reader finds the recorder among the processes that it has read anyway, and opens the directory through the recorder's
 //! own descriptor: no path is guessed, none can be redirected, and nothing is read on a node without a recorder. The recorder has
-//! to be a process of the node itself ([`ProcessTrust`]), and its directory has to be private to this user ([`PrivateDirectory`]).
+//! to be a process of the node itself ([`ProcessTrust`]), and its directory has to be private to this user (`PrivateDirectory`).
 //! `/proc/locks`, which names the holder of the capture's lock, is not read: each reading waits 10 ms for the kernel.
 
 use std::io;

@@ -4,6 +4,8 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -29,8 +31,9 @@ const GROWING: &str = "
         sleep 0.05
     done";
 
-/// How often `health` runs until the recorder has measured for long enough.
+/// How often `health` runs until the recorder has measured for long enough, and the pause before each run.
 const RUNS: usize = 200;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A node that has only those processes of this machine that it is shown.
 struct PartOfMachine {
@@ -92,7 +95,11 @@ fn live_health_and_top_have_the_forecast_of_the_recorder_that_runs_beside_them()
     assert_eq!((limit(&before), is_skipped(&before)), (None, false), "{before}");
     node.show(recorder.pid());
 
-    let report = (0..RUNS).map(|_| node.health()).find(|report| limit(report).is_some()).unwrap();
+    let next = |_| {
+        thread::sleep(PAUSE);
+        node.health()
+    };
+    let report = (0..RUNS).map(next).find(|report| limit(report).is_some()).unwrap();
     let (found, pid) = (limit(&report).unwrap(), containerd.pid());
     let title = found["title"].as_str().unwrap();
     assert!(title.starts_with(&format!("containerd[{pid}] has ")), "{title}");

@@ -31,7 +31,6 @@ fn negative_duration_or_number_is_named_with_its_option() {
         (&["watch", "--count", "-1"], "'-1' for '--count <N>': it must be a whole number"),
         (&["top", "--count", "-3"], "'-3' for '--count <N>': it must be a whole number"),
         (&["sim", "fleet", "--nodes", "-1"], "'-1' for '--nodes <N>': it must be a whole number"),
-        (&["nodes", "--why", "-1"], "'-1' for '--why <N>': it must be a whole number"),
         (
             &["capture", "report", "x", "--incident", "-1"],
             "'-1' for '--incident <N>': it must be a whole number",

@@ -158,7 +158,11 @@ fn runtime_of_the_environment_is_never_used_for_another_node() {
         (&["health"][..], "--runtime-endpoint", "sim:quiet"),
         (&["health"], "--config", "/etc/crictl.yaml"),
         (&["stacks"], "--runtime-endpoint", "sim:quiet"),
-        (&["capture", "ls"], "--runtime-endpoint", "sim:quiet"),
+        (
+            &["capture", "export", "x", "--incident", "1", "--token-file", "x"],
+            "--runtime-endpoint",
+            "sim:quiet",
+        ),
     ] {
         let output = run(&[command, &[option, value]].concat(), ("LANG", "C"));
         assert!(output.code == Some(2) && output.stderr.contains("--node is about another node"), "{output}");

@@ -166,19 +166,26 @@ fn api_server_with_errors_or_invalid_answers_is_reported() {
     }
 }
 
+/// The directory of a kubelet that kubeadm has installed.
+const KUBELETS_OWN: &str = "/etc/kubernetes/manifests";
+
 #[test]
 fn missing_directory_of_the_kubelet_is_an_answer_and_any_other_one_and_a_device_are_errors() {
     let typo = pods(&["--manifests", "/nonexistent/manifests"]);
     assert!(typo.code == Some(2) && typo.stdout.is_empty(), "{typo}");
     assert!(typo.stderr.contains("cannot read the manifests of `/nonexistent/manifests`"), "{typo}");
-    let missing = pods(&["--manifests", "/etc/kubernetes/manifests"]);
+    let device = pods(&["--manifests", "/dev/null"]);
+    assert_eq!(device.code, Some(2), "{device}");
+    assert!(device.stdout.contains("not a directory or file"), "{device}");
+    if Path::new(KUBELETS_OWN).exists() {
+        println!("the rest is skipped: {KUBELETS_OWN} exists");
+        return;
+    }
+    let missing = pods(&["--manifests", KUBELETS_OWN]);
     assert_eq!(missing.code, Some(0), "the kubelet gets an empty set: {missing}");
     let report = report(&missing);
     assert_eq!((&report["sources"][0]["ready"], &report["sources"][0]["pods"]), (&json!(true), &json!(0)));
     assert!(report["sources"][0]["error"].as_str().unwrap().contains("does not exist"), "{missing}");
-    let device = pods(&["--manifests", "/dev/null"]);
-    assert_eq!(device.code, Some(2), "{device}");
-    assert!(device.stdout.contains("not a directory or file"), "{device}");
 }
 
 /// Runs plegctl as a user who may not read the directory: with `setpriv` if the tests run as root.
