@@ -122,17 +122,7 @@ mod tests {
     }
 
     fn forecast() -> LimitForecast {
-        LimitForecast {
-            limit: LimitKind::Threads,
-            process: Some(ProcessRef { name: "containerd".into(), pid: 812 }),
-            used: 6312,
-            max: 10_000,
-            per_minute: 3.4.into(),
-            since: now().minus(Duration::from_secs(4 * 3600)),
-            taken_at: now(),
-            full_at: now().plus(Duration::from_secs(18 * 3600)),
-            confidence: Confidence::Likely,
-        }
+        LimitForecast::of_threads(now(), Duration::from_secs(18 * 3600), Confidence::Likely)
     }
 
     /// A process table with containerd as 812, and a recorder as 40, which has the directory of a capture open.

@@ -548,8 +548,6 @@ mod tests {
     use crate::capture::recording::FinishedRelist;
     use crate::clock::Mono;
     use crate::cri::Rpc;
-    use crate::diagnosis::facts::ProcessRef;
-    use crate::diagnosis::forecast::LimitKind;
     use crate::diagnosis::report::{Confidence, RuleId};
     use crate::kubelet::{Era, KubeletVersion, ListLimit};
     use crate::pleg::relist_calls::RelistCalls;
@@ -630,16 +628,10 @@ mod tests {
     }
 
     fn forecast(confidence: Confidence) -> LimitForecast {
+        let since = at(100).minus(Duration::from_secs(7200));
         LimitForecast {
-            limit: LimitKind::Threads,
-            process: Some(ProcessRef { name: "containerd".into(), pid: 812 }),
-            used: 6312,
-            max: 10_000,
-            per_minute: 3.4.into(),
-            since: at(100).minus(Duration::from_secs(7200)),
-            taken_at: at(100),
-            full_at: at(100 + 18 * 3600),
-            confidence,
+            since,
+            ..LimitForecast::of_threads(at(100), Duration::from_secs(18 * 3600), confidence)
         }
     }
 

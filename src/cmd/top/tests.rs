@@ -16,8 +16,7 @@ use crate::clock::{Mono, Wall};
 use crate::cmd::render::words::width;
 use crate::cri::{Outcome, Rpc};
 use crate::diagnosis::calls::RelistSettings;
-use crate::diagnosis::facts::ProcessRef;
-use crate::diagnosis::forecast::{LimitForecast, LimitKind};
+use crate::diagnosis::forecast::LimitForecast;
 use crate::diagnosis::report::{RuleId, Verdict};
 use crate::kubelet::KubeletVersion;
 use crate::pleg::stream::{Event, EventSource, EventSubject, EventType, Relist};
@@ -258,17 +257,7 @@ fn a_quiet_node_is_healthy_and_shows_latency_pods_and_transitions() {
 
 /// Returns a forecast for containerd's threads that is read at this moment.
 fn forecast(now: Wall, hours: u64, confidence: Confidence) -> LimitForecast {
-    LimitForecast {
-        limit: LimitKind::Threads,
-        process: Some(ProcessRef { name: "containerd".into(), pid: 812 }),
-        used: 6312,
-        max: 10_000,
-        per_minute: 3.4.into(),
-        since: now.minus(Duration::from_secs(4 * 3600)),
-        taken_at: now,
-        full_at: now.plus(Duration::from_secs(hours * 3600)),
-        confidence,
-    }
+    LimitForecast::of_threads(now, Duration::from_secs(hours * 3600), confidence)
 }
 
 #[test]

@@ -137,6 +137,24 @@ pub struct LimitForecast {
     pub confidence: Confidence,
 }
 
+#[cfg(any(test, feature = "testing"))]
+impl LimitForecast {
+    /// Returns a forecast for the threads of a containerd, which has grown for four hours, for tests.
+    pub fn of_threads(taken_at: Wall, left: std::time::Duration, confidence: Confidence) -> Self {
+        Self {
+            limit: LimitKind::Threads,
+            process: Some(ProcessRef { name: "containerd".into(), pid: 812 }),
+            used: 6312,
+            max: 10_000,
+            per_minute: 3.4.into(),
+            since: taken_at.minus(std::time::Duration::from_secs(4 * 3600)),
+            taken_at,
+            full_at: taken_at.plus(left),
+            confidence,
+        }
+    }
+}
+
 impl LimitForecast {
     /// Describes a forecast for a limit that was measured last at `taken_at`.
     pub fn new(of: &MeasuredLimit, forecast: &Forecast, taken_at: Wall) -> Self {

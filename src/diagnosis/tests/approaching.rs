@@ -4,24 +4,13 @@ use std::time::Duration;
 
 use super::scripted::{Scripted, inputs};
 use crate::clock::{Clock, SystemClock, Wall};
-use crate::diagnosis::facts::ProcessRef;
 use crate::diagnosis::forecast::{LimitForecast, LimitKind};
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Severity, Verdict};
 
 /// A forecast for a runtime whose threads are used up in so many hours.
 fn threads(hours: u64, confidence: Confidence) -> LimitForecast {
-    let now = SystemClock::start().wall();
-    LimitForecast {
-        limit: LimitKind::Threads,
-        process: Some(ProcessRef { name: "containerd".into(), pid: 812 }),
-        used: 6312,
-        max: 10_000,
-        per_minute: 3.4.into(),
-        since: now.minus(Duration::from_secs(4 * 3600)),
-        taken_at: now,
-        full_at: now.plus(Duration::from_secs(hours * 3600 + 60)),
-        confidence,
-    }
+    let left = Duration::from_secs(hours * 3600 + 60);
+    LimitForecast::of_threads(SystemClock::start().wall(), left, confidence)
 }
 
 async fn judged(forecasts: Vec<LimitForecast>) -> HealthReport {
