@@ -30,13 +30,18 @@ pub fn path_of(text: &str) -> (&str, Option<&str>) {
     for path in text.lines().filter_map(|line| line.splitn(3, ':').nth(2)) {
         // Most hierarchies have the same path, which need not be parsed again.
         if path != best.0 {
-            let id = path.rsplit('/').find_map(container_id);
+            let id = path_id(path);
             if (id.is_some(), path.len()) >= (best.1.is_some(), best.0.len()) {
                 best = (path, id);
             }
         }
     }
     best
+}
+
+/// Returns the container id in a cgroup path.
+pub fn path_id(path: &str) -> Option<&str> {
+    path.rsplit('/').find_map(container_id)
 }
 
 /// Returns the path in the hierarchy of a controller: in cgroup v1 its own, whose paths may differ from those of the others, in

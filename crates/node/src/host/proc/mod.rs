@@ -270,7 +270,9 @@ fn read_each(paths: &ProcPaths, stats: &StatTable, shims: Shims) -> BTreeMap<u32
         return BTreeMap::new();
     };
     let trust = ProcessTrust::of_table(&paths.proc);
-    let table = process::OpenedTable { path: &paths.proc, dir, uptime: stats.uptime, trust };
+    let has_cgroup_trees = node::hierarchy(&paths.cgroup, "cpuset") != paths.cgroup;
+    let table =
+        process::OpenedTable { path: &paths.proc, dir, uptime: stats.uptime, trust, has_cgroup_trees };
     let mut source_of = stats.cgroup_sources();
     let mut heirs = Vec::new();
     let read = |(pid, stat): (&u32, &ProcessStat)| {

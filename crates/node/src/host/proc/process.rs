@@ -191,12 +191,28 @@ impl Process {
         }
         let cgroups = proc.record(&format!("{}/cgroup", self.pid)).unwrap_or_default();
         let (path, id) = cgroup::path_of(&cgroups);
-        path.clone_into(&mut self.cgroup);
-        self.container_id = id.map(str::to_owned);
-        self.pod_uid = cgroup::pod_uid_of(path);
+        self.set_cgroup(path, id);
         if matches!(self.role, Role::Kubelet | Role::Daemon) {
             cgroup::path_in(&cgroups, "cpu").clone_into(&mut self.cpu_cgroup);
         }
+    }
+
+    /// Takes the cgroup from one tree of cgroup v1, if it is the cgroup of a container there: such a path is the same in all trees,
+    /// and the kernel then formats one path instead of a dozen.
+    fn add_cgroup_of_one_tree(&mut self, proc: &KernelDir) -> bool {
+        let path = proc.record(&format!("{}/cpuset", self.pid)).unwrap_or_default();
+        let path = path.trim_end_matches('\n');
+        let id = cgroup::path_id(path);
+        if id.is_some() {
+            self.set_cgroup(path, id);
+        }
+        id.is_some()
+    }
+
+    fn set_cgroup(&mut self, path: &str, container_id: Option<&str>) {
+        path.clone_into(&mut self.cgroup);
+        self.container_id = container_id.map(str::to_owned);
+        self.pod_uid = cgroup::pod_uid_of(path);
     }
 }
 
@@ -210,6 +226,8 @@ pub(super) struct OpenedTable<'a> {
     pub uptime: Duration,
     /// Decides which processes qualify.
     pub trust: ProcessTrust,
+    /// Whether each controller has a tree of cgroups of its own, as in cgroup v1.
+    pub has_cgroup_trees: bool,
 }
 
 /// How much of a process is read.
@@ -258,7 +276,9 @@ pub(super) fn read(
         Extent::Stat => Some(of_stat(stat.clone(), pid, table.uptime)),
         Extent::Cgroup => {
             let mut process = of_stat(stat.clone(), pid, table.uptime);
-            process.add_cgroup(&table.dir);
+            if !(table.has_cgroup_trees && process.add_cgroup_of_one_tree(&table.dir)) {
+                process.add_cgroup(&table.dir);
+            }
             Some(process)
         }
         Extent::Details => read_details(table, pid, shims),
@@ -409,7 +429,29 @@ without_names! { Role Shims }
 
 #[cfg(test)]
 mod tests {
+    use super::super::copies::{KUBELET, ProcTable, TableProcess};
     use super::*;
+
+    #[test]
+    fn the_cgroup_of_a_container_is_read_from_one_tree_of_version_1() {
+        let container = format!("/kubepods/podu-1/{}", "0a".repeat(32));
+        let table = ProcTable::new("trees").unwrap();
+        for (pid, cpuset) in [(7, container.as_str()), (8, "/")] {
+            table.process(pid, &TableProcess { comm: "app", cgroup: "/other", ..KUBELET }).unwrap();
+            fs::write(table.proc().join(format!("{pid}/cpuset")), format!("{cpuset}\n")).unwrap();
+        }
+        let path = table.proc();
+        let cgroup = |has_cgroup_trees: bool, pid: u32| {
+            let dir = KernelDir::open(&path).unwrap();
+            let trust = ProcessTrust::of_table(&path);
+            let opened =
+                OpenedTable { path: &path, dir, uptime: Duration::from_secs(60), trust, has_cgroup_trees };
+            let stat = ProcessStat::read(&path.join(pid.to_string())).unwrap();
+            read(&opened, pid, &stat, Shims::Counted, || true).unwrap().cgroup
+        };
+        assert_eq!((cgroup(true, 7), cgroup(true, 8)), (container, "/other".to_owned()));
+        assert_eq!(cgroup(false, 7), "/other");
+    }
 
     #[test]
     fn ticks_and_pages_become_durations_and_bytes() {
