@@ -119,7 +119,7 @@ pub enum Error {
     Kubeconfig(#[from] KubeconfigError),
     /// The user named a runtime of this machine and another node.
     #[error(
-        "--runtime-endpoint and --config are about a runtime of this machine, and --node is about another node"
+        "--runtime-endpoint and --config are about a runtime of this machine, and this command asks other nodes"
     )]
     RuntimeBesideNode,
     /// A flag needs the runtime of a node on which plegctl does not run.
@@ -245,7 +245,7 @@ impl Error {
                 "give its file with --token-file; the recorder has it from --serve-token-file"
             }
             Self::ExportPaths { .. } => "see `plegctl capture export --help`",
-            Self::RuntimeBesideNode => "leave out --node, or the runtime",
+            Self::RuntimeBesideNode => "leave out the runtime, or run a command about this node",
             Self::NeedsRuntime { .. } => "run it on the node, or leave the flag out",
             Self::Kubeconfig(KubeconfigError::Missing { kind: "context", .. }) => "choose one with --context",
             Self::Kubeconfig(KubeconfigError::UnsupportedLogin { .. }) => {

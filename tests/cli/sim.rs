@@ -243,7 +243,8 @@ fn served_scenario_answers_until_a_signal_ends_it() {
     let folder = TempDir::new();
     let socket = folder.path().join("sim.sock");
     let path = socket.to_str().unwrap();
-    for (signal, listen) in [("INT", path.to_owned()), ("TERM", format!("unix://{path}"))] {
+    let listens = [("INT", path.to_owned()), ("TERM", format!("unix://{path}")), ("HUP", path.to_owned())];
+    for (signal, listen) in listens {
         let mut serving = Invocation::new(&["sim", "serve", "quiet", "--listen", &listen]).spawn();
         assert_eq!(serving.line().unwrap(), format!("unix://{path}"));
 

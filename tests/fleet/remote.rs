@@ -165,7 +165,10 @@ fn runtime_of_the_environment_is_never_used_for_another_node() {
         ),
     ] {
         let output = run(&[command, &[option, value]].concat(), ("LANG", "C"));
-        assert!(output.code == Some(2) && output.stderr.contains("--node is about another node"), "{output}");
+        assert!(
+            output.code == Some(2) && output.stderr.contains("this command asks other nodes"),
+            "{output}"
+        );
     }
 }
 

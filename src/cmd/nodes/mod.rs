@@ -48,7 +48,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::{GlobalArgs, at_least_one, positive_duration, whole_number};
 use super::event_loop::block_on;
-use super::flags::remote_node::{CREDENTIAL_TIMEOUT, REQUEST_TIMEOUT, remark_if_insecure};
+use super::flags::remote_node::{
+    CREDENTIAL_TIMEOUT, REQUEST_TIMEOUT, refuse_named_runtime, remark_if_insecure,
+};
 use super::node::Node;
 use super::render::page::Line;
 use super::render::words::cut;
@@ -166,6 +168,7 @@ enum SortKey {
 
 /// Runs the command.
 pub fn run(arguments: &NodesArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    refuse_named_runtime(global)?;
     let here = &Node::named_by(global);
     let kubeconfig_sources = KubeconfigSources::of_environment(arguments.kubeconfig.clone());
     let timeout = here.global.timeout.unwrap_or(CREDENTIAL_TIMEOUT);

@@ -132,7 +132,9 @@ fn socket_path(text: &str) -> Result<PathBuf, String> {
 /// Serves a scenario until a signal arrives. Prints the address as soon as a client can connect.
 fn serve(scenario: &Scenario, listen: &Path, node: &Node) -> Result<(), Error> {
     block_on(async {
-        let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
+        // A closed terminal must not leave the socket behind.
+        let stop_signals = StopSignals::listen(None).and_then(StopSignals::or_hangup);
+        let mut stop_signals = stop_signals.map_err(Error::Start)?;
         let start = node.clock.wall().minus(node.global.at.unwrap_or_default());
         let socket = Socket::bind_since(listen, scenario, Arc::clone(&node.clock), start)?;
         node.remark(&format!("playing {} until Ctrl-C", scenario.name));
