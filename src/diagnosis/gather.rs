@@ -63,6 +63,10 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: OnProbe<
     if let Some(host) = evidence.host.as_mut().filter(|_| throttled.is_some()) {
         host.throttled_at_end = throttled;
     }
+    let counted_again = processes::clients_counted_again(run, &evidence).await;
+    if let Some(clients) = evidence.host.as_mut().and_then(|host| host.clients.as_mut()) {
+        clients.counted_again = counted_again;
+    }
     if let Some((host, watch)) = evidence.host.as_mut().zip(watch) {
         host.daemon_watch = Some(watch.end(offload::FILES_TIME_LIMIT.min(budget.left())).await);
     }

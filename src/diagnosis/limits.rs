@@ -83,6 +83,18 @@ pub const FAILING_START_PAUSE: Duration = Duration::from_secs(330);
 pub const SOCKET_CLIENTS: usize = 3;
 /// The number of unread bytes at which a client of the runtime's socket does not keep up.
 pub const UNREAD_BYTES: u64 = 64 << 10;
+/// The least time between the two looks at what the clients of the socket read and write.
+pub const CLIENTS_COUNTED_FOR: Duration = Duration::from_secs(1);
+/// The writes per second from which on a client calls the runtime often: programs in Go make two for a call.
+pub const CLIENT_WRITES_PER_SECOND: f64 = 100.0;
+/// The bytes per second from which on a client reads much: the two lists of 250 pods, which a kubelet reads each second, have
+/// 250 KB.
+pub const CLIENT_BYTES_PER_SECOND: f64 = 1_000_000.0;
+/// The mean size of a write up to which the writes of a client may be requests, which have 100 to 200 bytes.
+pub const REQUEST_BYTES: u64 = 512;
+/// The mean size of a write from which on the writes of the runtime may be answers, which have 300 bytes and more. A line of a
+/// container's output that is shorter than what containerd writes before it has at most 80 bytes in the file.
+pub const ANSWER_BYTES: u64 = 128;
 
 /// The number of left-over shims at which they matter to the node: each keeps about 10 MiB and ten threads.
 pub const LEFT_OVER_SHIMS: usize = 20;

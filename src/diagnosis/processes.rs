@@ -10,7 +10,7 @@ use tokio::net::UnixStream;
 use super::daemon_watch::RunningWatch;
 use super::evidence::{Evidence, HostEvidence, oddities, suspicion};
 use super::offload::FILES_TIME_LIMIT;
-use super::proc::clients::{self, Candidates, Crowd, SocketClients};
+use super::proc::clients::{self, Candidates, Crowd, IoCounters, SocketClients};
 use super::proc::{self, Ownership, ProcPaths, ProcSample, Process, Psi, Role, Shims, StatTable, Throttled};
 use super::report::NotChecked;
 use super::{HealthMode, HealthRun, Inputs, RecordedProcesses, limits, offload};
@@ -223,9 +223,10 @@ async fn completed<R>(
 }
 
 /// Finds the processes that are connected to the runtime's socket, without plegctl itself. Looks at all processes only if so
-/// many connections exist, or so many bytes are not read, that D39 may report them. Returns also why the clients are not
-/// known although the process table of the node is. A service that allows no netlink sockets, such as that of the recorder,
-/// cannot ask the kernel.
+/// many connections exist, or so many bytes are not read, that D39 may report them, or if the lists are suspicious: then it
+/// also reads for the first time what the clients have read and written. Returns also why the clients are not known although
+/// the process table of the node is. A service that allows no netlink sockets, such as that of the recorder, cannot ask the
+/// kernel.
 pub(super) async fn socket_clients<R>(
     run: HealthRun<'_, R>,
     evidence: &Evidence,
@@ -245,18 +246,45 @@ pub(super) async fn socket_clients<R>(
         processes.into_iter().map(|process| (process.pid, process.comm.clone())).collect()
     };
     let candidates = Candidates { expected: named(expected), others: named(others) };
-    let crowd = Crowd { connections: limits::SOCKET_CLIENTS, unread: limits::UNREAD_BYTES };
-    let limit = FILES_TIME_LIMIT.min(run.budget.left());
-    let found =
-        offload::value(limit, move || clients::read(&proc, &socket, &candidates, crowd)).await.flatten();
+    let is_counted = inputs.mode == HealthMode::Deep || suspicion::of_lists(evidence);
+    let connections = if is_counted { 1 } else { limits::SOCKET_CLIENTS };
+    let crowd = Crowd { connections, unread: limits::UNREAD_BYTES };
+    let daemon = evidence.daemon().map(|daemon| daemon.pid);
+    let counted_at = inputs.clock.mono();
+    let work = move || {
+        let mut found = clients::read(&proc, &socket, &candidates, crowd)?;
+        found.clients.retain(|client| client.comm != OWN_NAME);
+        if is_counted {
+            let all = [candidates.expected, candidates.others].concat();
+            let elsewhere = clients::in_other_networks(&proc, &socket, &all);
+            found.connections += elsewhere.iter().map(|client| client.connections).sum::<usize>();
+            found.clients.extend(elsewhere);
+            let pids: Vec<u32> = found.clients.iter().map(|client| client.pid).chain(daemon).collect();
+            found.counted = IoCounters::of(&proc, &pids);
+        }
+        Some(SocketClients { counted_at, ..found })
+    };
+    // A node may have a hundred thousand descriptors.
+    let limit = if is_counted { inputs.deadlines().proc } else { FILES_TIME_LIMIT };
+    let found = offload::value(limit.min(run.budget.left()), work).await.flatten();
     let why = "the kernel did not list its sockets (sock_diag); a service may forbid netlink sockets";
     let skipped = || NotChecked { what: "the clients of the runtime's socket".into(), why: why.into() };
     let skipped = found.is_none().then(skipped);
-    let without_own = |mut found: SocketClients| {
-        found.clients.retain(|client| client.comm != OWN_NAME);
-        found
-    };
-    (found.map(without_own), skipped)
+    (found, skipped)
+}
+
+/// Reads at the end of the run what the clients of the socket have read and written, if the first look is long enough ago.
+/// Returns also the time since then. The run does not wait for this.
+pub(super) async fn clients_counted_again<R>(
+    run: HealthRun<'_, R>,
+    evidence: &Evidence,
+) -> Option<(Duration, BTreeMap<u32, IoCounters>)> {
+    let clients = evidence.node()?.clients.as_ref().filter(|clients| !clients.counted.is_empty())?;
+    let apart = run.inputs.clock.mono().since(clients.counted_at);
+    let proc = run.inputs.proc.clone().filter(|_| apart >= limits::CLIENTS_COUNTED_FOR)?;
+    let pids: Vec<u32> = clients.counted.keys().copied().collect();
+    let limit = FILES_TIME_LIMIT.min(run.budget.left());
+    Some((apart, offload::value(limit, move || IoCounters::of(&proc, &pids)).await?))
 }
 
 /// Reads the processes with blocked tasks again a moment later, because every write to a disk blocks a task for a moment.

@@ -40,6 +40,7 @@ macro_rules! on_each_containerd {
 #[path = "../support/address.rs"]
 mod address;
 mod cleanup;
+mod clients;
 mod cri_missing;
 mod driver;
 mod false_alarms;

@@ -28,17 +28,17 @@ on_each_containerd! {
 }
 
 /// A process of a test. Dropping this kills it, and with it the wait that it causes.
-struct Helper(Child);
+pub struct Helper(Child);
 
 impl Helper {
     /// Starts a program; its arguments must have the runtime's directory, so that it is in the runtime's process table.
-    fn start(program: &str, arguments: &[&str]) -> Self {
+    pub fn start(program: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
         Self(command.spawn().unwrap())
     }
 
-    fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.0.id()
     }
 }

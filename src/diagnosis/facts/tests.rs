@@ -8,6 +8,7 @@ use crate::cri::{Code, Rpc};
 use crate::diagnosis::evidence::oddities::OddKind;
 use crate::diagnosis::failing_pods::{FailingStep, FailureCause};
 use crate::diagnosis::forecast::{LimitForecast, LimitKind};
+use crate::diagnosis::proc::clients::IoCounters;
 use crate::diagnosis::report::{RuleId, Verdict};
 use crate::manifests::preflight::CertificateUse;
 use crate::report::{Confidence, PodRef};
@@ -74,6 +75,7 @@ samples! {
     FilePath: FilePath::from("/etc/containerd/config.toml:3:1"), FilePath::from("/");
     FileSystem: FileSystem::from("nfs4"), FileSystem::from("");
     Function: Function::from("rtnl_lock"), Function::from("");
+    IoCounters: IoCounters { read_bytes: 6 << 20, reads: 433, written_bytes: 36 << 10, writes: 806 }, IoCounters::default();
     Item: Item {
             id: "0123456789abcdef".to_owned(),
             pod: Some(PodRef::sample(true)),

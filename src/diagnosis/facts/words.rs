@@ -15,6 +15,7 @@ use crate::cri::{Code, Rpc};
 use crate::diagnosis::evidence::oddities::OddKind;
 use crate::diagnosis::failing_pods::{FailingStep, FailureCause};
 use crate::diagnosis::forecast::{LimitForecast, LimitKind};
+use crate::diagnosis::proc::clients::IoCounters;
 use crate::diagnosis::proc::is_conmon;
 use crate::diagnosis::report::{RuleId, Verdict};
 use crate::diagnosis::words::short;
@@ -647,12 +648,18 @@ facts! {
 
     // clients.rs: D39
     DoesNotReadAnswers { process: ProcessRef } => "{process} does not read the runtime's answers";
+    ReadsMostAnswers { process: ProcessRef, read: Bytes, within: Took } =>
+        "{process} reads most of what the runtime writes: {read} in {within}";
     ManyClients { others: usize } => "{others} programs besides the kubelet call the runtime";
     SocketConnections { connections: usize, waiting: u32 } =>
         "{} to the runtime's socket, {waiting} not accepted yet", plural(*connections, "connection");
-    SocketClient { process: ProcessRef, connections: usize, unread: u64 } =>
-        "{process}: {}{}", plural(*connections, "connection"),
-        match unread { 0 => String::new(), bytes => format!(", {} not read", plural(number(*bytes), "byte")) };
+    SocketClient { process: ProcessRef, connections: usize, unread: u64, io: Option<IoCounters> } =>
+        "{process}: {}{}{}", plural(*connections, "connection"),
+        match unread { 0 => String::new(), bytes => format!(", {} not read", plural(number(*bytes), "byte")) },
+        with("; ", io.as_ref());
+    RuntimeReadsAndWrites { within: Took, io: IoCounters } => "in {within}, the runtime {io}";
+    CountersHaveAll =>
+        "these numbers have all files and sockets of a program, but not what one in C++, Python or Rust reads from a socket";
 
     // cri_missing.rs: D06
     InotifyUsedUp { is_now: bool } =>

@@ -1,7 +1,7 @@
 //! D30: lists are slow, cause not found.
 
 use super::prelude::*;
-use super::row;
+use super::{many_clients, row};
 use crate::diagnosis::advice;
 
 /// Applies D30: a list is slow, and no other finding explains it.
@@ -33,6 +33,7 @@ pub(super) fn find(case: &Case<'_>, findings: &[HealthFinding]) -> Option<Health
     }));
     let others = runtime.status_calls.iter().map(|record| record.duration);
     found.add_facts(others.max().map(|longest| FactKind::LongestStatusCall { took: longest.into() }));
+    found.add_facts(many_clients::busiest_client(case));
     found.add_step(advice::node_pressure("look at storage, memory and CPU of the node"));
     found.add_step(advice::until_slow());
     Some(found)

@@ -4,6 +4,7 @@ use super::prelude::*;
 use std::time::Duration;
 
 use super::list_size::against_dead_pods;
+use super::many_clients;
 use super::owners::{largest, owners};
 use crate::diagnosis::advice;
 use crate::diagnosis::facts;
@@ -48,6 +49,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     }
     found.add_facts(stays_below(case));
     found.add_fact(FactKind::AllPodsAfterRestart);
+    found.add_facts(many_clients::busiest_client(case));
     if slow_calls {
         found.add_step(advice::node_pressure("find out why each call is slow (storage, memory, CPU)"));
         found.add_step(Step::look("nothing has to be restarted or deleted for this: the runtime answers"));
@@ -103,6 +105,7 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
             found.add_fact(FactKind::FullRelistStaysBelow { full, threshold: threshold.into() });
         }
     }
+    found.add_facts(many_clients::busiest_client(case));
     found.add_step(Step::look("the runtime answers, so nothing has to be restarted or deleted"));
     let find = Command::new("pgrep -af {}").arg(short(&slowest.target.id));
     found.add_step(Step::look("whether a runc or crun still works on it (no output: none)").with(find));

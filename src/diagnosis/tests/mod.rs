@@ -1,6 +1,7 @@
 //! Tests of whole runs of `health` against a runtime in memory (`scripted`), with a paused clock.
 
 mod approaching;
+mod clients;
 mod cost;
 mod crio;
 mod daemon;

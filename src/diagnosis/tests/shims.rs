@@ -1,5 +1,4 @@
-//! Tests of D38, shims whose sandbox is in no list, of D39, the clients of the socket, and of D40, processes that are too
-//! large.
+//! Tests of D38, shims whose sandbox is in no list, and of D40, processes that are too large.
 
 use std::os::unix::fs::symlink;
 
@@ -8,7 +7,6 @@ use super::scripted::{Behaviour, Scripted, container_id, sandbox_id};
 use super::travels::judge;
 use crate::cri::{Code, Error, Rpc};
 use crate::diagnosis::HealthMode;
-use crate::diagnosis::proc::clients::{SocketClient, SocketClients};
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Severity, Verdict};
 
 /// The sandbox of a shim that no list has.
@@ -211,30 +209,6 @@ async fn a_conmon_of_cri_o_is_left_over_and_one_of_podman_is_not() {
     assert_eq!(found.title, "conmon[1900] of a container that is gone still runs");
     assert_eq!(found.pod.as_ref().unwrap().to_string(), "shop/db-0");
     assert_eq!((found.confidence, &found.ids), (Confidence::Likely, &vec![container_id(GONE)]));
-}
-
-#[tokio::test(start_paused = true)]
-async fn clients_of_the_socket_are_named_if_they_are_many_or_do_not_read() {
-    let node = node("clients");
-    let client = |pid, comm: &str, unread| SocketClient { pid, comm: comm.into(), connections: 2, unread };
-    let kubelet = client(100, "kubelet", 0);
-    let agents = || [client(301, "falco", 0), client(302, "datadog-agent", 9), client(303, "crictl", 0)];
-    let mut evidence = node.gathered(Scripted::with_pods(3)).await;
-    let mut judged = |clients: Vec<SocketClient>| {
-        let connections = 2 * clients.len();
-        evidence.host.as_mut().unwrap().clients = Some(SocketClients { connections, waiting: 1, clients });
-        let report = judge(&evidence);
-        assert_eq!(report.verdict, Verdict::Healthy);
-        find(&report, RuleId::ManyClients).cloned()
-    };
-    assert_eq!(judged(vec![kubelet.clone(), client(301, "falco", 0), client(302, "crictl", 0)]), None);
-    let many = judged([vec![kubelet.clone()], agents().to_vec()].concat()).unwrap();
-    assert_eq!((many.confidence, many.severity), (Confidence::Possible, Severity::Info));
-    assert_eq!(many.title, "3 programs besides the kubelet call the runtime");
-    assert_eq!(many.evidence[0], "8 connections to the runtime's socket, 1 not accepted yet");
-    assert_eq!(many.evidence[2], "datadog-agent[302]: 2 connections, 9 bytes not read");
-    let slow = judged(vec![kubelet, client(305, "agent", 70_000)]).unwrap();
-    assert_eq!(slow.title, "agent[305] does not read the runtime's answers");
 }
 
 /// Gives a process of the node another size.
