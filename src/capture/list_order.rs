@@ -181,10 +181,16 @@ impl SortedItem {
         let mut item = Self { bytes: whole.get(..head).unwrap_or_default().to_vec(), head, back: Vec::new() };
         let Some(fields) = fields(content) else { return Self { bytes: whole.to_vec(), ..item } };
         for run in runs(&fields) {
+            // Most fields have no neighbour with the same key, so there is nothing to sort.
+            if let [(_, field, _)] = run {
+                item.bytes.extend_from_slice(field);
+                continue;
+            }
             let (order, places) =
                 canonical_order(run.len(), |field| run.get(field).map(|(.., content)| *content));
-            let in_order = order.iter().filter_map(|field| run.get(*field));
-            item.bytes.extend(in_order.flat_map(|(_, field, _)| *field));
+            for (_, field, _) in order.iter().filter_map(|field| run.get(*field)) {
+                item.bytes.extend_from_slice(field);
+            }
             item.back.extend(steps(&places));
         }
         item
