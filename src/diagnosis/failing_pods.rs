@@ -1,5 +1,5 @@
 //! Work of the kubelet for a pod that fails: the runtime answers at once, with an error, and the kubelet tries again. Nothing
-//! hangs then, so no call of plegctl shows it; the kubelet's journal does.
+//! hangs then, so no call of plegctl shows it; the kubelet's journal does, and its events.
 //!
 //! The kubelet's message is read here, once, into a step, a cause and the runtime's own words. What is ordinary is left out:
 //! images that cannot be pulled, containers that crash, missing configuration, and calls that time out, which is a hang.
@@ -8,10 +8,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::journal_line::logged_by;
 use super::limits;
 use crate::clock::Wall;
 use crate::report::rename::{rename, without_names};
 use crate::report::{PodRef, word_enum};
+
+/// The programs that log as a kubelet: k3s and `MicroK8s` have it in one process with others.
+const KUBELETS: [&str; 3] = ["kubelet", "k3s", "microk8s.daemon-kubelite"];
 
 /// The most pods that are kept.
 const MAX_PODS: usize = 256;
@@ -30,7 +34,7 @@ word_enum! {
         StopContainer = "stopContainer",
         /// Stops the pod's sandbox.
         StopSandbox = "stopSandbox",
-    }
+    } ALL
 }
 
 impl FailingStep {
@@ -157,24 +161,42 @@ impl FailingPod {
         let (_, rest) = error.split_once("] \"Error syncing pod, skipping\" err=\"")?;
         let (error, rest) = quoted_text(rest)?;
         let (step, error) = step_and_error(&error)?;
-        let error = error_of_runtime(&error)?;
+        let value = |before: &str| rest.split_once(before)?.1.split('"').next();
+        let (namespace, name) = value(" pod=\"")?.split_once('/')?;
+        let [uid, namespace, name] = [value(" podUID=\"")?, namespace, name].map(short);
+        Self::of_error(PodRef { uid, namespace, name }, step, &error, at)
+    }
+
+    /// Reads an event of the kubelet about a pod (`pkg/kubelet/events/event.go`): its reason and its message.
+    pub fn of_event(pod: PodRef, reason: &str, message: &str, at: Wall) -> Option<Self> {
+        // The kubelet's client writes this before a message that stands for several.
+        let message = message.strip_prefix("(combined from similar events): ").unwrap_or(message);
+        let after = |prefix: &str| message.strip_prefix(prefix).map(str::to_owned);
+        let (step, error) = match reason {
+            "FailedCreatePodSandBox" => {
+                (FailingStep::CreateSandbox, after("Failed to create pod sandbox: ")?)
+            }
+            "FailedCreatePodContainer" => {
+                (FailingStep::CreateSandbox, after("unable to ensure pod container exists: ")?)
+            }
+            // Without the gRPC code, as in the pod's status.
+            "Failed" => {
+                let error = after("Error: ").filter(|error| !error.contains("context deadline exceeded"));
+                (FailingStep::StartContainer, error?)
+            }
+            "FailedKillPod" => step_and_error(message)?,
+            _ => return None,
+        };
+        Self::of_error(pod, step, &error, at)
+    }
+
+    fn of_error(pod: PodRef, step: FailingStep, error: &str, at: Wall) -> Option<Self> {
+        let error = error_of_runtime(error)?;
         let cause = FailureCause::of_words(step, error);
         let of_plugin = plugin_and_words(error).filter(|_| cause == FailureCause::Network);
         let (plugin, words) = of_plugin.map_or((None, error), |(plugin, words)| (Some(plugin), words));
-        let value = |before: &str| rest.split_once(before)?.1.split('"').next();
-        let (namespace, name) = value(" pod=\"")?.split_once('/')?;
-        let short = |text: &str| text.chars().take(MAX_WORDS).collect::<String>();
-        let [uid, namespace, name] = [value(" podUID=\"")?, namespace, name].map(short);
-        Some(Self {
-            pod: PodRef { uid, namespace, name },
-            step,
-            cause,
-            plugin: plugin.map(short),
-            words: short(words.trim()),
-            failures: 1,
-            first: at,
-            last: at,
-        })
+        let (plugin, words) = (plugin.map(short), short(words.trim()));
+        Some(Self { pod, step, cause, plugin, words, failures: 1, first: at, last: at })
     }
 
     /// Returns whether the step has failed again and again. The journal has the messages of the last `span`.
@@ -189,16 +211,31 @@ impl FailingPod {
     }
 }
 
-/// Adds what a message of the kubelet says.
-pub fn add_message(pods: &mut Vec<FailingPod>, message: &str, at: Wall) {
-    let Some(new) = FailingPod::of_message(message, at) else { return };
+/// Adds what a line of a journal says, if a kubelet logged it: `STAMP HOST PROGRAM[PID]: MESSAGE`.
+pub fn add_line(pods: &mut Vec<FailingPod>, line: &str, at: Wall) {
+    let message = KUBELETS.into_iter().find_map(|program| logged_by(line, program));
+    if let Some(new) = message.and_then(|(_, message)| FailingPod::of_message(message, at)) {
+        add(pods, new);
+    }
+}
+
+/// Adds errors of one step for one pod. The last one says why.
+pub fn add(pods: &mut Vec<FailingPod>, new: FailingPod) {
     let is_same = |known: &&mut FailingPod| known.step == new.step && known.pod.uid == new.pod.uid;
     if let Some(known) = pods.iter_mut().find(is_same) {
-        let (failures, first) = (known.failures + 1, known.first);
-        *known = FailingPod { failures, first, ..new };
+        let (failures, first) = (known.failures + new.failures, known.first.min(new.first));
+        if new.last >= known.last {
+            *known = new;
+        }
+        (known.failures, known.first) = (failures, first);
     } else if pods.len() < MAX_PODS {
         pods.push(new);
     }
+}
+
+/// Returns the beginning of a text.
+fn short(text: &str) -> String {
+    text.chars().take(MAX_WORDS).collect()
 }
 
 /// Returns the text up to its closing quotation mark, and what follows. A quotation mark in the text has a backslash.

@@ -100,9 +100,6 @@ pub struct ListFallback {
     pub call: String,
 }
 
-/// The programs that log as a kubelet: k3s and `MicroK8s` have it in one process with others.
-const KUBELETS: [&str; 3] = ["kubelet", "k3s", "microk8s.daemon-kubelite"];
-
 /// The most names and UIDs whose errors are kept.
 const MAX_POD_ERRORS: usize = 1000;
 
@@ -119,7 +116,9 @@ impl Journal {
             found.lines += 1;
             if let Some(time) = time {
                 found.add_readiness(line, time);
-                found.add_failing_pod(line, time);
+                if let Ok(since_epoch) = Duration::try_from_secs_f64(time) {
+                    failing_pods::add_line(&mut found.failing_pods, line, Wall::default().plus(since_epoch));
+                }
             }
             let ages = found.pleg_ages.len();
             found.add(line);
@@ -148,16 +147,6 @@ impl Journal {
             if became {
                 self.not_ready_since = Some(time);
             }
-        }
-    }
-
-    /// Adds an error of the kubelet about a step for a pod.
-    fn add_failing_pod(&mut self, line: &str, time: f64) {
-        let message = KUBELETS.into_iter().find_map(|program| logged_by(line, program));
-        if let Some((_, message)) = message
-            && let Ok(since_epoch) = Duration::try_from_secs_f64(time)
-        {
-            failing_pods::add_message(&mut self.failing_pods, message, Wall::from_nanos(0).plus(since_epoch));
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::ListedNode;
 use super::verdict::error_text;
 use crate::clock::{MONTHS, Wall};
+use crate::diagnosis::failing_pods::{FailingPod, add_line};
 use crate::kubelet::http::encoded;
 use crate::kubelet::kubeconfig::Cluster;
 use crate::report::escape;
@@ -39,6 +40,15 @@ pub enum JournalError {
     NotServed(String),
 }
 
+/// The journal of a kubelet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct KubeletJournal {
+    /// The text, without secrets.
+    pub(super) text: String,
+    /// The steps for pods that fail.
+    pub(super) failing: Vec<FailingPod>,
+}
+
 /// The period for which journals are read, by the clock of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JournalPeriod {
@@ -52,12 +62,34 @@ impl JournalPeriod {
         Self { since: from.minus(BEFORE), until: from.plus(LONGEST) }
     }
 
+    /// Returns a moment in each minute of this period.
+    fn minutes(self) -> impl Iterator<Item = Wall> {
+        let minutes = self.until.duration_since(self.since).as_secs() / 60;
+        (0..=minutes).map(move |number| self.since.plus(Duration::from_secs(60 * number))).chain([self.until])
+    }
+
+    /// Returns when a message of this period was written.
+    fn time_of(self, message: &str) -> Option<Wall> {
+        let (minute, rest) = message.split_at_checked(MINUTE_SIZE)?;
+        let minute = self.minutes().find(|at| minute_of(*at) == minute)?.to_string();
+        format!("{}{}Z", minute.get(..RFC_MINUTE_SIZE)?, rest.split(' ').next()?).parse().ok()
+    }
+
+    /// Returns the steps for pods that fail, by the errors of the kubelet.
+    fn failing(self, messages: &str) -> Vec<FailingPod> {
+        let mut failing = Vec::new();
+        for message in messages.lines().filter(|line| line.contains("Error syncing pod")) {
+            if let (Some(at), Some(line)) = (self.time_of(message), message.get(DATE_SIZE..)) {
+                add_line(&mut failing, line, at);
+            }
+        }
+        failing
+    }
+
     /// Returns the messages of this period. Each message begins with its time in UTC, such as `Nov 21 02:00:01.123456`, and its
     /// other lines do not. A text without such times is returned unchanged.
     fn messages(self, text: &str) -> String {
-        let minutes = self.until.duration_since(self.since).as_secs() / 60;
-        let minute = |number| minute_of(self.since.plus(Duration::from_secs(60 * number)));
-        let inside: Vec<String> = (0..=minutes).map(minute).chain([minute_of(self.until)]).collect();
+        let inside: Vec<String> = self.minutes().map(minute_of).collect();
         let (mut kept, mut is_inside, mut has_times) = (String::new(), false, false);
         for line in text.split_inclusive('\n') {
             let begin = line.get(..MINUTE_SIZE).unwrap_or_default();
@@ -76,8 +108,10 @@ impl JournalPeriod {
     }
 }
 
-/// The number of bytes of a time such as `Nov 21 02:00`.
+/// The number of bytes of a time such as `Nov 21 02:00`, of its date with the blank, and of a minute in RFC 3339.
 const MINUTE_SIZE: usize = 12;
+const DATE_SIZE: usize = 7;
+const RFC_MINUTE_SIZE: usize = 16;
 
 /// Returns a time as `journalctl` writes it, up to the minute.
 fn minute_of(time: Wall) -> String {
@@ -102,7 +136,7 @@ pub(super) fn unit(node: &ListedNode) -> &'static str {
     }
 }
 
-/// Reads the journal of a unit, without secrets.
+/// Reads the journal of a unit.
 ///
 /// The query has no end, because some kubelets pass the beginning to `journalctl` as the end too. `journalctl` takes the beginning
 /// as a local time. If the node is west of UTC, the first answer begins too late, so a second query begins twelve hours earlier.
@@ -112,7 +146,7 @@ pub(super) async fn read(
     unit: &str,
     period: JournalPeriod,
     timeout: Duration,
-) -> Result<String, JournalError> {
+) -> Result<KubeletJournal, JournalError> {
     let first = read_since(cluster, node, unit, period, period.since, timeout).await;
     match first {
         Err(JournalError::Empty) => {
@@ -130,7 +164,7 @@ async fn read_since(
     period: JournalPeriod,
     since: Wall,
     timeout: Duration,
-) -> Result<String, JournalError> {
+) -> Result<KubeletJournal, JournalError> {
     let url = format!(
         "{}/api/v1/nodes/{}/proxy/logs/?query={unit}&sinceTime={}",
         cluster.server,
@@ -153,7 +187,8 @@ async fn read_since(
     if messages.lines().all(|line| line.trim().is_empty() || line.starts_with("-- ")) {
         return Err(JournalError::Empty);
     }
-    Ok(escape::log(&without_secrets_of_log(&messages)))
+    let failing = period.failing(&messages);
+    Ok(KubeletJournal { text: escape::log(&without_secrets_of_log(&messages)), failing })
 }
 
 #[cfg(test)]
@@ -180,5 +215,20 @@ mod tests {
         assert_eq!(period.messages(&format!("{before}{inside}{after}")), inside);
         assert_eq!(period.messages(&format!("{before}{after}")), "");
         assert_eq!(period.messages("2026-12-31T23:50 a\nb\n"), "2026-12-31T23:50 a\nb\n");
+    }
+
+    #[test]
+    fn time_of_a_message_has_the_year_of_its_period() {
+        let period = JournalPeriod::around("2026-12-31T23:58:50Z".parse().unwrap());
+        let time = |message: &str| period.time_of(message).map(|at| at.to_string());
+        for (message, at) in [
+            ("Dec 31 23:48:55.125 n1 kubelet[7]: a", "2026-12-31T23:48:55.125"),
+            ("Jan 01 00:18:09.5 n1 kubelet[7]: b", "2027-01-01T00:18:09.5"),
+        ] {
+            assert!(time(message).unwrap().starts_with(at), "{:?}", time(message));
+        }
+        for other in ["Jan 01 00:40:00.1 n1 kubelet[7]: c", "Dec 31 23:48:é n1", "Dec", ""] {
+            assert_eq!(time(other), None, "{other}");
+        }
     }
 }

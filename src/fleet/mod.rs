@@ -11,6 +11,7 @@
 //! verdict names no cause; `plegctl health` on the node does.
 
 mod captures;
+mod events;
 mod histogram;
 mod incidents;
 mod journals;
@@ -37,11 +38,12 @@ use crate::kubelet::http::{self, HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
 
 pub use self::captures::{FetchedFile, FleetCaptures, WorstIncident, worst_incidents};
+pub use self::events::read_events;
 pub use self::incidents::{
     FleetIncidents, IncidentGroup, SharedFact, join as join_incidents, read_images, read_incidents,
 };
 pub use self::node::{FleetReading, NodeReading};
-pub use self::objects::{NodeObjects, ObjectsRequest, read_events, read_objects};
+pub use self::objects::{NodeObjects, ObjectsRequest, read_objects};
 pub use self::outside::{KubeletDumps, read_dumps};
 pub use self::preflight::{
     FleetPreflight, NodePreflight, StartVerdict, judge as judge_settings, read_settings,

@@ -423,3 +423,101 @@ fn no_recorder_conflicts_with_what_names_another_source() {
     let words = output.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(output.code == Some(0) && words.contains("not asked (--no-recorder)"), "{output}");
 }
+
+/// A pod that was created `seconds` before noon, and an event for each error of its network plugin since then.
+fn failing(name: &str, seconds: u32) -> (Value, Value) {
+    let uid =
+        format!("7c7c7c7c-1111-2222-3333-{:0>12}", name.len() * 1000 + usize::try_from(seconds).unwrap());
+    let events: Vec<Value> = (0..seconds / 15)
+        .map(|nth| {
+            let message = format!(
+                "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox \
+                 \"{nth:064}\": plugin type=\"example-cni\" failed (add): unable to connect to agent: dial unix \
+                 /run/agent.sock: connect: no such file or directory"
+            );
+            let at = ago(seconds - 15 * nth);
+            json!({"type": "Warning", "reason": "FailedCreatePodSandBox", "message": message, "count": 1,
+                "firstTimestamp": at, "lastTimestamp": at, "source": {"component": "kubelet", "host": "n1"}})
+        })
+        .collect();
+    (created("shop", name, &uid, seconds), json!({"kind": "EventList", "items": events}))
+}
+
+/// Starts a cluster whose kubelet is healthy and has two pods that fail among others. `events` answers requests for their events.
+fn failing_cluster(events: impl Fn(&Value) -> Reply + Send + Sync + 'static, journal: Reply) -> Server {
+    let failing = [failing("api", 130), failing("web", 190)];
+    let mut pods = bystanders();
+    pods.extend(failing.iter().map(|(pod, _)| pod.clone()));
+    cluster(recorded(["base.t3-busy", "base.t5-busy"]), move |request| {
+        if let Some((_, selector)) = request.path.split_once("/api/v1/namespaces/shop/events?") {
+            let is_of = |pod: &Value| selector.contains(pod["metadata"]["uid"].as_str().unwrap());
+            return events(&failing.iter().find(|(pod, _)| is_of(pod)).expect("it waits for nothing").1);
+        }
+        if request.path.contains("/proxy/logs/?query=kubelet") {
+            return journal.clone();
+        }
+        of_node(request, &node("True", "ok"), &metrics(1), &pods)
+    })
+}
+
+#[test]
+fn creates_that_fail_at_once_are_named_from_outside_by_the_kubelets_events() {
+    let server = failing_cluster(|events| Reply::ok(events.to_string()), Reply::Answer(500, String::new()));
+    let output = health(&server, &[]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let screen: String = output.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "DEGRADED CNI ADD fails: shop/web and 1 more cannot start",
+        "D45",
+        "the network plugin example-cni says: unable to connect to agent",
+        "shop/web: 12 errors in the last 3m10s, the last one 25s ago",
+        "no other pod has started since then",
+        "kubectl get pods -A --field-selector 'spec.nodeName=n1'",
+    ] {
+        assert!(screen.contains(words), "{words}: {output}");
+    }
+    let paths: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
+    assert!(paths.iter().all(|path| path != DUMP && !path.contains("/logs/")), "{paths:#?}");
+    assert_eq!(paths.iter().filter(|path| path.contains("/events?")).count(), 2, "{paths:#?}");
+    assert!(server.requests().iter().all(|request| request.method == "GET"));
+}
+
+#[test]
+fn kubelets_journal_shows_what_fails_if_its_events_may_not_be_read() {
+    let forbidden = || Reply::Answer(403, r#"{"message":"events is forbidden"}"#.to_owned());
+    let (pod, events) = failing("web", 190);
+    let uid = pod["metadata"]["uid"].as_str().unwrap();
+    let line = |nth: usize, event: &Value| {
+        let words = event["message"]
+            .as_str()
+            .unwrap()
+            .replace("Failed to create pod sandbox", "Failed to create sandbox");
+        let error = format!(
+            "failed to \"CreatePodSandbox\" for \"web_shop({uid})\" with CreatePodSandboxError: {words:?}"
+        );
+        format!(
+            "Nov 21 11:57:{:02}.125 n1 kubelet[7]: E1121 11:57:00.125 7 pod_workers.go:1324] \"Error syncing pod, skipping\" \
+             err={error:?} pod=\"shop/web\" podUID=\"{uid}\"\n",
+            5 * nth
+        )
+    };
+    let items = events["items"].as_array().unwrap();
+    let early: String = items.iter().enumerate().map(|(nth, event)| line(nth, event)).collect();
+    let lines = early.clone() + &early.replace("Nov 21 11:57:", "Nov 21 11:58:");
+    for (journal, verdict, missing) in [
+        (Reply::ok(lines), "degraded", &["the events of pods that wait"][..]),
+        (Reply::ok("<html>"), "healthy", &["the events of pods that wait", "the kubelet's log"]),
+        (Reply::ok(early), "healthy", &["the events of pods that wait"]),
+    ] {
+        let server = failing_cluster(move |_| forbidden(), journal);
+        let output = health(&server, &["-o", "json"]);
+        let report = report(&output);
+        assert_eq!(report["verdict"], verdict, "{output}");
+        let skipped = report["notChecked"].as_array().unwrap().iter();
+        let skipped: Vec<&str> = skipped.map(|skipped| skipped["what"].as_str().unwrap()).collect();
+        assert_eq!(skipped[1..], *missing, "{output}");
+        assert_eq!(requests(&server, DUMP), 0);
+        let is_found = report["findings"].as_array().unwrap().iter().any(|found| found["id"] == "D45");
+        assert_eq!(is_found, verdict == "degraded", "{output}");
+    }
+}

@@ -339,18 +339,28 @@ async fn of_kubelet(
     let mut facts = facts.map(|reading| outside_facts(reading, judged.taken_at)).unwrap_or_default();
     (facts.age, facts.threshold) = (node.facts.age, node.facts.threshold);
     let from = facts.last_seen.or(facts.taken_at).unwrap_or(judged.taken_at);
-    let mut dumps = KubeletDumps::default();
-    if look.wants_dumps(&node) {
+    let wants_dumps = look.wants_dumps(&node);
+    let left = look.deadline.since(clock.mono());
+    let request = ObjectsRequest {
+        now: facts.taken_at.unwrap_or(judged.taken_at),
+        from,
+        answers_metrics: readings.readings.first().is_some_and(|reading| reading.metrics.is_ok()),
+        is_healthy: !wants_dumps,
+        timeout: look.timeout.min(left / 4),
+        keep: look.keep,
+    };
+    let read_objects = || fleet::read_objects(cluster, &listed, request);
+    let (mut objects, mut dumps) = (NodeObjects::default(), KubeletDumps::default());
+    if wants_dumps {
         let kubelet = KubeletApi::through(cluster, &listed.name);
-        let mut objects = NodeObjects::default();
-        let measured_at = readings.readings.first().and_then(NodeReading::measured_at);
-        let request = ObjectsRequest { from, measured_at, timeout: look.timeout, keep: look.keep };
-        let meanwhile = async { objects = fleet::read_objects(cluster, &listed, request).await };
+        let meanwhile = async { objects = read_objects().await };
         dumps = fleet::read_dumps(&kubelet, &**clock, look.deadline, look.keep, meanwhile).await;
-        dumps.not_checked.extend(objects.not_checked);
-        dumps.input_files.extend(objects.input_files);
-        (facts.pods, facts.log) = (objects.pods, objects.log);
+    } else if node.judged == Verdict::Healthy {
+        objects = read_objects().await;
     }
+    dumps.not_checked.extend(objects.not_checked);
+    dumps.input_files.extend(objects.input_files);
+    (facts.pods, facts.log, facts.failing) = (objects.pods, objects.log, objects.failing);
     facts.calls = dumps.calls.take();
     let mut found = outside::find(&facts);
     if !found.suspects.is_empty() {

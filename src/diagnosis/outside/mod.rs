@@ -5,6 +5,7 @@
 //! the verdict. What was not read is absent from the facts, so a finding may be missing, and none is made up. The dumps
 //! contain no names, so a pod is only a *suspect*.
 
+mod failing;
 pub mod pods;
 mod steps;
 mod suspects;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 pub use self::pods::{OutsidePod, has_no_answer};
 use super::facts::{Call, FactKind, Word};
+use super::failing_pods::FailingPod;
 use super::judge::{Relists, VerdictFacts, Weight};
 use super::report::{Confidence, HealthFinding, RuleId, Severity, SuspectReport};
 use super::rules::finding;
@@ -66,6 +68,8 @@ pub struct OutsideFacts {
     pub pods: Vec<OutsidePod>,
     /// The lines of the kubelet's log about calls that had no answer.
     pub log: Vec<String>,
+    /// The steps for pods that have failed again and again until a moment ago.
+    pub failing: Vec<FailingPod>,
 }
 
 /// What the facts show.
@@ -103,10 +107,11 @@ pub fn find(facts: &OutsideFacts) -> OutsideFindings {
     let all = hung.into_iter().chain(stale_kubelet(facts)).chain(workers);
     let mut findings: Vec<HealthFinding> = all.collect();
     let suspects = suspects::suspects(facts);
-    let is_worth_it = !(findings.is_empty() && suspects.is_empty());
     if let Some(primary) = findings.first_mut() {
         primary.steps.extend(steps::to_settle(facts, primary.phase));
     }
+    findings.extend(failing::find(facts));
+    let is_worth_it = !(findings.is_empty() && suspects.is_empty());
     let keep = if is_worth_it { steps::to_keep(facts) } else { Vec::new() };
     OutsideFindings { findings, suspects, keep, relists_fail }
 }

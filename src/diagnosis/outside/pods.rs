@@ -8,8 +8,11 @@ use serde_json::Value;
 
 use crate::clock::Wall;
 use crate::diagnosis::facts::PodChange;
+use crate::diagnosis::failing_pods::{FailingPod, FailingStep, FailureCause};
 use crate::kubelet::MeasuredContainer;
-use crate::kubelet::pod_status::{WaitingContainer, container_statuses, entries, has_ended, moment};
+use crate::kubelet::pod_status::{
+    WaitingContainer, container_statuses, entries, has_ended, moment, transition,
+};
 use crate::report::{ContainerRef, PodRef};
 use crate::stacks::kubelet::{PodShape, WaitingWorker, WorkerTask};
 
@@ -42,6 +45,12 @@ pub struct OutsidePod {
     pub gone: Vec<String>,
     /// The containers that wait for their image, their configuration or their next start.
     pub waiting: Vec<String>,
+    /// Whether the runtime does not create or start a container.
+    pub start_fails: bool,
+    /// Since when it has its sandbox, if it has one and this is known.
+    pub sandbox_since: Option<Wall>,
+    /// Whether it uses the node's network, so that it needs no network plugin.
+    pub uses_host_network: bool,
     /// The containers, other than init containers, that do not run.
     pub not_running: Vec<String>,
     /// Since when a container that is to be started again has ended.
@@ -116,10 +125,37 @@ impl OutsidePod {
             not_running: not_running.filter_map(name).collect(),
             restart_due: restart_due(object, status),
             no_answer: messages.filter(|message| has_no_answer(message)).cloned().collect(),
+            start_fails: start_fails(&waiting),
+            sandbox_since: sandbox_since(status),
+            uses_host_network: uses_hosts,
             waiting: waiting.into_iter().map(|container| container.name).collect(),
             is_only_in_kubelet: false,
         })
     }
+}
+
+/// Whether the runtime fails to create or to start a container, and no container misses its configuration.
+fn start_fails(waiting: &[WaitingContainer]) -> bool {
+    let has = |reasons: &[&str]| waiting.iter().any(|container| reasons.contains(&container.reason.as_str()));
+    has(&["CreateContainerError", "RunContainerError"]) && !has(&["CreateContainerConfigError"])
+}
+
+/// Returns since when a pod has its sandbox: by its condition, or, of a kubelet before 1.28, since the first start of a container.
+fn sandbox_since(status: &Value) -> Option<Wall> {
+    const CONDITION: &str = "PodReadyToStartContainers";
+    let has = |condition: &Value, key, value: &str| condition.get(key).is_some_and(|own| own == value);
+    if let Some(condition) = entries(status, "conditions").find(|one| has(one, "type", CONDITION)) {
+        return transition(status, CONDITION).filter(|_| has(condition, "status", "True"));
+    }
+    let was_never_restarted =
+        |container: &&Value| container.get("restartCount").is_some_and(|count| count == 0);
+    container_statuses(status).filter(was_never_restarted).filter_map(started).min()
+}
+
+/// Returns when a container was started that runs or has ended.
+fn started(container: &Value) -> Option<Wall> {
+    let at = |state: &str| moment(container.pointer(&format!("/state/{state}/startedAt")));
+    at("running").or_else(|| at("terminated"))
 }
 
 /// Returns the name of a container and, if it was created, its id.
@@ -201,6 +237,42 @@ impl OutsidePod {
             WorkerTask::Terminate | WorkerTask::CleanUp => PodChange::GraceOver,
         };
         self.changes.iter().find(|(change, _)| *change == what).map(|(_, at)| *at)
+    }
+
+    /// Returns for how long the pod has waited for a step of the kubelet's work that may fail, by its state.
+    pub fn waits_for(&self, step: FailingStep, now: Wall) -> Option<Duration> {
+        let waits = match step {
+            FailingStep::CreateSandbox => {
+                let has_any = self.sandbox_since.is_some() || !self.running.is_empty();
+                !(self.is_ending || has_any) && self.waiting.is_empty()
+            }
+            FailingStep::StartContainer => !self.is_ending && self.start_fails,
+            FailingStep::StopContainer | FailingStep::StopSandbox => self.is_ending,
+        };
+        let due = if step.is_of_end() { PodChange::GraceOver } else { PodChange::Created };
+        let (_, since) = self.changes.iter().find(|(change, _)| waits && *change == due)?;
+        Some(now.duration_since(*since))
+    }
+
+    /// Returns for how long the pod has waited for a step that may fail. `None` for a pod that waits for nothing, or for something
+    /// of its own.
+    pub fn waits(&self, now: Wall) -> Option<Duration> {
+        FailingStep::ALL.into_iter().find_map(|step| self.waits_for(step, now))
+    }
+
+    /// Whether this step has succeeded for the pod since then. A pod in the node's network needs no network plugin.
+    pub fn has_started_since(&self, failing: &FailingPod) -> bool {
+        let is_after = |at: &Wall| *at > failing.first;
+        match failing.step {
+            FailingStep::CreateSandbox => {
+                let needs_plugin = failing.cause != FailureCause::Network || !self.uses_host_network;
+                needs_plugin && self.sandbox_since.as_ref().is_some_and(is_after)
+            }
+            _ => {
+                let starts = self.changes.iter().filter(|(what, _)| *what == PodChange::ContainerStarted);
+                starts.map(|(_, at)| at).any(is_after)
+            }
+        }
     }
 
     /// Whether a pod in this state has a worker with this task that makes this call.

@@ -51,11 +51,34 @@ fn is_over(evidence: &Evidence, failing: &FailingPod) -> bool {
     }
 }
 
+/// What D45 is applied to, on the node and from outside.
+pub struct FailingSteps<'a> {
+    /// When this was read.
+    pub now: Wall,
+    /// The steps that fail again and again, and still do.
+    pub persisting: Vec<&'a FailingPod>,
+    /// Returns the UIDs of the pods for which the same step has succeeded since the first error.
+    pub started_since: &'a dyn Fn(&FailingPod) -> BTreeSet<String>,
+    /// Returns what to do.
+    pub what_to_do: &'a dyn Fn(&FailingPod) -> Vec<Step>,
+}
+
+/// Applies D45.
+pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
+    let evidence = case.evidence;
+    find_in(&FailingSteps {
+        now: evidence.taken_at,
+        persisting: persisting(evidence),
+        started_since: &|failing| started_since(evidence, failing),
+        what_to_do: &|failing| steps(evidence, failing),
+    })
+}
+
 /// Applies D45, once for each cause of starts and of ends. A pod that cannot end is certain. A create may fail because of the
 /// pod itself, so it needs a cause that is the node's, and more pods that fail than pods that start.
-pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
+pub fn find_in(failing: &FailingSteps<'_>) -> Vec<HealthFinding> {
     let mut groups: BTreeMap<(bool, FailureCause), Vec<&FailingPod>> = BTreeMap::new();
-    let counts = |pod: &&FailingPod| match pod.cause {
+    let counts = |pod: &&&FailingPod| match pod.cause {
         // D18 reports reserved names.
         FailureCause::NameReserved => false,
         // The program of a container may not exist.
@@ -66,18 +89,19 @@ pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
         | FailureCause::SandboxImage
         | FailureCause::ImageStore => true,
     };
-    for pod in persisting(case.evidence).into_iter().filter(counts) {
+    for pod in failing.persisting.iter().filter(counts) {
         groups.entry((pod.step.is_of_end(), pod.cause)).or_default().push(pod);
     }
-    groups.into_values().filter_map(|pods| of_group(case, pods)).collect()
+    groups.into_values().filter_map(|pods| of_group(failing, pods)).collect()
 }
 
-fn of_group(case: &Case<'_>, mut pods: Vec<&FailingPod>) -> Option<HealthFinding> {
-    let evidence = case.evidence;
+fn of_group(steps: &FailingSteps<'_>, mut pods: Vec<&FailingPod>) -> Option<HealthFinding> {
     pods.sort_by_key(|failing| (failing.first, failing.step, &failing.pod.uid));
     let first = *pods.first()?;
     let uids: BTreeSet<&str> = pods.iter().map(|failing| failing.pod.uid.as_str()).collect();
-    let started = if first.step.is_of_end() { 0 } else { started_since(evidence, first, &uids) };
+    let mut started = if first.step.is_of_end() { BTreeSet::new() } else { (steps.started_since)(first) };
+    started.retain(|uid| !uids.contains(uid.as_str()));
+    let started = started.len();
     let confidence = confidence(&pods, uids.len(), started);
     let step = first.step;
     let title =
@@ -87,13 +111,13 @@ fn of_group(case: &Case<'_>, mut pods: Vec<&FailingPod>) -> Option<HealthFinding
     found.ids = uids.iter().take(limits::MAX_LISTED_IDS).map(|&uid| uid.to_owned()).collect();
     let latest = pods.iter().max_by_key(|failing| failing.last).copied().unwrap_or(first);
     found.add_fact(words(latest));
-    found.add_facts(pods.iter().take(MAX_NAMED).map(|failing| since(failing, evidence.taken_at)));
+    found.add_facts(pods.iter().take(MAX_NAMED).map(|failing| since(failing, steps.now)));
     if !step.is_of_end() && started == 0 {
         found.add_fact(FactKind::NothingElseStarted { step });
     } else if started > 0 {
         found.add_fact(FactKind::OthersStarted { pods: started });
     }
-    found.steps = steps(evidence, latest);
+    found.steps = (steps.what_to_do)(latest);
     Some(found)
 }
 
@@ -114,9 +138,9 @@ fn confidence(pods: &[&FailingPod], failing: usize, started: usize) -> Confidenc
     }
 }
 
-/// Returns for how many other pods the same step has succeeded since the first error. A pod in the node's network needs no
-/// network plugin.
-fn started_since(evidence: &Evidence, failing: &FailingPod, uids: &BTreeSet<&str>) -> usize {
+/// Returns the pods for which the same step has succeeded since the first error. A pod in the node's network needs no network
+/// plugin.
+fn started_since(evidence: &Evidence, failing: &FailingPod) -> BTreeSet<String> {
     let rpc =
         if failing.step == FailingStep::CreateSandbox { Rpc::PodSandboxStatus } else { Rpc::ContainerStatus };
     let started = evidence.runtime.status_calls.iter().filter(|record| record.rpc == rpc).filter(|record| {
@@ -125,8 +149,7 @@ fn started_since(evidence: &Evidence, failing: &FailingPod, uids: &BTreeSet<&str
             needs_plugin && facts.started_at.or(facts.created_at) > Some(failing.first)
         })
     });
-    let pods = started.filter_map(|record| evidence.names.pod(&record.target.id));
-    pods.map(|pod| pod.uid).filter(|uid| !uids.contains(uid.as_str())).collect::<BTreeSet<_>>().len()
+    started.filter_map(|record| Some(evidence.names.pod(&record.target.id)?.uid)).collect()
 }
 
 /// Quotes the plugin or the runtime.
