@@ -337,7 +337,7 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use super::super::recorded::{recorded_line, without_marks};
+    use super::super::tests::recorded::{recorded_line, without_marks};
     use super::*;
 
     /// A node with configurations and programs in `/etc/kubelet`, deleted when the test ends.

@@ -43,9 +43,7 @@ mod tables;
 mod validation;
 
 #[cfg(test)]
-mod public;
-#[cfg(test)]
-mod recorded;
+mod tests;
 
 pub use catalogue::StartCheck;
 pub use configz::configz_findings;

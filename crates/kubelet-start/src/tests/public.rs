@@ -6,8 +6,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::node_resources::NodeResources;
 use super::*;
+use crate::node_resources::NodeResources;
 use plegctl_base::report::Severity;
 use plegctl_node::host::shell_words;
 use plegctl_node::kubelet::KubeletVersion;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use super::node_facts::{ClientFiles, NamedFile};
-use super::node_resources::NodeResources;
 use super::*;
+use crate::node_facts::{ClientFiles, NamedFile};
+use crate::node_resources::NodeResources;
 use plegctl_base::report::Severity;
 
 fn recording(name: &str) -> PathBuf {
