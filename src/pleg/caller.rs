@@ -4,7 +4,6 @@
 use std::future::Future;
 
 use super::calls::{CallFailure, CallLog, CallRecord, OpenCall};
-use super::pods::ListedPod;
 use super::shared_state::SharedState;
 use super::stream::Event;
 use crate::clock::Clock;
@@ -17,8 +16,6 @@ use crate::report::PodRef;
 pub trait Sink: Send {
     /// Receives an event, whether or not the kubelet delivers this type of event.
     fn event(&mut self, event: Event);
-    /// Receives all pods of a relist, before the events of that relist.
-    fn listed(&mut self, _pods: &[ListedPod<'_>]) {}
     /// Receives a call that is about to start.
     fn call_started(&mut self, _call: &OpenCall) {}
     /// Receives a call that has ended.

@@ -86,16 +86,6 @@ impl GenericPleg {
         }
     }
 
-    /// Returns the state shared with the evented PLEG, the health check and the metrics.
-    pub const fn shared_state(&self) -> &Arc<SharedState> {
-        &self.shared_state
-    }
-
-    /// Returns the settings.
-    pub const fn settings(&self) -> PlegSettings {
-        self.settings
-    }
-
     /// Returns the calls of the current relist. If the future of a relist was dropped, the log still has the call that was
     /// open then.
     pub const fn calls(&self) -> &CallLog {
@@ -133,7 +123,6 @@ impl GenericPleg {
                 self.shared_state.listed(started);
                 let pods = listed_pods(&sandboxes, &containers, self.settings.era.into());
                 self.count_members(&pods, &mut report);
-                io.sink.listed(&pods);
                 let context = RelistContext { relist: self.relists, initial: !self.listed_before, listed_at };
                 self.listed_before = true;
                 report.events = self.reconcile_all(&pods, context, &mut io).await;

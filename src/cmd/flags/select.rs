@@ -49,11 +49,6 @@ impl Selection {
         self.namespace.as_deref()
     }
 
-    /// Whether a pod is selected by its labels too.
-    pub const fn by_labels(&self) -> bool {
-        self.selector.is_some()
-    }
-
     /// Describes the selection, such as `in namespace shop with labels app=web called web-*`.
     pub fn in_words(&self) -> String {
         let parts = [

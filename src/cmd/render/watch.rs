@@ -203,14 +203,13 @@ fn death(event: &Event) -> String {
 }
 
 /// Formats the start of the watch: what is watched, and how. `shown` describes which pods are shown.
-pub fn started(started: &WatchStarted, shown: &str) -> String {
+pub fn started(started: &WatchStarted) -> String {
     let runtime = &started.runtime;
     let [node, name, version] =
         [&started.node, &runtime.name, &runtime.version].map(|word| word.as_deref().unwrap_or_default());
     let node = if node.is_empty() { "this node" } else { node };
-    let shown = if shown.is_empty() { String::new() } else { format!("; showing only pods{shown}") };
     format!(
-        "watching {node} ({name} {version} at {}): {} mode, a relist every {} as in kubelet {}, threshold {}{shown}",
+        "watching {node} ({name} {version} at {}): {} mode, a relist every {} as in kubelet {}, threshold {}",
         runtime.endpoint,
         started.mode,
         humantime::format_duration(started.period_seconds.duration()),

@@ -15,7 +15,6 @@
 //! A watch never repeats a pending call, can be ended while a call hangs, and waits for a slow reader of its output
 //! only between relists.
 
-mod pod_filter;
 mod reporter;
 mod watch_run;
 
@@ -29,7 +28,6 @@ use clap::{Args, ValueEnum};
 use super::args::{GlobalArgs, at_least_one, positive_duration};
 use super::event_loop::block_on;
 use super::flags::list_calls::ListCallsArgs;
-use super::flags::select::Selection;
 use super::session::Session;
 use super::{Error, Exit};
 use crate::capture::Speed;
@@ -79,9 +77,6 @@ pub struct WatchArgs {
     /// Append the JSON lines to this file too
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-
-    #[command(flatten)]
-    selection: Selection,
 
     /// Show in the table also the events of the first relist, and events of the stream that are older than the watch
     #[arg(long)]

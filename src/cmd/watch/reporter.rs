@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::pod_filter::PodFilter;
 use super::{WatchArgs, WatchMode, WatchOutput};
 use crate::clock::{Clock, Mono, Wall};
 use crate::cmd::Error;
@@ -23,7 +22,6 @@ use crate::cri::{Outcome, ReceivedEvent, Version};
 use crate::diagnosis::{CallEnd, CallersAbandonedCall, HealthReport};
 use crate::optional_future::or_pending;
 use crate::pleg::guarded_stream::StreamObserver;
-use crate::pleg::pods::ListedPod;
 use crate::pleg::readers::no_removal_events;
 use crate::pleg::silence::SILENT_AFTER;
 use crate::pleg::stream::{
@@ -43,7 +41,6 @@ pub struct Reporter {
     output: WatchOutput,
     log: Option<QueuedOutput>,
     show_initial: bool,
-    filter: PodFilter,
     style: Style,
     /// Whether the watch reads the event stream.
     streams: bool,
@@ -92,7 +89,6 @@ impl Reporter {
             log: log.transpose()?,
             show_initial: arguments.initial,
             live,
-            filter: PodFilter::new(arguments.selection.clone()),
             style: Style { color: style.color && (live || !is_terminal), ..style },
             streams: arguments.mode != WatchMode::Generic,
             clock: Arc::clone(&session.node.clock),
@@ -125,9 +121,8 @@ impl Reporter {
             comparison.take_divergences()
         };
         for divergence in decided {
-            let shown = self.filter.shows(&divergence.pod);
-            self.lines(text::divergence(&divergence).filter(|_| shown));
-            self.write_json(&document(&WatchRecord::Divergence(divergence)), shown);
+            self.lines(text::divergence(&divergence));
+            self.json(&WatchRecord::Divergence(divergence));
         }
     }
 
@@ -165,7 +160,7 @@ impl Reporter {
     /// Reports the start of the watch.
     pub fn started(&self, started: WatchStarted) {
         if self.style.headers {
-            self.lines([text::started(&started, &self.filter.in_words())]);
+            self.lines([text::started(&started)]);
         }
         if self.comparison.is_some() {
             self.lines([text::undecided(started.time)]);
@@ -261,7 +256,7 @@ impl Reporter {
     /// Prints a diagnosis in one line, while the call still hangs.
     pub fn short_diagnosis(&self, report: &HealthReport) {
         self.colored(text::diagnosis(self.clock.wall(), report), text::YELLOW);
-        self.write_json(report, true);
+        self.write_json(report);
     }
 
     /// Prints a whole diagnosis.
@@ -276,18 +271,18 @@ impl Reporter {
                 self.stdout.fitted_line(shown(line));
             }
         }
-        self.write_json(report, true);
+        self.write_json(report);
         Ok(())
     }
 
     /// Writes one record as JSON to stdout and to the log, if they contain JSON.
     pub fn json(&self, record: &WatchRecord) {
-        self.write_json(&document(record), true);
+        self.write_json(&document(record));
     }
 
-    /// Writes a document to the log, and to stdout if the user wants to see it (`shown`).
-    fn write_json(&self, document: &impl Serialize, shown: bool) {
-        let shown = shown && self.output == WatchOutput::Jsonl;
+    /// Writes a document to stdout and to the log, if they contain JSON.
+    fn write_json(&self, document: &impl Serialize) {
+        let shown = self.output == WatchOutput::Jsonl;
         if !shown && self.log.is_none() {
             return;
         }
@@ -350,7 +345,6 @@ impl StreamObserver for Reporter {
 
     fn event_received(&self, event: &ReceivedEvent) {
         self.totals().stream_event(event);
-        self.filter.received(event);
         {
             let mut backlog = locked(&self.backlog);
             backlog.is_older = backlog.opened.is_some_and(|opened| event.event.created_at < opened.nanos());
@@ -374,8 +368,7 @@ impl StreamObserver for Reporter {
 impl Sink for &Reporter {
     fn event(&mut self, event: Event) {
         self.totals().event(&event);
-        let shown = self.filter.shows(&event.pod);
-        if self.output == WatchOutput::Table && shown && (self.show_initial || !event.initial) {
+        if self.output == WatchOutput::Table && (self.show_initial || !event.initial) {
             let mut backlog = locked(&self.backlog);
             if backlog.is_older && event.source == EventSource::Evented && !self.show_initial {
                 backlog.events += 1;
@@ -384,12 +377,8 @@ impl Sink for &Reporter {
             }
         }
         let compared = self.comparison.is_some().then(|| event.clone());
-        self.write_json(&document(&WatchRecord::Event(event)), shown);
+        self.json(&WatchRecord::Event(event));
         self.compare(|comparison| compared.iter().for_each(|event| comparison.event(event)));
-    }
-
-    fn listed(&mut self, pods: &[ListedPod<'_>]) {
-        self.filter.listed(pods);
     }
 
     fn call_started(&mut self, call: &OpenCall) {
