@@ -1,149 +1,55 @@
-//! Writes the findings of `static-pods lint` and `preflight` as SARIF 2.1.0, a common format for findings. The types
-//! have the names of the SARIF standard.
+//! Writes the findings of `static-pods lint` and `preflight` as SARIF 2.1.0, a common format for findings.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::json;
 use crate::manifests::checks::runtime::RuntimeFinding;
 use crate::manifests::lint::{LintReport, LintedFile};
 use crate::manifests::preflight::{PreflightReport, StartCheck, StartFinding};
 use crate::manifests::{Check, LintFinding, Severity};
-use crate::report::Rule;
-
-/// A SARIF document with one run.
-#[derive(Serialize)]
-struct Log<'a> {
-    #[serde(rename = "$schema")]
-    schema: &'static str,
-    version: &'static str,
-    runs: [Run<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Run<'a> {
-    tool: Tool,
-    column_kind: &'static str,
-    results: Vec<SarifResult<'a>>,
-}
-
-#[derive(Serialize)]
-struct Tool {
-    driver: Driver,
-}
-
-#[derive(Serialize)]
-struct Driver {
-    name: &'static str,
-    version: &'static str,
-    rules: Vec<ReportingDescriptor>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ReportingDescriptor {
-    id: &'static str,
-    short_description: Message<'static>,
-    default_configuration: Configuration,
-}
-
-#[derive(Serialize)]
-struct Configuration {
-    level: &'static str,
-}
-
-#[derive(Serialize)]
-struct Message<'a> {
-    text: Cow<'a, str>,
-}
-
-/// A finding; SARIF calls it a result.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SarifResult<'a> {
-    rule_id: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rule_index: Option<usize>,
-    level: &'static str,
-    message: Message<'a>,
-    locations: [Location<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Location<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    physical_location: Option<PhysicalLocation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    logical_locations: Option<[LogicalLocation<'a>; 1]>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PhysicalLocation {
-    artifact_location: ArtifactLocation,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    region: Option<Region>,
-}
-
-#[derive(Serialize)]
-struct ArtifactLocation {
-    uri: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Region {
-    start_line: u32,
-    start_column: u32,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct LogicalLocation<'a> {
-    fully_qualified_name: Cow<'a, str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-}
+use crate::report::{CheckRow, Rule};
 
 /// Writes one run with every finding of the linter.
 pub fn write(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {
-    let rules: Vec<_> = Check::ALL.iter().map(|check| (check.row().rule, check.row().severity)).collect();
     let in_files = report
         .files
         .iter()
         .flat_map(|file| file.findings.iter().map(|finding| of_lint_finding(file, finding)));
-    write_run(&rules, in_files.chain(report.runtime_findings.iter().map(of_runtime_finding)).collect(), out)
+    let results = in_files.chain(report.runtime_findings.iter().map(of_runtime_finding));
+    write_run(Check::ALL.iter().map(|check| check.row()), results.collect(), out)
 }
 
 /// Writes one run with every finding of preflight.
 pub fn write_preflight(report: &PreflightReport, out: &mut dyn Write) -> io::Result<()> {
-    let rules: Vec<_> =
-        StartCheck::ALL.iter().map(|check| (check.row().rule, check.row().severity)).collect();
-    write_run(&rules, report.findings.iter().map(of_start_finding).collect(), out)
+    let results = report.findings.iter().map(of_start_finding).collect();
+    write_run(StartCheck::ALL.iter().map(|check| check.row()), results, out)
 }
 
 fn write_run(
-    rules: &[(&'static Rule, Severity)],
-    mut results: Vec<SarifResult<'_>>,
+    checks: impl Iterator<Item = CheckRow>,
+    mut results: Vec<Value>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    for result in &mut results {
-        result.rule_index = rules.iter().position(|(rule, _)| rule.id == result.rule_id);
+    let rules: Vec<(&Rule, Severity)> = checks.map(|check| (check.rule, check.severity)).collect();
+    for result in results.iter_mut().filter_map(Value::as_object_mut) {
+        let index = rules.iter().position(|(rule, _)| result.get("ruleId").is_some_and(|id| id == rule.id));
+        result.insert("ruleIndex".to_owned(), index.into());
     }
-    let rules = rules.iter().map(|(rule, severity)| ReportingDescriptor {
-        id: rule.id,
-        short_description: Message { text: rule.title.into() },
-        default_configuration: Configuration { level: level(*severity) },
+    let rules = rules.iter().map(|(rule, severity)| {
+        json!({
+            "id": rule.id,
+            "shortDescription": {"text": rule.title},
+            "defaultConfiguration": {"level": level(*severity)},
+        })
     });
-    let driver = Driver { name: "plegctl", version: env!("CARGO_PKG_VERSION"), rules: rules.collect() };
-    let run = Run { tool: Tool { driver }, column_kind: "unicodeCodePoints", results };
-    let log = Log { schema: "https://json.schemastore.org/sarif-2.1.0.json", version: "2.1.0", runs: [run] };
-    json::pretty(&log, out)
+    let rules: Vec<Value> = rules.collect();
+    let driver = json!({"name": "plegctl", "version": env!("CARGO_PKG_VERSION"), "rules": rules});
+    let run = json!({"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results});
+    let schema = "https://json.schemastore.org/sarif-2.1.0.json";
+    json::pretty(&json!({"$schema": schema, "version": "2.1.0", "runs": [run]}), out)
 }
 
 const fn level(severity: Severity) -> &'static str {
@@ -154,57 +60,53 @@ const fn level(severity: Severity) -> &'static str {
     }
 }
 
-fn result<'a>(
-    rule_id: &'static str,
-    severity: Severity,
-    message: &'a str,
-    fix: Option<&str>,
-    location: Location<'a>,
-) -> SarifResult<'a> {
-    let text = match fix {
-        Some(fix) => format!("{message}\nfix: {fix}").into(),
-        None => message.into(),
-    };
-    SarifResult {
-        rule_id,
-        rule_index: None,
-        level: level(severity),
-        message: Message { text },
-        locations: [location],
-    }
+/// Returns a finding; SARIF calls it a result.
+fn result(rule_id: &str, severity: Severity, message: &str, fix: Option<&str>, location: Value) -> Value {
+    let fix = fix.map(|fix| format!("\nfix: {fix}")).unwrap_or_default();
+    json!({
+        "ruleId": rule_id,
+        "level": level(severity),
+        "message": {"text": format!("{message}{fix}")},
+        "locations": [location],
+    })
 }
 
 /// Returns the location of a finding: the place in a file, and the object that the finding is about.
-fn location<'a>(
-    file: Option<&str>,
-    line_and_column: Option<(u32, u32)>,
-    object: Option<LogicalLocation<'a>>,
-) -> Location<'a> {
-    let region = line_and_column.map(|(start_line, start_column)| Region { start_line, start_column });
-    let physical = |path| PhysicalLocation { artifact_location: ArtifactLocation { uri: uri(path) }, region };
-    Location { physical_location: file.map(physical), logical_locations: object.map(|object| [object]) }
+fn location(file: Option<&str>, line_and_column: Option<(u32, u32)>, object: Option<Value>) -> Value {
+    let region = line_and_column.map(|(line, column)| json!({"startLine": line, "startColumn": column}));
+    let physical = |path| {
+        let artifact = json!({"uri": uri(path)});
+        known([("artifactLocation", Some(artifact)), ("region", region)])
+    };
+    let objects = object.map(|object| json!([object]));
+    known([("physicalLocation", file.map(physical)), ("logicalLocations", objects)])
+}
+
+/// Returns an object with the fields that have a value.
+fn known(fields: [(&str, Option<Value>); 2]) -> Value {
+    fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// Returns a field of a manifest as the object of a finding.
-fn of_field(field: &str) -> LogicalLocation<'_> {
-    LogicalLocation { fully_qualified_name: field.into(), kind: None }
+fn of_field(field: &String) -> Value {
+    json!({"fullyQualifiedName": field})
 }
 
-fn of_lint_finding<'a>(file: &LintedFile, finding: &'a LintFinding) -> SarifResult<'a> {
-    let field = finding.field.as_deref().map(of_field);
+fn of_lint_finding(file: &LintedFile, finding: &LintFinding) -> Value {
+    let field = finding.field.as_ref().map(of_field);
     let location = location(Some(&file.path), finding.line.zip(finding.column), field);
     result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
 }
 
-fn of_runtime_finding(finding: &RuntimeFinding) -> SarifResult<'_> {
+fn of_runtime_finding(finding: &RuntimeFinding) -> Value {
     let pod = format!("{}/{}", finding.pod.namespace, finding.pod.name);
-    let pod = LogicalLocation { fully_qualified_name: pod.into(), kind: Some("resource") };
+    let pod = json!({"fullyQualifiedName": pod, "kind": "resource"});
     let location = location(finding.file.as_deref(), None, Some(pod));
     result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
 }
 
-fn of_start_finding(finding: &StartFinding) -> SarifResult<'_> {
-    let field = finding.field.as_deref().map(of_field);
+fn of_start_finding(finding: &StartFinding) -> Value {
+    let field = finding.field.as_ref().map(of_field);
     let location = location(finding.file.as_deref(), finding.line.zip(finding.column), field);
     result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
 }
