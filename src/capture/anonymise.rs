@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::entry::{Body, CallFinished, CaptureEntry, Incident, RecordedOutcome, kind};
-use super::known_words::{self as known, KEYS, length_of_text};
+use super::known_words::{self as known, length_of_text};
 use super::message_cache::MessageCache;
 use crate::cri::{Rpc, rename};
 use crate::diagnosis::facts::Fact;
@@ -341,7 +341,7 @@ impl Pseudonyms {
                 items.into_iter().map(|item| self.replace_value(key, parent, item)).collect()
             }
             Value::Object(members) => {
-                let known = members.into_iter().filter(|(inner, _)| KEYS.contains(&inner.as_str()));
+                let known = members.into_iter().filter(|(inner, _)| known::keys().contains(&inner.as_str()));
                 let mut kept = Map::new();
                 for (inner, value) in known {
                     let value = self.replace_value(&inner, key, value);
@@ -422,7 +422,7 @@ mod tests {
             order: Bytes::new(),
         };
         let mut members = Map::new();
-        for key in KEYS {
+        for key in known::keys() {
             members.insert(
                 (*key).to_owned(),
                 json!([secret, { "name": secret, "text": secret, secret: secret }]),

@@ -1,5 +1,8 @@
 //! The keys, words, programs and metrics that an anonymised export keeps because they contain no names.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use super::entry::ENDED_BY_COUNT;
 use super::recorder::QUEUE_FULL;
 use super::store::LARGE_DOCUMENT;
@@ -7,159 +10,35 @@ use crate::cri::{Code, Rpc};
 use crate::diagnosis::kernel_waits::KernelWaitReason;
 use crate::host::proc::cgroup::container_id;
 
-/// The keys in the documents that a recorder writes. A field with any other key is removed.
-#[rustfmt::skip]
-pub const KEYS: &[&str] = &[
-    "ageSeconds", "apiVersion", "attempt", "behind", "behindWriters", "bytes", "call", "calls", "confidence",
-    "container", "containers", "count", "cpuTicks", "daemon", "delivered", "dump", "dumps", "durationSeconds",
-    "endpoint", "error", "evidence", "exitCode", "findings", "frames", "from", "full", "function", "goVersion",
-    "goroutine", "goroutines", "groups", "healthy", "holder", "holders", "id", "ids", "initial", "kind", "kubelet",
-    "largestShim", "limit", "limits", "lock", "max", "message", "minutes", "name", "namespace", "next", "node", "notUnderstood", "outcome", "path",
-    "pid", "pod", "pods", "pressure", "primary", "processes", "reason", "relist", "residentPages", "resource", "rpc",
-    "rpcs", "runtime", "sandboxes", "severity", "silent", "some", "source", "state", "stoppedShims", "subject",
-    "summary", "takenAt", "text", "threads", "thresholdSeconds", "time", "title", "to", "tookSeconds", "type", "uid", "used",
-    "verdict", "version", "waitedAtLeast", "waitedSeconds", "waiters", "waits", "waitsFor", "what", "why",
-];
+/// The sections of `known_words.txt`, each with its words.
+static SECTIONS: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| {
+    let (mut sections, mut section) = (BTreeMap::<&str, Vec<&str>>::new(), "");
+    for line in
+        include_str!("known_words.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
+        match line.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            Some(name) => section = name,
+            None => sections.entry(section).or_default().extend(line.split(", ")),
+        }
+    }
+    sections
+});
 
-/// The values that are words of plegctl, of the CRI, of the kernel or of the kubelet.
-#[rustfmt::skip]
-const WORDS: &[&str] = &[
-    // Documents.
-    "plegctl/v1", "v1", "v1alpha2", "Event", "Health", "HealthReport", "StackReport", "generic", "evented",
-    "container", "sandbox", "pod", "ContainerStarted", "ContainerDied", "ContainerRemoved", "ContainerChanged",
-    "PodSync", "running", "exited", "unknown", "non-existent", "created", "ready", "notready",
-    // Verdicts.
-    "healthy", "degraded", "unhealthy", "none", "connect", "list", "status", "kubelet", "certain", "likely",
-    "possible", "info", "warning", "error", "critical", "ok", "silent", "slow",
-    // Goroutines.
-    "containerd", "containerd-shim", "crio", "shim", "process", "file", "network", "lock", "memory", "stopped",
-    // The kernel.
-    "cpu", "io", "R", "S", "D", "T", "t", "Z", "X", "I", "kernel.pid_max", "kernel.threads-max",
-    // Limits.
-    "threads", "cgroupTasks", "descriptors", "cgroupMemory", "nodeTasks", "sandboxList", "containerList",
-    "runtimeRootBytes", "runtimeRootInodes", "runtimeStateBytes", "runtimeStateInodes", "kubeletBytes", "kubeletInodes",
-    // The sub-commands of OCI runtimes.
-    "checkpoint", "create", "delete", "events", "exec", "kill", "pause", "ps", "restore", "resume", "run",
-    "start", "update", "init",
-    // The states of systemd, and its drivers of cgroups.
-    "initializing", "starting", "maintenance", "stopping", "systemd", "cgroupfs",
-    // Requests to a kubelet.
-    "kubelet /healthz", "kubelet /configz", "kubelet metrics", "kubelet Pods API",
-    // Why a recorder lost entries or ended.
-    QUEUE_FULL, LARGE_DOCUMENT, ENDED_BY_COUNT, "SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM",
-];
+/// Returns the words of a section.
+fn words(section: &str) -> &'static [&'static str] {
+    SECTIONS.get(section).map_or(&[], Vec::as_slice)
+}
 
-/// The names of known programs and probes, which stay.
-const PROGRAMS: &[&str] = &[
-    "containerd",
-    "cri-o",
-    "crio",
-    "dockerd",
-    "docker",
-    "cri-dockerd",
-    "kubelet",
-    "/healthz",
-    "containerd-shim",
-    "containerd-shim-runc-v2",
-    "conmon",
-    "conmonrs",
-    "runc:[0:PARENT]",
-    "runc:[1:CHILD]",
-    "runc:[2:INIT]",
-    "runc",
-    "crun",
-    "youki",
-    "runsc",
-    "kata-runtime",
-    "umount",
-    "umount.nfs",
-    "umount.nfs4",
-    "mount",
-    "mount.nfs",
-    "systemd",
-    "k3s",
-    "k3s-server",
-    "k3s-agent",
-    "rke2",
-    "kubelite",
-];
-
-/// The types of file systems that stay; another one on FUSE becomes `fuse`.
-#[rustfmt::skip]
-const FILE_SYSTEMS: &[&str] = &[
-    "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat", "overlay", "aufs", "squashfs", "tmpfs", "ramfs", "rootfs",
-    "proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "bpf", "debugfs", "tracefs", "securityfs",
-    "pstore", "configfs", "hugetlbfs", "nsfs", "autofs", "binfmt_misc", "nfs", "nfs4", "cifs", "smb3", "ceph",
-    "glusterfs", "lustre", "9p", "afs", "beegfs", "ocfs2", "gfs2", "fuse", "fuse.sshfs", "fuse.ceph-fuse",
-    "fuse.s3fs", "fuse.gcsfuse", "fuse.glusterfs", "virtiofs",
-];
-
-/// The parts of paths that stay: the directories of the system, of the kubelet and of cgroups.
-#[rustfmt::skip]
-const PATH_PARTS: &[&str] = &[
-    "", ".", "..", "proc", "sys", "fs", "cgroup", "dev", "etc", "run", "var", "lib", "opt", "usr", "home", "root", "tmp", "bin", "sbin",
-    "cni", "net.d", "kubernetes", "kubelet", "containerd", "crio", "docker", "config.toml", "containerd.sock", "crio.sock", "pki",
-    "pods", "volumes", "kubepods", "besteffort", "burstable", "guaranteed", "kubepods.slice", "kubepods-besteffort.slice",
-    "kubepods-burstable.slice", "system.slice", "user.slice", "init.scope", "containerd.service", "crio.service", "docker.service",
-    "kubelet.service", "k3s.service", "podruntime.slice", "kubernetes.io~nfs", "kubernetes.io~csi", "kubernetes.io~empty-dir",
-    "kubernetes.io~projected", "kubernetes.io~secret", "kubernetes.io~configmap", "mount", "unified", "cpu,cpuacct", "memory",
-];
+/// Returns the keys in the documents that a recorder writes. A field with any other key is removed.
+pub fn keys() -> &'static [&'static str] {
+    words("keys")
+}
 
 /// What stands before the id of a container in the last part of its cgroup.
 const CONTAINER_PREFIXES: &[&str] = &["", "cri-containerd-", "crio-", "crio-conmon-", "docker-"];
 
 /// What stands before the UID of a pod in a part of its cgroup.
 const POD_PREFIXES: &[&str] = &["kubepods-pod", "kubepods-burstable-pod", "kubepods-besteffort-pod", "pod"];
-
-/// The reasons that a kubelet or a runtime gives for the state of a container.
-#[rustfmt::skip]
-const REASONS: &[&str] = &[
-    "Completed", "Error", "OOMKilled", "ContainerCannotRun", "StartError", "Unknown", "ContainerStatusUnknown",
-    "DeadlineExceeded", "Evicted", "seccomp killed",
-];
-
-/// The conditions of a runtime, and the reasons for them.
-#[rustfmt::skip]
-const CONDITIONS: &[&str] = &[
-    "RuntimeReady", "NetworkReady", "ContainerdHasNoDeprecationWarnings", "NetworkPluginNotReady",
-    "RuntimeNotReady", "ContainerdHasDeprecationWarnings", "NetworkUnavailable",
-];
-
-/// The values of labels and annotations that a kubelet or a runtime writes.
-const LABEL_VALUES: &[&str] =
-    &["File", "FallbackToLogsOnError", "file", "http", "api", "container", "sandbox"];
-
-/// The default sockets of runtimes.
-#[rustfmt::skip]
-const SOCKETS: &[&str] = &[
-    "/run/containerd/containerd.sock", "/var/run/containerd/containerd.sock", "/run/crio/crio.sock",
-    "/var/run/crio/crio.sock", "/run/cri-dockerd.sock", "/var/run/cri-dockerd.sock",
-    "/run/k3s/containerd/containerd.sock", "/var/snap/microk8s/common/run/containerd.sock",
-];
-
-/// The metrics of a kubelet that a capture contains.
-#[rustfmt::skip]
-const METRICS: &[&str] = &[
-    "kubelet_pleg_last_seen_seconds", "kubelet_pleg_discard_events", "kubelet_pleg_relist_duration_seconds_bucket",
-    "kubelet_pleg_relist_duration_seconds_sum", "kubelet_pleg_relist_duration_seconds_count",
-    "kubelet_pleg_relist_interval_seconds_bucket", "kubelet_pleg_relist_interval_seconds_sum",
-    "kubelet_pleg_relist_interval_seconds_count", "kubelet_evented_pleg_connection_success_count",
-    "kubelet_evented_pleg_connection_error_count", "kubelet_evented_pleg_connection_latency_seconds_bucket",
-    "kubelet_evented_pleg_connection_latency_seconds_sum", "kubelet_evented_pleg_connection_latency_seconds_count",
-    "kubelet_cri_streaming_enabled", "kubelet_runtime_operations_total", "kubelet_runtime_operations_errors_total", "kubernetes_build_info",
-];
-
-/// The runtime operations that a kubelet counts in its metrics.
-#[rustfmt::skip]
-const OPERATIONS: &[&str] = &[
-    "attach", "checkpoint_container", "container_stats", "container_status", "create_container", "exec",
-    "exec_sync", "get_container_events", "image_fs_info", "image_status", "list_container_stats",
-    "list_containers", "list_images", "list_metric_descriptors", "list_pod_sandbox_metrics",
-    "list_pod_sandbox_stats", "list_podsandbox", "podsandbox_stats", "podsandbox_status", "port_forward",
-    "pull_image", "remove_container", "remove_image", "remove_podsandbox", "reopen_container_log",
-    "run_podsandbox", "runtime_config", "start_container", "status", "stop_container", "stop_podsandbox",
-    "update_container_resources", "update_runtime_config", "version",
-];
 
 /// Returns the text that replaces an unknown text.
 pub fn length_of_text(text: &str) -> String {
@@ -191,7 +70,8 @@ fn is_timestamp(text: &str) -> bool {
 
 /// Whether the value is a known word, which identifies nobody.
 pub fn is_known_word(text: &str) -> bool {
-    WORDS.contains(&text)
+    words("words").contains(&text)
+        || [QUEUE_FULL, LARGE_DOCUMENT, ENDED_BY_COUNT].contains(&text)
         || is_rpc(text)
         || is_rule(text)
         || KernelWaitReason::with_id(text).is_some()
@@ -201,12 +81,12 @@ pub fn is_known_word(text: &str) -> bool {
 
 /// Whether the text is the name of a known program or probe.
 pub fn is_known_program(text: &str) -> bool {
-    PROGRAMS.contains(&text) || is_rpc(text)
+    words("programs").contains(&text) || is_rpc(text)
 }
 
 /// Returns a known type of file system; that of FUSE for any other on FUSE.
 pub fn file_system(text: &str) -> &'static str {
-    let known = FILE_SYSTEMS.iter().find(|known| **known == text);
+    let known = words("file systems").iter().find(|known| **known == text);
     let other = if text.starts_with("fuse.") { "fuse" } else { "" };
     known.copied().unwrap_or(other)
 }
@@ -218,7 +98,7 @@ pub fn is_runtime_namespace(text: &str) -> bool {
 
 /// Returns a part of a path that contains no name: a known directory, or the id of a pod or a container with known words around it.
 pub fn path_part(part: &str) -> Option<String> {
-    if PATH_PARTS.contains(&part) || is_id(part) {
+    if part.is_empty() || words("path parts").contains(&part) || is_id(part) {
         return Some(part.to_owned());
     }
     let stem = part.strip_suffix(".scope").unwrap_or(part);
@@ -245,23 +125,23 @@ pub fn is_id(text: &str) -> bool {
 
 /// Whether the text is a known reason, which identifies nobody.
 pub fn is_known_reason(text: &str) -> bool {
-    text.is_empty() || REASONS.contains(&text)
+    text.is_empty() || words("reasons").contains(&text)
 }
 
 /// Whether the text is a known condition of a runtime, or a known reason for one.
 pub fn is_known_condition(text: &str) -> bool {
-    text.is_empty() || CONDITIONS.contains(&text)
+    text.is_empty() || words("conditions").contains(&text)
 }
 
 /// Whether the value of a label that the kubelet writes contains no name: a number, a hash, a timestamp or a known word.
 pub fn is_known_label_value(text: &str) -> bool {
     let is_hash = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_hash || LABEL_VALUES.contains(&text) || is_timestamp(text)
+    is_hash || words("label values").contains(&text) || is_timestamp(text)
 }
 
 /// Whether the text is the default endpoint of a runtime.
 pub fn is_default_endpoint(text: &str) -> bool {
-    SOCKETS.contains(&text.strip_prefix("unix://").unwrap_or(text))
+    words("sockets").contains(&text.strip_prefix("unix://").unwrap_or(text))
 }
 
 /// Returns the leading numbers of a version, and the `v` before them. The rest is removed, because it may name a company.
@@ -289,7 +169,7 @@ fn known_metric(line: &str) -> Option<String> {
         Some((name, labels)) => (name, labels.strip_suffix('}')?),
         None => (head, ""),
     };
-    if !METRICS.contains(&name) {
+    if !words("metrics").contains(&name) {
         return None;
     }
     let known = |pair: &str| {
@@ -300,7 +180,7 @@ fn known_metric(line: &str) -> Option<String> {
             "major" | "minor" => is_digits(value.trim_end_matches('+')).then_some(value)?,
             "git_version" => version_numbers(value),
             "service" => ["runtime", "image"].contains(&value).then_some(value)?,
-            "operation_type" => OPERATIONS.contains(&value).then_some(value)?,
+            "operation_type" => words("operations").contains(&value).then_some(value)?,
             _ => return None,
         };
         Some(format!("{key}=\"{value}\""))

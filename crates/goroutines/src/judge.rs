@@ -18,7 +18,7 @@ use super::report::{
     WaitsFor,
 };
 use super::signatures::{
-    ISSUE_THREADS, LOCK, Pattern, Signature, TWO_DUMPS, is_normal, normal_patterns, unexplained_lock,
+    LOCK, Pattern, Signature, TWO_DUMPS, is_normal, issue_threads, normal_patterns, unexplained_lock,
 };
 use super::wait::{self, ExternalWait, LockKind};
 use super::wait_time::WaitTime;
@@ -950,10 +950,10 @@ impl<'a> Judge<'a> {
         // To examine a few roots and waiters is enough: the others have similar frames.
         let examined: Vec<&Goroutine> =
             roots.iter().take(8).chain(waiters.iter().take(8)).filter_map(|at| self.goroutine(*at)).collect();
-        for (frames, thread) in ISSUE_THREADS {
+        for (thread, pattern) in issue_threads() {
             let known = threads.iter().any(|known| known == thread);
-            if !known && examined.iter().any(|goroutine| Pattern::new(frames).matches(goroutine)) {
-                threads.push((*thread).to_owned());
+            if !known && examined.iter().any(|goroutine| pattern.matches(goroutine)) {
+                threads.push(thread.to_owned());
             }
         }
         threads

@@ -14,9 +14,6 @@ use plegctl_base::report::{Rule, Severity};
 /// The catalogue.
 const TABLE: &str = include_str!("signatures.txt");
 
-/// Frames from the caller to the innermost.
-type Frames = &'static [&'static str];
-
 /// A signature from the catalogue, with parsed patterns.
 #[derive(Clone, Debug)]
 pub struct Signature {
@@ -187,16 +184,16 @@ const MATCHING_ORDER: &[&str] = &[
 pub const LOCK: &str = "ST20";
 
 /// Frames of long waits that block nothing and are always there.
-const NORMAL: &[Frames] = &[
-    &["process.(*Init).Wait"],
-    &["client.(*task).Wait|containerd.(*task).Wait"],
-    &["askClient).Wait"],
-    &["(*service).Wait|(*local).Wait|sandboxService).WaitSandbox|andboxClient).WaitSandbox"],
-    &["GetContainerEvents", "^GetContainerEvents"],
-    &["(*ContainerIO)|cio.copyIO|io.NewCRILogger|redirectLogs"],
-    &["grpc.(*Server).Serve"],
-    &["ttrpc.(*Server).Serve"],
-    &["v2.(*ShimManager).loadShims|(*shim).loadShim"],
+const NORMAL: &[&str] = &[
+    "process.(*Init).Wait",
+    "client.(*task).Wait|containerd.(*task).Wait",
+    "askClient).Wait",
+    "(*service).Wait|(*local).Wait|sandboxService).WaitSandbox|andboxClient).WaitSandbox",
+    "GetContainerEvents > ^GetContainerEvents",
+    "(*ContainerIO)|cio.copyIO|io.NewCRILogger|redirectLogs",
+    "grpc.(*Server).Serve",
+    "ttrpc.(*Server).Serve",
+    "v2.(*ShimManager).loadShims|(*shim).loadShim",
 ];
 
 /// Whether a goroutine waits as it does in a healthy daemon.
@@ -206,45 +203,14 @@ pub fn is_normal(goroutine: &Goroutine, normal: &[Pattern]) -> bool {
 
 /// Returns the normal waits as patterns.
 pub fn normal_patterns() -> Vec<Pattern> {
-    NORMAL.iter().map(|frames| Pattern::new(frames)).collect()
+    NORMAL.iter().map(|frames| Pattern::parse(frames)).collect()
 }
 
-/// Public issue threads whose frames may appear in a finding, each with the frames.
-pub const ISSUE_THREADS: &[(Frames, &str)] = &[
-    (&["statusStorage)."], "containerd#9770"),
-    (&["statusStorage).UpdateSync|statusStorage).Update"], "containerd#12680"),
-    (&["askClient).State", "ttrpc.(*Client).dispatch"], "containerd#1882"),
-    (&["askClient).Kill", "ttrpc.(*Client).dispatch"], "containerd#3572"),
-    (&["bbolt.(*DB).beginRWTx"], "containerd#8979"),
-    (&["bbolt.(*DB).beginRWTx"], "buildkit#3743"),
-    (&["snapshotter).Walk", "bbolt."], "containerd#1724"),
-    (&["WithUser", "umount|Unmount"], "containerd#4485"),
-    (&["cgroups", "go-metrics.(*Namespace).WithConstLabels"], "containerd#11233"),
-    (&["adaptation.(*plugin).StateChange"], "containerd#13733"),
-    (&["nri.(*local)."], "containerd#10085"),
-    (&["ExecSync", "fifo."], "containerd#9668"),
-    (&["go-cni.(*libcni)", "sync.(*RWMutex).RLock"], "go-cni#126"),
-    (&["(*task).Start", "fifo.openFifo"], "containerd#4905"),
-    (&["fifo.openFifo", "os.OpenFile"], "containerd#13952"),
-    (&["fifo.openFifo", "os.OpenFile"], "containerd#11128"),
-    (&["task.(*service).handleProcessExit"], "containerd#9103"),
-    (&["reaper.Reap|reaper.reap"], "moby#40145"),
-    (&["oci.(*runtimeOCI).UpdateContainerStatus"], "cri-o#9406"),
-    (&["oci.(*runtimeOCI).UpdateContainerStatus"], "cri-o#9754"),
-    (&["oci.(*Container).WaitOnStopTimeout"], "cri-o#8030"),
-    (&["cri-o/internal/nri.(*local)"], "cri-o#10352"),
-    (&["cri-o/internal/nri.(*local)"], "cri-o#9835"),
-    (&["lockfile.", "LayerStore"], "cri-o#5772"),
-    (&["GenericPLEG).", "PodSandboxStatus"], "kubernetes#98044"),
-    (&["GenericPLEG).", "PodSandboxStatus"], "kubernetes#45419"),
-    (&["cleanupOrphanedPodDirs"], "kubernetes#100178"),
-    (&["cleanupOrphanedPodDirs"], "kubernetes#101622"),
-    (&["getVfsStats"], "kubernetes#122491"),
-    (&["startJob", "godbus"], "runc#1959"),
-    (&["startJob", "godbus"], "runc#3904"),
-    (&["godbus", "(*Object).Call"], "godbus#221"),
-    (&["syscall.forkExec", "sync.(*RWMutex).Lock"], "go#26836"),
-];
+/// Returns the public issue threads whose frames may appear in a finding, each with the frames.
+pub fn issue_threads() -> impl Iterator<Item = (&'static str, Pattern)> {
+    let rows = include_str!("threads.txt").lines().filter_map(|line| line.split_once(": "));
+    rows.map(|(thread, frames)| (thread, Pattern::parse(frames)))
+}
 
 /// The calls to a shim.
 const SHIM_CALLS: &str = "askClient).State|askClient).Kill|askClient).Stats|askClient).Exec|askClient).Delete|askClient).Create|askClient).Start|askClient).Update|askClient).Pids|askClient).Connect|askClient).Shutdown|askClient).Pause|askClient).Resume|askClient).CloseIO|askClient).ResizePty|andboxClient).SandboxStatus|andboxClient).StopSandbox|andboxClient).StartSandbox|andboxClient).SandboxMetrics|andboxClient).CreateSandbox|andboxClient).ShutdownSandbox";

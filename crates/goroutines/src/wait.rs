@@ -202,52 +202,37 @@ fn external_wait_of_function(function: &str, goroutine: &Goroutine) -> Option<Ex
     }
     FILE_CALLS
         .iter()
-        .find(|(name, _)| ends(name))
-        .map(|(_, operation)| ExternalWait::File(operation, file_descriptor(goroutine)))
+        .find(|(_, functions)| functions.iter().any(|name| ends(name)))
+        .map(|(operation, _)| ExternalWait::File(operation, file_descriptor(goroutine)))
 }
 
-/// Functions that wait for a file system, each with its operation.
-const FILE_CALLS: &[(&str, &str)] = &[
-    ("syscall.pwrite", "write"),
-    ("syscall.Pwrite", "write"),
-    ("syscall.write", "write"),
-    ("syscall.Write", "write"),
-    ("syscall.Fsync", "sync"),
-    ("syscall.Fdatasync", "sync"),
-    ("syscall.fdatasync", "sync"),
-    ("unix.Fdatasync", "sync"),
-    ("unix.Fsync", "sync"),
-    ("unix.Syncfs", "sync"),
-    ("unix.Pwrite", "write"),
-    ("unix.Write", "write"),
-    ("unix.Openat", "open"),
-    ("unix.Mkdirat", "mkdir"),
-    ("unix.Renameat", "rename"),
-    ("unix.Unlinkat", "unlink"),
-    ("unix.Ftruncate", "truncate"),
-    ("syscall.Mkdirat", "mkdir"),
-    ("syscall.Mkdir", "mkdir"),
-    ("syscall.Renameat", "rename"),
-    ("syscall.Rename", "rename"),
-    ("syscall.openat", "open"),
-    ("syscall.Open", "open"),
-    ("syscall.unlinkat", "unlink"),
-    ("syscall.Unlink", "unlink"),
-    ("syscall.fstatat", "stat"),
-    ("syscall.Fstatat", "stat"),
-    ("unix.Fstatat", "stat"),
-    ("syscall.Stat", "stat"),
-    ("syscall.Lstat", "stat"),
-    ("syscall.Statfs", "statfs"),
-    ("unix.Statfs", "statfs"),
-    ("unix.Unmount", "umount"),
-    ("syscall.Unmount", "umount"),
-    ("unix.Mount", "mount"),
-    ("syscall.Mount", "mount"),
-    ("syscall.Ftruncate", "truncate"),
-    ("unix.Flock", "lock"),
-    ("syscall.Flock", "lock"),
-    ("syscall.FcntlFlock", "lock"),
+/// Operations on a file system, each with the functions that wait for it.
+const FILE_CALLS: &[(&str, &[&str])] = &[
+    (
+        "write",
+        &["syscall.pwrite", "syscall.Pwrite", "syscall.write", "syscall.Write", "unix.Pwrite", "unix.Write"],
+    ),
+    (
+        "sync",
+        &[
+            "syscall.Fsync",
+            "syscall.Fdatasync",
+            "syscall.fdatasync",
+            "unix.Fdatasync",
+            "unix.Fsync",
+            "unix.Syncfs",
+        ],
+    ),
+    ("open", &["unix.Openat", "syscall.openat", "syscall.Open"]),
+    ("mkdir", &["unix.Mkdirat", "syscall.Mkdirat", "syscall.Mkdir"]),
+    ("rename", &["unix.Renameat", "syscall.Renameat", "syscall.Rename"]),
+    ("unlink", &["unix.Unlinkat", "syscall.unlinkat", "syscall.Unlink"]),
+    ("truncate", &["unix.Ftruncate", "syscall.Ftruncate"]),
+    ("stat", &["syscall.fstatat", "syscall.Fstatat", "unix.Fstatat", "syscall.Stat", "syscall.Lstat"]),
+    ("statfs", &["syscall.Statfs", "unix.Statfs"]),
+    ("umount", &["unix.Unmount", "syscall.Unmount"]),
+    ("mount", &["unix.Mount", "syscall.Mount"]),
+    ("lock", &["unix.Flock", "syscall.Flock", "syscall.FcntlFlock"]),
 ];
 
 /// Returns the address of the ttrpc client on which a goroutine waits. It is the receiver of `dispatch`, and all

@@ -6,6 +6,7 @@ use super::command_line::ParsedFlags;
 use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet};
 use super::settings::{MergedSettings, Origin, ValueWithOrigin, url_scheme};
+use super::tables::Tables;
 use plegctl_api_values::quantity::Quantity;
 use plegctl_api_values::reader::json_text;
 use plegctl_api_values::tree::ManifestNode;
@@ -33,34 +34,6 @@ const DEFAULT_MEMORY_THRESHOLD: &str = "100Mi";
 /// The resources that systemReserved and kubeReserved may contain.
 const RESERVABLE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
 
-/// The cipher suites of Go's library that the kubelet accepts.
-const CIPHER_SUITES: [&str; 24] = [
-    "TLS_AES_128_GCM_SHA256",
-    "TLS_AES_256_GCM_SHA384",
-    "TLS_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
-    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
-    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
-    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
-    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
-    "TLS_RSA_WITH_AES_128_CBC_SHA",
-    "TLS_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_RSA_WITH_AES_256_GCM_SHA384",
-];
-
 /// Further cipher suites that only some releases accept. plegctl reports no finding about them.
 const OTHER_SUITES: [&str; 3] =
     ["TLS_RSA_WITH_AES_128_CBC_SHA256", "TLS_RSA_WITH_AES_256_CBC_SHA", "TLS_RSA_WITH_RC4_128_SHA"];
@@ -70,23 +43,6 @@ const TLS_VERSIONS: [&str; 4] = ["VersionTLS10", "VersionTLS11", "VersionTLS12",
 
 /// The prefixes of labels that a kubelet may set on its own node (`kubeletapis.kubeletLabels` and its prefixes).
 const LABEL_PREFIXES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
-
-/// The labels below kubernetes.io that a kubelet may set on its own node.
-const LABELS: [&str; 13] = [
-    "beta.kubernetes.io/arch",
-    "beta.kubernetes.io/instance-type",
-    "beta.kubernetes.io/os",
-    "failure-domain.beta.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.kubernetes.io/region",
-    "failure-domain.kubernetes.io/zone",
-    "kubernetes.io/arch",
-    "kubernetes.io/hostname",
-    "kubernetes.io/instance-type",
-    "kubernetes.io/os",
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-];
 
 /// Returns the findings about these values.
 pub fn check(settings: &MergedSettings, flags: &ParsedFlags, kubelet: TargetKubelet) -> Vec<StartFinding> {
@@ -138,7 +94,7 @@ fn check_authorization(settings: &MergedSettings, findings: &mut Vec<StartFindin
 fn check_cipher_suites(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
     let Some(suites) = settings.list("tlsCipherSuites") else { return };
     let is_known =
-        |suite: &&String| CIPHER_SUITES.contains(&suite.as_str()) || OTHER_SUITES.contains(&suite.as_str());
+        |suite: &&String| Tables::get().is_cipher_suite(suite) || OTHER_SUITES.contains(&suite.as_str());
     if let Some(unknown) = suites.value.iter().find(|suite| !is_known(suite)) {
         findings.push(refused(
             "tlsCipherSuites",
@@ -425,7 +381,7 @@ fn check_node_labels(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
             namespace == domain || namespace.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
         };
         (is_below("kubernetes.io") || is_below("k8s.io"))
-            && !LABELS.contains(key)
+            && !Tables::get().is_label_of_kubelet(key)
             && !LABEL_PREFIXES.iter().any(|prefix| is_below(prefix))
     };
     let mut refused: Vec<&str> = keys.filter(is_refused).collect();

@@ -3,33 +3,6 @@
 use super::tables::Tables;
 use super::{ConfigFile, StartSettings};
 
-/// Feature gates of `OpenShift` that no other kubelet has. A configuration with one of them is `OpenShift`'s.
-const OPENSHIFT_GATES: [&str; 23] = [
-    "AdminNetworkPolicy",
-    "AlibabaPlatform",
-    "AutomatedEtcdBackup",
-    "AzureWorkloadIdentity",
-    "BareMetalLoadBalancer",
-    "BuildCSIVolumes",
-    "ChunkSizeMiB",
-    "ClusterAPIInstall",
-    "ExternalCloudProvider",
-    "ExternalCloudProviderAzure",
-    "ExternalCloudProviderExternal",
-    "ExternalCloudProviderGCP",
-    "GatewayAPI",
-    "IngressControllerLBSubnetsAWS",
-    "MachineConfigNodes",
-    "MinimumKubeletVersion",
-    "NetworkDiagnosticsConfig",
-    "NetworkLiveMigration",
-    "OpenShiftPodSecurityAdmission",
-    "PrivateHostedZoneAWS",
-    "RouteExternalCertificate",
-    "StoragePerformantSecurityPolicy",
-    "VSphereStaticIPs",
-];
-
 /// The certificate authority with which `OpenShift`'s kubelets verify their callers.
 const OPENSHIFT_AUTHORITY: &str = "/etc/kubernetes/kubelet-ca.crt";
 
@@ -49,7 +22,7 @@ pub fn is_of_openshift(settings: &StartSettings) -> bool {
 
 /// Whether a gate's name shows that the configuration is `OpenShift`'s.
 fn is_gate_of_openshift(name: &str) -> bool {
-    OPENSHIFT_GATES.contains(&name) && Tables::get().gate(name).is_none()
+    Tables::get().is_gate_of_openshift(name) && Tables::get().gate(name).is_none()
 }
 
 #[cfg(test)]

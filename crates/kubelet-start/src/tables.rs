@@ -11,10 +11,11 @@
 //!   known, `d` deprecated, `-` unknown.
 //! * `[needs]`: a gate, the releases (`35` from 1.35 on, `35-35` only 1.35), and the gates that must be on if it is on.
 //! * `[fields]`: a path, its Go type and the first minor release that knows the field.
+//! * The other sections: names.
 //!
 //! A release outside the tables is judged by the nearest one in them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
@@ -31,6 +32,8 @@ pub struct Tables {
     fields: Vec<Field>,
     /// The index of each path in `fields`.
     paths: HashMap<&'static str, usize>,
+    /// The names of the other sections, each with its section.
+    names: HashSet<(&'static str, &'static str)>,
 }
 
 /// The history of a feature gate.
@@ -159,6 +162,7 @@ impl Tables {
             needs: Vec::new(),
             fields: Vec::new(),
             paths: HashMap::new(),
+            names: HashSet::new(),
         };
         let mut section = "";
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -183,7 +187,7 @@ impl Tables {
                     let releases = first.parse().unwrap_or(0)..=last.parse().unwrap_or(u8::MAX);
                     tables.needs.push(GateNeed { gate: name, needed: words.collect(), releases });
                 }
-                _ => {
+                "[fields]" => {
                     let go_type = words.next().unwrap_or_default();
                     let since = words.next().and_then(|since| since.parse().ok());
                     tables.paths.insert(name, tables.fields.len());
@@ -193,6 +197,7 @@ impl Tables {
                         since: since.unwrap_or(*RELEASES.start()),
                     });
                 }
+                _ => _ = tables.names.insert((section, name)),
             }
         }
         tables
@@ -201,6 +206,21 @@ impl Tables {
     /// Returns the gate with this name, if any release in the tables knows the gate.
     pub fn gate(&self, name: &str) -> Option<&Gate> {
         self.gates.get(name)
+    }
+
+    /// Whether the kubelet accepts this cipher suite of Go's library.
+    pub fn is_cipher_suite(&self, name: &str) -> bool {
+        self.names.contains(&("[cipher-suites]", name))
+    }
+
+    /// Whether a kubelet may set this label below kubernetes.io on its own node.
+    pub fn is_label_of_kubelet(&self, key: &str) -> bool {
+        self.names.contains(&("[labels]", key))
+    }
+
+    /// Whether a configuration with this gate is `OpenShift`'s.
+    pub fn is_gate_of_openshift(&self, name: &str) -> bool {
+        self.names.contains(&("[openshift]", name))
     }
 
     /// Returns the gates that a release accepts only together with other gates.

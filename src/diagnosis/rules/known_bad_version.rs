@@ -1,5 +1,7 @@
 //! D27: a version with a known fault.
 
+use std::sync::LazyLock;
+
 use super::large_daemon::Size;
 use super::prelude::*;
 use crate::cri::program_of;
@@ -22,98 +24,24 @@ struct KnownBug {
     fault: &'static str,
     /// Where the bug is described.
     source: &'static str,
-    /// What grows in the program because of the bug.
-    grows: &'static [Size],
+    /// The words of the [`Size`]s that grow in the program because of the bug.
+    grows: &'static str,
 }
 
-/// The bug of several release lines of containerd.
-const EXEC_LEAK: &str = "exec probes that leave children behind leak goroutines";
-const SHIM_LEAK: &str = "shims stay after their pods are gone";
+/// The rows of `known_versions.txt`.
+static KNOWN: LazyLock<Vec<KnownBug>> = LazyLock::new(|| rows().filter_map(known_bug).collect());
 
-const KNOWN: [KnownBug; 16] = [
-    containerd(
-        [1, 4, 4],
-        [1, 4, 5],
-        "some builds of it hang in start and stop",
-        "containerd/containerd#5274",
-    ),
-    exec_leak([1, 7, 0], [1, 7, 35]),
-    containerd([1, 7, 15], [1, 7, 17], "its NRI calls can deadlock", "Azure/AKS#4426"),
-    exec_leak([2, 0, 0], [2, 0, 12]),
-    containerd([2, 0, 0], [2, 0, 7], SHIM_LEAK, "containerd/containerd#12344"),
-    containerd([2, 1, 0], [2, 1, 5], SHIM_LEAK, "containerd/containerd#12344"),
-    exec_leak([2, 2, 0], [2, 2, 8]),
-    exec_leak([2, 3, 0], [2, 3, 5]),
-    containerd(
-        [2, 3, 0],
-        [2, 3, 2],
-        "it tears a new container down if runc create is slow",
-        "containerd/containerd#13483",
-    ),
-    KnownBug {
-        is_fixed: false,
-        ..containerd(
-            [2, 3, 2],
-            [2, 3, 3],
-            "calls hang after a pod with VFIO devices is deleted",
-            "containerd/containerd#13814",
-        )
-    },
-    KnownBug {
-        program: "cri-o",
-        ..containerd([1, 33, 2], [1, 33, 9], "stopping a container can deadlock", "cri-o/cri-o#9754")
-    },
-    KnownBug {
-        grows: &[Size::Descriptors, Size::Threads],
-        ..kubelet(
-            [1, 0, 0],
-            37,
-            "its shutdown manager leaks D-Bus connections",
-            "kubernetes/kubernetes#137141",
-        )
-    },
-    KnownBug {
-        is_fixed: false,
-        ..kubelet(
-            [1, 35, 0],
-            37,
-            "it cancels exec probes during a graceful termination",
-            "kubernetes/kubernetes#140882",
-        )
-    },
-    KnownBug {
-        grows: &[Size::Memory],
-        ..kubelet([1, 36, 0], 37, "it leaks memory with each sync of a pod", "kubernetes/kubernetes#139850")
-    },
-    kubelet(
-        [1, 0, 0],
-        38,
-        "it may report a recreated container Ready after its restart",
-        "kubernetes/kubernetes#141487",
-    ),
-    // In-place resize is on by default from 1.33 on.
-    kubelet(
-        [1, 33, 0],
-        38,
-        "it may panic when a memory limit is lowered in place",
-        "kubernetes/kubernetes#141100",
-    ),
-];
-
-const fn containerd(from: [u32; 3], fixed: [u32; 3], fault: &'static str, source: &'static str) -> KnownBug {
-    KnownBug { program: "containerd", from, until: fixed, is_fixed: true, fault, source, grows: &[] }
+fn rows() -> impl Iterator<Item = &'static str> {
+    include_str!("known_versions.txt").lines().filter(|line| !line.starts_with('#'))
 }
 
-/// Returns the leak of exec probes in one release line. Each leaked goroutine keeps its stack and the pipes of its
-/// exec, so these three sizes grow.
-const fn exec_leak(from: [u32; 3], fixed: [u32; 3]) -> KnownBug {
-    let grows = &[Size::Memory, Size::Threads, Size::Descriptors];
-    KnownBug { grows, ..containerd(from, fixed, EXEC_LEAK, "CVE-2026-53495") }
-}
-
-/// Returns a bug of kubelets before release `1.fixed`.
-const fn kubelet(from: [u32; 3], fixed: u32, fault: &'static str, source: &'static str) -> KnownBug {
-    KnownBug { program: "kubelet", ..containerd(from, [1, fixed, 0], fault, source) }
+/// Parses a row of the table. A test checks that each row is complete.
+fn known_bug(row: &'static str) -> Option<KnownBug> {
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    let [program, from, until, grows, source, fault] = *cells.as_slice() else { return None };
+    let last = until.strip_suffix('?');
+    let (from, until) = (numbers(from)?, numbers(last.unwrap_or(until))?);
+    Some(KnownBug { program, from, until, is_fixed: last.is_none(), fault, source, grows })
 }
 
 /// Returns the numbers of a version, without the suffix that a package may add.
@@ -134,7 +62,8 @@ pub(super) fn growth(case: &Case<'_>, process: &Process, size: Size) -> Vec<Fact
     let is_kubelet = process.role == Role::Kubelet;
     let bugs = programs(case).filter(|(program, _)| (*program == "kubelet") == is_kubelet);
     let describe = |(program, version): (&str, String)| {
-        let bugs = bugs_of(program, &version).filter(|bug| bug.grows.contains(&size));
+        let bugs =
+            bugs_of(program, &version).filter(|bug| bug.grows.split(' ').any(|word| word == size.word()));
         let describe = |bug: &KnownBug| FactKind::KnownLeak {
             program: program.into(),
             version: (&version).into(),
@@ -208,6 +137,9 @@ mod tests {
         assert_eq!(numbers("devel"), None);
     }
 
+    const EXEC_LEAK: &str = "exec probes that leave children behind leak goroutines";
+    const SHIM_LEAK: &str = "shims stay after their pods are gone";
+
     fn faults(program: &str, version: &str) -> Vec<String> {
         let title = |found: HealthFinding| found.title.split_once(": ").unwrap().1.to_owned();
         known_bugs(program, version).into_iter().map(title).collect()
@@ -259,7 +191,11 @@ mod tests {
 
     #[test]
     fn every_range_has_a_version_and_a_fault_that_fits_a_line() {
-        for known in &KNOWN {
+        assert_eq!(KNOWN.len(), rows().count());
+        for known in &*KNOWN {
+            let words = known.grows.split(' ').filter(|word| !word.is_empty());
+            let sizes = [Size::Memory, Size::Threads, Size::Descriptors].map(Size::word);
+            assert!(words.into_iter().all(|word| sizes.contains(&word)), "{}", known.grows);
             assert!(known.from < known.until, "{}", known.source);
             let [major, minor, patch] = known.from;
             for found in known_bugs(known.program, &format!("{major}.{minor}.{patch}")) {

@@ -7,13 +7,15 @@ use crate::diagnosis::evidence::HostEvidence;
 use crate::diagnosis::facts::ExpectedLoad;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::shim_sizes::{self, ShimSizes};
+use crate::report::word_enum;
 
-/// What grows in a process that leaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Size {
-    Memory,
-    Threads,
-    Descriptors,
+word_enum! {
+    /// What grows in a process that leaks.
+    pub(super) enum Size: word {
+        Memory = "memory",
+        Threads = "threads",
+        Descriptors = "descriptors",
+    }
 }
 
 const SECONDS_PER_DAY: u64 = 86_400;
