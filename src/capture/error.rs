@@ -109,9 +109,6 @@ pub enum Error {
         /// The size limit.
         limit: u64,
     },
-    /// The threads of the recorder or of the replay cannot be started.
-    #[error("cannot start: {0}")]
-    Start(#[source] io::Error),
 }
 
 /// Returns the numbers of the incidents that the capture has, as the end of an error message.
@@ -170,7 +167,7 @@ impl Error {
             ),
             Self::LargePart { .. } => Some("choose a shorter period with `from` and `to`".into()),
             Self::NoIncident { .. } => Some("`plegctl capture ls` shows the incidents".into()),
-            Self::Segment { .. } | Self::Empty { .. } | Self::Start(_) => None,
+            Self::Segment { .. } | Self::Empty { .. } => None,
         }
     }
 }

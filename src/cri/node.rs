@@ -51,11 +51,6 @@ impl Labels {
         self.numbers().filter_map(|number| Some((self.part(2 * number)?, self.part(2 * number + 1)?)))
     }
 
-    /// Whether there are no pairs.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
     /// Returns the number of bytes of all keys and values, also of those that a document left out.
     pub const fn text_bytes(&self) -> usize {
         self.text.len().saturating_add(self.left_out as usize)
@@ -423,7 +418,5 @@ mod tests {
         assert_eq!(labels.get("empty value"), Some(""));
         assert_eq!(labels.get("empty"), None);
         assert_eq!(labels.get("1"), None, "a value is no key");
-        assert!(Labels::default().is_empty());
-        assert!(!labels.is_empty());
     }
 }

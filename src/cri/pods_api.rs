@@ -120,11 +120,6 @@ impl PodsApi {
         Self { client, socket, deadline, clock }
     }
 
-    /// Returns the socket's path.
-    pub fn socket(&self) -> &str {
-        &self.socket
-    }
-
     /// Lists the pods that the kubelet knows, and returns a `PodList` in the API server's JSON form. It has only the
     /// fields of `proto/pods.proto`.
     pub async fn list_pods(&self) -> Result<Vec<u8>, PodsApiError> {

@@ -49,19 +49,6 @@ pub struct OpenCall {
     pub started: Mono,
 }
 
-impl OpenCall {
-    /// Describes the call for the user.
-    pub fn about(&self) -> String {
-        match (&self.pod, &self.id) {
-            (Some(pod), _) if !pod.name.is_empty() => {
-                format!("{} of {}/{}", self.rpc, pod.namespace, pod.name)
-            }
-            (_, Some(id)) => format!("{} of {id}", self.rpc),
-            _ => self.rpc.to_string(),
-        }
-    }
-}
-
 /// The calls of one relist.
 #[derive(Debug, Default)]
 pub struct CallLog {

@@ -128,11 +128,6 @@ impl PlegMetrics {
         self.last_seen = Some(at.nanos().div_euclid(1_000_000_000));
     }
 
-    /// Returns the time at which PLEG was last seen active, in seconds since the epoch.
-    pub const fn last_seen(&self) -> Option<i64> {
-        self.last_seen
-    }
-
     /// Sets the gauges after a relist. A state that no container has any more keeps its last value, because the
     /// kubelet sets only the states that it counted.
     pub fn set_running(&mut self, pods: i64, containers: &BTreeMap<KubeletState, i64>) {

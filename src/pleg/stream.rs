@@ -324,19 +324,6 @@ pub struct Quantiles {
     pub max: Seconds,
 }
 
-impl Quantiles {
-    /// Computes the quantiles of these samples by nearest rank; `None` without samples.
-    pub fn of(samples: impl IntoIterator<Item = Seconds>) -> Option<Self> {
-        let mut sorted: Vec<Seconds> = samples.into_iter().collect();
-        sorted.sort();
-        let rank = |percent: usize| {
-            let nearest = (sorted.len() * percent).div_ceil(100);
-            sorted.get(nearest.saturating_sub(1)).copied()
-        };
-        Some(Self { p50: rank(50)?, p90: rank(90)?, p99: rank(99)?, max: rank(100)? })
-    }
-}
-
 /// One of the slowest calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]

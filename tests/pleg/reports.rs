@@ -7,12 +7,8 @@ use plegctl_engine::cri::{Code, Container, ContainerState, SandboxState};
 use plegctl_engine::pleg::diff::same_node;
 use plegctl_engine::pleg::metrics::{MetricNames, PlegMetrics};
 use plegctl_engine::pleg::single_relist::{self, Inspect, RelistRequest};
-use plegctl_engine::pleg::stream::{
-    Event, EventSource, EventSubject, EventType, Health, Quantiles, WatchRecord,
-};
-use plegctl_engine::pleg::{
-    Era, KubeletState, PodRef, ReadError, RelistReport, RuntimeRef, Seconds, diff, document,
-};
+use plegctl_engine::pleg::stream::{Event, EventSource, EventSubject, EventType, Health, WatchRecord};
+use plegctl_engine::pleg::{Era, KubeletState, PodRef, ReadError, RelistReport, RuntimeRef, diff, document};
 
 use crate::pleg::scripted::{Fault, Scripted, container, sandbox};
 
@@ -219,18 +215,6 @@ fn a_watch_record_starts_with_its_kind_and_omits_unknown_fields() {
         Health { time: Wall::from_nanos(1), healthy: false, message: "pleg has yet to be successful".into() };
     let text = serde_json::to_string(&document(&WatchRecord::Health(health))).unwrap();
     assert!(text.starts_with(r#"{"apiVersion":"plegctl/v1","kind":"Health","#), "{text}");
-}
-
-#[test]
-fn quantiles_are_by_nearest_rank() {
-    let seconds = |number: u64| Seconds::from(Duration::from_secs(number));
-    let quantiles = Quantiles::of((1..=100).rev().map(seconds)).unwrap();
-    assert_eq!(
-        quantiles,
-        Quantiles { p50: seconds(50), p90: seconds(90), p99: seconds(99), max: seconds(100) }
-    );
-    assert_eq!(Quantiles::of([seconds(7)]).unwrap().p50, seconds(7));
-    assert_eq!(Quantiles::of([]), None);
 }
 
 #[test]

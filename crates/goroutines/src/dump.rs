@@ -59,10 +59,6 @@ pub struct Goroutine {
     pub minutes: Option<u32>,
     /// The age of the child process for which the goroutine waits, if that process is known.
     pub child_age: Option<Duration>,
-    /// Whether the goroutine is bound to one operating system thread.
-    pub locked_to_thread: bool,
-    /// The profiler labels that the program set, as keys and values.
-    pub labels: Vec<(String, String)>,
     /// The frames, innermost first.
     pub frames: Vec<Frame>,
     /// The `go` statement that started the goroutine.
@@ -89,8 +85,6 @@ pub struct Frame {
     pub function: Name,
     /// The arguments as the Go runtime prints them, split into tokens.
     pub arguments: Box<[ArgumentToken]>,
-    /// Whether the call was inlined, so that its arguments are not known.
-    pub inlined: bool,
     /// The source file and the line number.
     pub place: Option<(Name, u32)>,
 }
@@ -205,7 +199,6 @@ mod tests {
         let frame = |function: &str| Frame {
             function: function.into(),
             arguments: Box::new([ArgumentToken::Word { bits: 7, certain: true }]),
-            inlined: false,
             place: None,
         };
         assert_eq!(frame("go.etcd.io/bbolt.(*DB).Begin").receiver_type(), Some("go.etcd.io/bbolt.(*DB)"));

@@ -9,8 +9,6 @@ pub struct Header<'a> {
     pub id: u64,
     pub state: &'a str,
     pub minutes: Option<u32>,
-    pub locked_to_thread: bool,
-    pub labels: Vec<(String, String)>,
     /// Whether the header has `gp=` or `m=`, which the Go runtime writes only at a crash.
     pub crash: bool,
 }
@@ -36,8 +34,7 @@ pub fn header(line: &str) -> Option<Header<'_>> {
     let (before_labels, after_labels) = match labels_at(inside) {
         None => (inside, ""),
         Some(at) => {
-            let (labels, length) = labels(inside.get(at..)?)?;
-            found.labels = labels;
+            let length = labels_length(inside.get(at..)?)?;
             (inside.get(..at)?.trim_end_matches([' ', ',']), inside.get(at + length..)?)
         }
     };
@@ -45,12 +42,10 @@ pub fn header(line: &str) -> Option<Header<'_>> {
         let part = part.trim();
         if nth == 0 {
             found.state = state(part);
-        } else if part == "locked to thread" {
-            found.locked_to_thread = true;
         } else if let Some(minutes) = part.strip_suffix(" minutes") {
             found.minutes = Some(minutes.parse().ok()?);
-        } else if part.strip_prefix("synctest bubble ").is_some() || part.is_empty() {
-            // A Go test adds this mark. It does not affect the wait.
+        } else if part.starts_with("synctest bubble ") || ["locked to thread", ""].contains(&part) {
+            // A Go test adds the first mark. Neither affects the wait.
         } else {
             return None;
         }
@@ -74,41 +69,36 @@ fn labels_at(inside: &str) -> Option<usize> {
     inside.get(..at).is_some_and(|before| !before.contains('"')).then_some(at)
 }
 
-/// Parses `labels:{"k": "v", …}`. Returns the labels and the length of the text. Brackets, commas and braces inside quotes
-/// are part of a label.
-fn labels(text: &str) -> Option<(Vec<(String, String)>, usize)> {
+/// Returns the length of `labels:{"k": "v", …}` at the start of the text. Brackets, commas and braces inside quotes are part
+/// of a label.
+fn labels_length(text: &str) -> Option<usize> {
     let mut rest = text.strip_prefix("labels:{")?;
-    let mut found = Vec::new();
     loop {
         rest = rest.trim_start_matches([' ', ',']);
         if let Some(after) = rest.strip_prefix('}') {
-            return Some((found, text.len() - after.len()));
+            return Some(text.len() - after.len());
         }
-        let (key, after) = quoted(rest)?;
-        let (value, after) = quoted(after.strip_prefix(':')?.trim_start())?;
-        found.push((key, value));
-        rest = after;
+        rest = after_quoted(after_quoted(rest)?.strip_prefix(':')?.trim_start())?;
     }
 }
 
-/// Parses a quoted string. Returns the string and the text after it.
-fn quoted(text: &str) -> Option<(String, &str)> {
+/// Returns the text after the quoted string at its start.
+fn after_quoted(text: &str) -> Option<&str> {
     let body = text.strip_prefix('"')?;
-    let mut plain = String::new();
     let mut characters = body.char_indices();
     while let Some((at, character)) = characters.next() {
         match character {
-            '"' => return Some((plain, body.get(at + 1..)?)),
-            '\\' => plain.push(characters.next()?.1),
-            _ => plain.push(character),
+            '"' => return body.get(at + 1..),
+            '\\' => _ = characters.next()?,
+            _ => {}
         }
     }
     None
 }
 
-/// Parses a frame such as `a/b.(*T).f(0x1, …)`. Writes the arguments to `arguments`, and returns the function and whether
-/// its arguments are known. `(...)` means an inlined call, whose arguments are not known.
-pub fn frame<'a>(line: &'a str, arguments: &mut Vec<ArgumentToken>) -> Option<(&'a str, bool)> {
+/// Parses a frame such as `a/b.(*T).f(0x1, …)`. Writes the arguments to `arguments`, and returns the function. `(...)` means an
+/// inlined call, whose arguments are not known.
+pub fn frame<'a>(line: &'a str, arguments: &mut Vec<ArgumentToken>) -> Option<&'a str> {
     arguments.clear();
     let inside = line.strip_suffix(')')?;
     // Arguments contain no parenthesis, so the last one opens them.
@@ -120,13 +110,11 @@ pub fn frame<'a>(line: &'a str, arguments: &mut Vec<ArgumentToken>) -> Option<(&
     if !is_plausible {
         return None;
     }
-    match inside.get(open + 1..)? {
-        "..." => Some((function, false)),
-        list => {
-            argument_list(list.as_bytes(), arguments)?;
-            Some((function, true))
-        }
+    let list = inside.get(open + 1..)?;
+    if list != "..." {
+        argument_list(list.as_bytes(), arguments)?;
     }
+    Some(function)
 }
 
 /// Parses an argument list such as `0x1, {0x2?, _}, ...`.
@@ -228,7 +216,7 @@ mod tests {
         let plain = header("goroutine 12 [select]:").unwrap();
         assert_eq!((plain.id, plain.state, plain.minutes), (12, "select", None));
         let aged = header("goroutine 12 [select, 3 minutes, locked to thread]:").unwrap();
-        assert_eq!((aged.state, aged.minutes, aged.locked_to_thread), ("select", Some(3), true));
+        assert_eq!((aged.state, aged.minutes), ("select", Some(3)));
         let crash = header("goroutine 12 gp=0xc000002 m=3 mp=0xc00 [GC worker (idle)]:").unwrap();
         assert_eq!((crash.state, crash.crash), ("GC worker (idle)", true));
         let without_thread = header("goroutine 1 gp=0x457993221e0 m=nil [chan receive, 2 minutes]:").unwrap();
@@ -244,9 +232,8 @@ mod tests {
         let text = r#"goroutine 9 [sync.Mutex.Lock labels:{"cri": "ListContainers", "k": "a]b, 3 minutes \"q\""}, 5 minutes]:"#;
         let found = header(text).unwrap();
         assert_eq!((found.state, found.minutes), ("sync.Mutex.Lock", Some(5)));
-        assert_eq!(found.labels.last().unwrap(), &("k".to_owned(), "a]b, 3 minutes \"q\"".to_owned()));
         let before = header(r#"goroutine 9 [select, 4 minutes, labels:{"a": "}]:"}]:"#).unwrap();
-        assert_eq!((before.minutes, before.labels.len()), (Some(4), 1));
+        assert_eq!(before.minutes, Some(4));
     }
 
     #[test]
@@ -266,7 +253,7 @@ mod tests {
     fn a_frame_has_certain_uncertain_and_hidden_arguments() {
         let mut arguments = Vec::new();
         let found = frame("a/b.(*T).f(0x1, {0x2?, _}, ...)", &mut arguments);
-        assert_eq!(found, Some(("a/b.(*T).f", true)));
+        assert_eq!(found, Some("a/b.(*T).f"));
         assert_eq!(
             arguments,
             [
@@ -279,13 +266,13 @@ mod tests {
             ]
         );
         let mut frame = |line| frame(line, &mut arguments);
-        assert_eq!(frame("sync.(*Mutex).Lock(...)"), Some(("sync.(*Mutex).Lock", false)));
-        assert_eq!(frame("a.Q[...].Send(0x1)"), Some(("a.Q[...].Send", true)));
+        assert_eq!(frame("sync.(*Mutex).Lock(...)"), Some("sync.(*Mutex).Lock"));
+        assert_eq!(frame("a.Q[...].Send(0x1)"), Some("a.Q[...].Send"));
         for line in ["not a frame", "a.f(hello)", "a.f(0x)", "a.f(01)", "a.f(0x11112222333344445)", "a.f(..)"]
         {
             assert_eq!(frame(line), None, "{line}");
         }
-        assert_eq!(frame("a.f(0xFfff222233334444)"), Some(("a.f", true)));
+        assert_eq!(frame("a.f(0xFfff222233334444)"), Some("a.f"));
         assert_eq!(arguments, [ArgumentToken::Word { bits: 0xffff_2222_3333_4444, certain: true }]);
     }
 

@@ -152,8 +152,6 @@ impl Parser {
             count: 1,
             state,
             minutes: header.minutes,
-            locked_to_thread: header.locked_to_thread,
-            labels: header.labels,
             frames: Vec::with_capacity(self.last_frames),
             ..Goroutine::default()
         });
@@ -188,12 +186,12 @@ impl Parser {
                 frame.place = Some((file, number));
             }
             self.position_of = PositionOf::Nothing;
-        } else if let Some((function, known)) = line::frame(text, &mut self.arguments) {
+        } else if let Some(function) = line::frame(text, &mut self.arguments) {
             let function = self.name(function);
             self.position_of = if self.in_ancestor { PositionOf::Ignored } else { PositionOf::Frame };
             if let Some(goroutine) = self.goroutine.as_mut().filter(|_| !self.in_ancestor) {
                 let arguments = self.arguments.as_slice().into();
-                goroutine.frames.push(Frame { function, arguments, inlined: !known, place: None });
+                goroutine.frames.push(Frame { function, arguments, place: None });
             }
         } else {
             self.count_unparsed();
@@ -215,12 +213,7 @@ impl Parser {
             let place = place.map(|(file, number)| (self.name(file), number));
             match self.goroutine.as_mut() {
                 Some(goroutine) => {
-                    goroutine.frames.push(Frame {
-                        function,
-                        arguments: Box::default(),
-                        inlined: false,
-                        place,
-                    });
+                    goroutine.frames.push(Frame { function, arguments: Box::default(), place });
                 }
                 None => self.count_unparsed(),
             }
