@@ -95,6 +95,21 @@ fn last_break(line: &str, columns: usize) -> Option<(usize, Place)> {
     slash.or(found)
 }
 
+/// Splits a line of a script into its command and its comment, which begins with `#`; each may be empty.
+pub fn without_comment(line: &str) -> (&str, &str) {
+    let mut place = Place::default();
+    let mut before = ' ';
+    for (at, character) in line.char_indices() {
+        if place == Place::Plain && character == '#' && before == ' ' {
+            let (command, comment) = line.split_at(at);
+            return (command.trim_end(), comment);
+        }
+        place = place.after(character);
+        before = character;
+    }
+    (line.trim_end(), "")
+}
+
 /// Splits a command at its blanks, but not within quotation marks.
 fn shell_words(command: &str) -> Vec<&str> {
     let mut place = Place::default();
@@ -131,6 +146,12 @@ mod tests {
             let joined = shown.join("\n").replace("'\\\n'", "").replace("\\\n", "");
             assert_eq!(shell_words(&joined).join(" "), command, "{columns}: {shown:#?}");
         }
+    }
+
+    #[test]
+    fn a_comment_begins_with_a_word_and_is_not_in_quotation_marks() {
+        assert_eq!(without_comment("ls '# a' b#c   # d 'e"), ("ls '# a' b#c", "# d 'e"));
+        assert_eq!([without_comment("# all"), without_comment("ls ")], [("", "# all"), ("ls", "")]);
     }
 
     #[test]
