@@ -7,12 +7,21 @@
 //! …
 //! ```
 //!
-//! The program contains the pages (`docs/*.md` with its folders, `README.md` and `CHANGELOG.md`) and the skill for agents.
+//! The program contains the pages (`docs/*.md` with its folders, `README.md` and `CHANGELOG.md`) and the skill for agents. On a
+//! terminal, the pager shows them: `$PAGER`, else `less`. The pager replaces plegctl, so that Ctrl-C and Ctrl-Z reach only the
+//! pager.
+
+use std::env;
+use std::io::{self, Seek, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
+use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::render::PLAIN;
+use super::render::page::Page;
+use super::render::{PLAIN, markdown};
 use super::{Error, Exit, complete};
 use crate::cmd::term::streams;
 use crate::report::most_similar;
@@ -87,7 +96,16 @@ pub fn run(arguments: &DocsArgs) -> Result<Exit, Error> {
         nearest: most_similar(&arguments.page, names()).map(str::to_owned),
     })?;
     let text = &with_address(text, env!("CARGO_PKG_REPOSITORY"));
-    streams::text(PLAIN, |out| out.lines(text))?;
+    let Some((_, columns)) = streams::terminal_size() else {
+        streams::text(PLAIN, |out| out.lines(text))?;
+        return Ok(Exit::Good);
+    };
+    let mut shown = Vec::new();
+    // The lines that are longer than the terminal must not be broken.
+    let mut page = Page::new(&mut shown, PLAIN);
+    markdown::lines(text, columns).iter().try_for_each(|line| page.line(&line.as_str().into()))?;
+    show_in_pager(&shown);
+    streams::document(|out| out.write_all(&shown))?;
     Ok(Exit::Good)
 }
 
@@ -126,6 +144,34 @@ fn with_address(text: &str, address: &str) -> String {
     text.replace(IN_PAGES, if address.is_empty() { IN_PAGES } else { address })
 }
 
+/// Replaces plegctl with a pager that shows the text. Returns if there is no pager.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the user's pager shows the page; nothing of a node reaches it"
+)]
+fn show_in_pager(text: &[u8]) {
+    let chosen = env::var("PAGER").unwrap_or_else(|_| "less".to_owned());
+    let mut words = chosen.split_whitespace();
+    let Some(program) = words.next() else { return };
+    let Ok(file) = in_memory(text) else { return };
+    let mut pager = Command::new(program);
+    pager.args(words).stdin(Stdio::from(file));
+    if env::var_os("LESS").is_none() {
+        // As git does: a short page ends the pager at once and stays on the screen.
+        pager.env("LESS", "FRX");
+    }
+    // It returns only if the pager cannot be started; then the page is printed.
+    let _ = pager.exec();
+}
+
+/// Returns an open file without a name, with this content. A pipe would need a process that fills it.
+fn in_memory(text: &[u8]) -> io::Result<std::fs::File> {
+    let mut file = std::fs::File::from(memfd_create("page", MemfdFlags::CLOEXEC)?);
+    file.write_all(text)?;
+    file.rewind()?;
+    Ok(file)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -133,6 +179,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::report::shell_lines::without_comment;
 
     #[test]
     fn every_page_is_in_the_program() {
@@ -162,6 +209,28 @@ mod tests {
         for (page, text) in of_docs {
             let lost: Vec<_> = links(text).filter(|link| find(link).is_none()).collect();
             assert!(lost.is_empty(), "{page}: {lost:?}");
+        }
+    }
+
+    /// Removes the comments of a script, and joins the lines of each command as a shell does.
+    fn commands(script: &str) -> Vec<String> {
+        let joined = script.replace("'\\\n'", "").replace("\\\n", "");
+        let lines = joined.lines().map(|line| without_comment(line).0);
+        lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn every_command_of_every_page_can_be_pasted_from_a_narrow_terminal() {
+        let scripts = |text: &str| -> Vec<String> {
+            let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+            blocks.flat_map(commands).filter(|line| !line.is_empty()).collect()
+        };
+        for (page, text) in PAGES {
+            for columns in [40, 80] {
+                let shown = markdown::lines(text, columns).join("\n");
+                assert_eq!(scripts(&shown), scripts(text), "{page}");
+                assert!(!shown.contains("<!--"), "{page}");
+            }
         }
     }
 

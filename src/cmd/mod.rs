@@ -108,7 +108,7 @@ enum CliCommand {
     Explain(Deferred<explain::ExplainArgs>),
     /// Print the JSON Schema (2020-12) of a kind of document. Without a kind: list all.
     Schema(Deferred<schema::SchemaArgs>),
-    /// Show a page of the documentation. Without a name: what to do during an incident.
+    /// Show a page of the documentation in the pager. Without a name: what to do during an incident.
     Docs(Deferred<docs::DocsArgs>),
     /// Show who waits for whom inside containerd, its shim, CRI-O or a kubelet, from a goroutine dump.
     ///

@@ -10,7 +10,7 @@ fn page(path: &str) -> String {
 }
 
 #[test]
-fn a_page_is_printed_and_no_pager_is_started() {
+fn without_a_terminal_a_page_is_printed_and_no_pager_is_started() {
     for (arguments, path) in [
         (&["docs"][..], "docs/oncall.md"),
         (&["docs", "health.md#the-screen"], "docs/health.md"),
@@ -18,11 +18,22 @@ fn a_page_is_printed_and_no_pager_is_started() {
     ] {
         let output = Invocation::new(arguments).env("PAGER", "false").run();
         assert_eq!((output.code, output.stdout.as_str()), (Some(0), page(path).as_str()), "{output}");
-        let size = (24, 80);
-        let terminal = Invocation::in_terminal_of(size, env!("CARGO_BIN_EXE_plegctl"), arguments);
-        let output = terminal.env("PAGER", "false").run();
-        let first = page(path).lines().next().unwrap().to_owned();
-        assert!(output.code == Some(0) && output.stdout.starts_with(&first), "{output}");
+    }
+}
+
+#[test]
+fn on_a_terminal_the_users_pager_shows_the_page() {
+    let run = |pager: &str| {
+        Invocation::in_terminal_of((24, 80), env!("CARGO_BIN_EXE_plegctl"), &["docs", "faq"])
+            .env("PAGER", pager)
+            .run()
+    };
+    let first = page("docs/faq.md").lines().next().unwrap().to_owned();
+    let numbered = run("cat -n");
+    assert!(numbered.stdout.contains(&format!("1\t{first}")), "{numbered}");
+    for without in ["", "no-such-pager-of-ours"] {
+        let plain = run(without);
+        assert!(plain.code == Some(0) && plain.stdout.starts_with(&first), "{plain}");
     }
 }
 

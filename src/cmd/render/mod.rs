@@ -3,6 +3,7 @@
 
 pub mod capture;
 pub mod health;
+pub mod markdown;
 pub mod page;
 pub mod preflight;
 pub mod sarif;
