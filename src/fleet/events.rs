@@ -102,13 +102,13 @@ fn last_time(event: &Value) -> Option<Wall> {
 fn failing_of_pod(pod: &PodRef, list: &Value, now: Wall) -> Vec<FailingPod> {
     let (mut failing, mut total) = (Vec::new(), 0_usize);
     for event in entries(list, "items").filter(|event| is_of_kubelet(event)) {
-        let Some(last) = last_time(event).filter(|last| *last >= now.minus(BEFORE)) else { continue };
+        let Some(at) = last_time(event).filter(|at| *at >= now.minus(BEFORE)) else { continue };
         let count = event.get("count").and_then(Value::as_u64).unwrap_or(1);
         let failures = usize::try_from(count).unwrap_or(usize::MAX);
-        let first = moment(event.get("firstTimestamp")).unwrap_or(last);
+        let first = moment(event.get("firstTimestamp")).unwrap_or(at);
         let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
         total = total.saturating_add(failures);
-        if let Some(one) = FailingPod::of_event(pod.clone(), text("reason"), text("message"), last) {
+        if let Some(one) = FailingPod::of_event(pod.clone(), text("reason"), text("message"), at) {
             add(&mut failing, FailingPod { failures, first, ..one });
         }
     }

@@ -61,7 +61,7 @@ const fn level(severity: Severity) -> &'static str {
 }
 
 /// Returns a finding; SARIF calls it a result.
-fn result(rule_id: &str, severity: Severity, message: &str, fix: Option<&str>, location: Value) -> Value {
+fn result(rule_id: &str, severity: Severity, message: &str, fix: Option<&str>, location: &Value) -> Value {
     let fix = fix.map(|fix| format!("\nfix: {fix}")).unwrap_or_default();
     json!({
         "ruleId": rule_id,
@@ -95,20 +95,20 @@ fn of_field(field: &String) -> Value {
 fn of_lint_finding(file: &LintedFile, finding: &LintFinding) -> Value {
     let field = finding.field.as_ref().map(of_field);
     let location = location(Some(&file.path), finding.line.zip(finding.column), field);
-    result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
+    result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), &location)
 }
 
 fn of_runtime_finding(finding: &RuntimeFinding) -> Value {
     let pod = format!("{}/{}", finding.pod.namespace, finding.pod.name);
     let pod = json!({"fullyQualifiedName": pod, "kind": "resource"});
     let location = location(finding.file.as_deref(), None, Some(pod));
-    result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
+    result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), &location)
 }
 
 fn of_start_finding(finding: &StartFinding) -> Value {
     let field = finding.field.as_ref().map(of_field);
     let location = location(finding.file.as_deref(), finding.line.zip(finding.column), field);
-    result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
+    result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), &location)
 }
 
 /// Converts a path to a URI reference. Bytes that a URI may not contain are percent-encoded.

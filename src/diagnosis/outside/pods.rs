@@ -45,12 +45,12 @@ pub struct OutsidePod {
     pub gone: Vec<String>,
     /// The containers that wait for their image, their configuration or their next start.
     pub waiting: Vec<String>,
-    /// Whether the runtime does not create or start a container.
-    pub start_fails: bool,
+    /// The containers that the runtime fails to create or to start.
+    pub failing_containers: Vec<String>,
     /// Since when it has its sandbox, if it has one and this is known.
     pub sandbox_since: Option<Wall>,
-    /// Whether it uses the node's network, so that it needs no network plugin.
-    pub uses_host_network: bool,
+    /// Its network.
+    pub network: PodNetwork,
     /// The containers, other than init containers, that do not run.
     pub not_running: Vec<String>,
     /// Since when a container that is to be started again has ended.
@@ -59,6 +59,17 @@ pub struct OutsidePod {
     pub no_answer: Vec<String>,
     /// Whether the kubelet still has the pod and the API server does not.
     pub is_only_in_kubelet: bool,
+}
+
+/// The network of a pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PodNetwork {
+    /// Made by a network plugin.
+    #[default]
+    Own,
+    /// The node's own, which needs no plugin.
+    OfNode,
 }
 
 impl OutsidePod {
@@ -125,19 +136,26 @@ impl OutsidePod {
             not_running: not_running.filter_map(name).collect(),
             restart_due: restart_due(object, status),
             no_answer: messages.filter(|message| has_no_answer(message)).cloned().collect(),
-            start_fails: start_fails(&waiting),
+            failing_containers: failing_containers(&waiting),
             sandbox_since: sandbox_since(status),
-            uses_host_network: uses_hosts,
+            network: if uses_hosts { PodNetwork::OfNode } else { PodNetwork::Own },
             waiting: waiting.into_iter().map(|container| container.name).collect(),
             is_only_in_kubelet: false,
         })
     }
 }
 
-/// Whether the runtime fails to create or to start a container, and no container misses its configuration.
-fn start_fails(waiting: &[WaitingContainer]) -> bool {
-    let has = |reasons: &[&str]| waiting.iter().any(|container| reasons.contains(&container.reason.as_str()));
-    has(&["CreateContainerError", "RunContainerError"]) && !has(&["CreateContainerConfigError"])
+/// Returns the containers that the runtime fails to create or to start; none if a container misses its configuration.
+fn failing_containers(waiting: &[WaitingContainer]) -> Vec<String> {
+    let with = |reasons: &[&str]| {
+        let found = waiting.iter().filter(|container| reasons.contains(&container.reason.as_str()));
+        found.map(|container| container.name.clone()).collect::<Vec<String>>()
+    };
+    if with(&["CreateContainerConfigError"]).is_empty() {
+        with(&["CreateContainerError", "RunContainerError"])
+    } else {
+        Vec::new()
+    }
 }
 
 /// Returns since when a pod has its sandbox: by its condition, or, of a kubelet before 1.28, since the first start of a container.
@@ -246,7 +264,7 @@ impl OutsidePod {
                 let has_any = self.sandbox_since.is_some() || !self.running.is_empty();
                 !(self.is_ending || has_any) && self.waiting.is_empty()
             }
-            FailingStep::StartContainer => !self.is_ending && self.start_fails,
+            FailingStep::StartContainer => !(self.is_ending || self.failing_containers.is_empty()),
             FailingStep::StopContainer | FailingStep::StopSandbox => self.is_ending,
         };
         let due = if step.is_of_end() { PodChange::GraceOver } else { PodChange::Created };
@@ -263,16 +281,12 @@ impl OutsidePod {
     /// Whether this step has succeeded for the pod since then. A pod in the node's network needs no network plugin.
     pub fn has_started_since(&self, failing: &FailingPod) -> bool {
         let is_after = |at: &Wall| *at > failing.first;
-        match failing.step {
-            FailingStep::CreateSandbox => {
-                let needs_plugin = failing.cause != FailureCause::Network || !self.uses_host_network;
-                needs_plugin && self.sandbox_since.as_ref().is_some_and(is_after)
-            }
-            _ => {
-                let starts = self.changes.iter().filter(|(what, _)| *what == PodChange::ContainerStarted);
-                starts.map(|(_, at)| at).any(is_after)
-            }
+        if failing.step == FailingStep::CreateSandbox {
+            let needs_plugin = failing.cause != FailureCause::Network || self.network == PodNetwork::Own;
+            return needs_plugin && self.sandbox_since.as_ref().is_some_and(is_after);
         }
+        let starts = self.changes.iter().filter(|(what, _)| *what == PodChange::ContainerStarted);
+        starts.map(|(_, at)| at).any(is_after)
     }
 
     /// Whether a pod in this state has a worker with this task that makes this call.
