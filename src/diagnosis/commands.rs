@@ -117,6 +117,9 @@ pub(super) async fn read_journal_and_systemd<R: Runtime + 'static>(
     evidence: &Evidence,
 ) -> SystemAnswers {
     let inputs = run.inputs;
+    if let Some(text) = &inputs.simulated_journal {
+        return SystemAnswers { journal: Some(Journal::of(text)), ..SystemAnswers::default() };
+    }
     if !inputs.commands {
         return SystemAnswers::without_journal("left out");
     }

@@ -166,6 +166,8 @@ pub struct Inputs<R> {
     pub known_processes: Option<Arc<StatTable>>,
     /// The processes of a simulated node, used instead of `/proc`.
     pub simulated_processes: Option<SimulatedProcesses>,
+    /// The journal of a simulated node, if it has one.
+    pub simulated_journal: Option<String>,
     /// The processes of a recorded node, used instead of `/proc`.
     pub recorded_processes: Option<RecordedProcesses>,
     /// Whether the user named [`Self::proc`]; then a wrong path is an error instead of a note.
@@ -246,6 +248,7 @@ impl<R> Inputs<R> {
             proc: Some(host::proc()),
             known_processes: None,
             simulated_processes: None,
+            simulated_journal: None,
             recorded_processes: None,
             proc_is_explicit: false,
             cgroup: PathBuf::from("/sys/fs/cgroup"),

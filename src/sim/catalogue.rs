@@ -29,6 +29,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "lost-gpu"
     "leftover-shims"
     "terminating-pod"
+    "failing-cni"
     "slow-disk"
     "slow-status"
     "too-many-dead"

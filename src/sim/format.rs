@@ -10,8 +10,9 @@ use super::fields::{
 };
 use super::manifests::StaticManifest;
 use super::scenario::{
-    EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,
-    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedUmount, SimulatedWait, Successor,
+    EventDelivery, FailingEnd, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup,
+    RuntimeConditions, RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedUmount,
+    SimulatedWait, Successor,
 };
 use super::tree::{FieldProblem, parse};
 use crate::cri::{CgroupDriver, Code, Rpc};
@@ -227,6 +228,9 @@ fn node(value: &YamlNode, groups: &[PodGroup]) -> Result<NodeProcesses, FieldPro
         hung_umounts: fields.or("hung-umounts", Vec::new(), |value| {
             list(value)?.iter().map(|item| hung_umount(item, groups)).collect()
         })?,
+        failing_ends: fields.or("failing-ends", Vec::new(), |value| {
+            list(value)?.iter().map(|item| failing_end(item, groups)).collect()
+        })?,
     };
     fields.end()?;
     Ok(node)
@@ -272,6 +276,18 @@ fn hung_umount(value: &YamlNode, groups: &[PodGroup]) -> Result<SimulatedUmount,
     };
     fields.end()?;
     Ok(umount)
+}
+
+/// Reads pods that cannot end.
+fn failing_end(value: &YamlNode, groups: &[PodGroup]) -> Result<FailingEnd, FieldProblem> {
+    let mut fields = Fields::of(value, "an end that fails")?;
+    let failing = FailingEnd {
+        pod: find_group(fields.need("pod")?, groups)?.name.clone(),
+        since: duration(fields.need("since")?)?,
+        error: text(fields.need("error")?)?,
+    };
+    fields.end()?;
+    Ok(failing)
 }
 
 /// Reads a fault.

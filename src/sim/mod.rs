@@ -63,8 +63,9 @@ pub use error::{Error, Malformed, Position};
 pub use kubelet::{KubeletPages, VERSION as KUBELET_VERSION};
 pub use manifests::StaticManifest;
 pub use scenario::{
-    EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,
-    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedUmount, SimulatedWait, Successor,
+    EventDelivery, FailingEnd, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup,
+    RuntimeConditions, RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedUmount,
+    SimulatedWait, Successor,
 };
 pub use simulator::{Simulator, Socket};
 
@@ -144,6 +145,35 @@ pub fn deleted_pods(scenario: &Scenario, now: Wall) -> Vec<DeletedPod> {
         Some(DeletedPod { pod: PodRef { uid, namespace, name }, umount })
     });
     deleted.collect()
+}
+
+/// Returns the journal of the kubelet in the last 15 minutes; `None` unless pods cannot end.
+pub fn kubelet_journal(scenario: &Scenario, now: Wall) -> Option<String> {
+    /// The pause of the kubelet between two attempts, and the length of the journal.
+    const PAUSE: u64 = 12;
+    const LENGTH: u64 = 15 * 60;
+    let failing = scenario.processes.as_ref().map(|processes| &processes.failing_ends);
+    let failing = failing.filter(|failing| !failing.is_empty())?;
+    let (node, at) = node_at(scenario, now);
+    let mut lines = Vec::new();
+    for sandbox in node.sandboxes(at, |_| true) {
+        let group = sandbox.labels.get("app");
+        let own = failing.iter().find(|failing| Some(failing.pod.as_str()) == group).zip(sandbox.metadata);
+        let Some((failing, SandboxMetadata { name, uid, namespace, .. })) = own else { continue };
+        let error = format!(
+            "error killing terminating pod: failed to \"KillPodSandbox\" for \"{uid}\" with KillPodSandboxError: {:?}",
+            failing.error
+        );
+        for ago in (1..=failing.since.as_secs().min(LENGTH)).step_by(usize::try_from(PAUSE).ok()?) {
+            let at = now.minus(Duration::from_secs(ago)).seconds_since(Wall::default());
+            lines.push(format!(
+                "{at:.6} {NODE_NAME} kubelet[813]: E0101 00:00:00.000000     813 pod_workers.go:1324] \"Error syncing pod, \
+                 skipping\" err={error:?} pod=\"{namespace}/{name}\" podUID=\"{uid}\""
+            ));
+        }
+    }
+    lines.sort_unstable();
+    Some(lines.join("\n"))
 }
 
 /// Returns the sandbox ids of the shims that run although their pods are gone.

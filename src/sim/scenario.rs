@@ -56,6 +56,19 @@ pub struct NodeProcesses {
     pub kernel_waits: Vec<SimulatedWait>,
     /// The pods that are being deleted, and the umounts that hold them.
     pub hung_umounts: Vec<SimulatedUmount>,
+    /// The pods that cannot end because the runtime answers with an error.
+    pub failing_ends: Vec<FailingEnd>,
+}
+
+/// The kubelet cannot stop the sandboxes of a group of pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailingEnd {
+    /// The group.
+    pub pod: String,
+    /// The time since the first attempt.
+    pub since: Duration,
+    /// What the runtime answers to each attempt.
+    pub error: String,
 }
 
 /// A group of pods is being deleted, and the umount of their volume does not return.

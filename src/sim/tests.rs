@@ -14,6 +14,8 @@ use crate::cri::{
     Call, Client, Code, Container, ContainerEvent, ContainerEventType, ContainerState, Error, EventStream,
     Filter, KUBELET_RECEIVE_LIMIT, Rpc, Runtime, Sandbox, SandboxState,
 };
+use crate::diagnosis::failing_pods::{FailingStep, FailureCause};
+use crate::diagnosis::journal::Journal;
 
 /// A simulation on the test's own thread.
 pub struct RunningSimulation(Arc<Simulation>);
@@ -153,6 +155,20 @@ async fn slow_disk_answers_every_call_late() {
         whole += answer.duration;
     }
     assert!(whole > Duration::from_secs(20), "{whole:?}");
+}
+
+#[test]
+fn failing_cni_has_an_error_for_each_attempt_in_the_kubelets_journal_only() {
+    let now = Wall::from_nanos(1_795_262_400_000_000_000);
+    let journal = Journal::of(&super::kubelet_journal(&load("failing-cni").unwrap(), now).unwrap());
+    let [failing] = &journal.failing_pods[..] else { panic!("{journal:#?}") };
+    let what = (failing.pod.to_string(), failing.step, failing.cause, failing.plugin.as_deref());
+    let expected =
+        ("shop/db-0".to_owned(), FailingStep::StopSandbox, FailureCause::Network, Some("example-cni"));
+    assert_eq!(what, expected);
+    assert_eq!((failing.failures, now.duration_since(failing.last)), (75, Duration::from_secs(1)));
+    assert!(failing.words.starts_with("unable to connect to agent: dial unix"), "{failing:#?}");
+    assert_eq!(super::kubelet_journal(&load("stopped-shim").unwrap(), now), None);
 }
 
 #[tokio::test(start_paused = true)]

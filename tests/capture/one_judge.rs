@@ -97,6 +97,7 @@ recorder_and_npd_do_not_contradict_health! {
     crash_loop: "crash-loop",
     dead_kubelet: "dead-kubelet",
     deaf_kubelet: "deaf-kubelet",
+    failing_cni: "failing-cni",
     flapping: "flapping",
     hung_container: "hung-container",
     hung_list: "hung-list",

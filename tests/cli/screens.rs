@@ -140,6 +140,7 @@ each_scenario_is_one_screen_with_its_verdict! {
     lost_gpu_is_one_screen: "lost-gpu" "DEGRADED",
     leftover_shims_is_one_screen: "leftover-shims" "DEGRADED",
     terminating_pod_is_one_screen: "terminating-pod" "HEALTHY",
+    failing_cni_is_one_screen: "failing-cni" "DEGRADED",
     slow_disk_is_one_screen: "slow-disk" "DEGRADED",
     slow_status_is_one_screen: "slow-status" "DEGRADED",
     too_many_dead_is_one_screen: "too-many-dead" "DEGRADED",

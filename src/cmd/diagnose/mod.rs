@@ -146,6 +146,7 @@ fn add_simulated_processes(
     let letter = |stopped: bool| if stopped { 'T' } else { 'S' };
     let pods = sim::pod_processes(&scenario, &processes, clock.wall());
     inputs.outside = Some(pods.iter().flat_map(ids_on_node).collect());
+    inputs.simulated_journal = sim::kubelet_journal(&scenario, clock.wall());
     inputs.simulated_processes = Some(SimulatedProcesses {
         kubelet: match processes.kubelet {
             KubeletProcessState::Dead => None,

@@ -84,6 +84,7 @@ relists_of_each_scenario_do_not_contradict_health! {
     crash_loop: "crash-loop",
     dead_kubelet: "dead-kubelet",
     deaf_kubelet: "deaf-kubelet",
+    failing_cni: "failing-cni",
     flapping: "flapping",
     hung_container: "hung-container",
     hung_list: "hung-list",
