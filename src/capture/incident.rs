@@ -71,6 +71,8 @@ pub struct Observation {
     pub restarted: Option<Fact>,
     /// The shim that a signal has stopped.
     pub shim: Option<Fact>,
+    /// The creates or deletes that fail at once.
+    pub failing: Option<Fact>,
 }
 
 /// Detects incidents, one at a time.
@@ -200,8 +202,8 @@ impl IncidentDetector {
         let near = seen.age.is_some_and(|age| age >= self.rules.threshold.mul_f64(NEAR_THRESHOLD));
         let slow = seen.waited >= self.rules.slow;
         let silent = seen.version.is_some_and(|waited| waited >= self.rules.slow);
-        let of_process = [&seen.kubelet, &seen.restarted, &seen.shim].into_iter().flatten().next();
-        let bad = slow || near || silent || of_process.is_some();
+        let other = [&seen.kubelet, &seen.restarted, &seen.shim, &seen.failing].into_iter().flatten().next();
+        let bad = slow || near || silent || other.is_some();
         let mut actions = Vec::new();
         if self.open.is_none() {
             let why = match (&seen.what, seen.age) {
@@ -212,7 +214,7 @@ impl IncidentDetector {
                     FactKind::CallIsOpen { call, waited }.into()
                 }
                 (_, Some(age)) if near => FactKind::LastRelistIsOld { age: age.into() }.into(),
-                _ => match of_process {
+                _ => match other {
                     Some(fact) => fact.clone(),
                     None => return actions,
                 },
@@ -398,8 +400,8 @@ impl CurrentIncident {
         let call = seen.call.clone().filter(|_| seen.waited >= rules.slow);
         let version = seen.version.filter(|waited| *waited >= rules.slow).map(|_| "Version".to_owned());
         let key = |fact: &Fact| format!("{fact:?}");
-        let (kubelet, shim) = (seen.kubelet.as_ref().map(key), seen.shim.as_ref().map(key));
-        [call, version, kubelet, shim, self.failing.clone()].into_iter().flatten().collect()
+        let others = [&seen.kubelet, &seen.shim, &seen.failing].into_iter().flatten().map(key);
+        [call, version, self.failing.clone()].into_iter().flatten().chain(others).collect()
     }
 
     /// Whether the faults differ from those at the last diagnosis, and the pause after that diagnosis is over.

@@ -27,15 +27,19 @@ const MAX_LINES: &str = "4000";
 /// The start of the part of the journal that is read, for `journalctl --since`.
 const SINCE: &str = "-15min";
 
-/// The units whose journal messages matter.
-const UNITS: [&str; 8] = [
+/// The units in which a kubelet runs.
+const KUBELET_UNITS: [&str; 5] = [
     "_SYSTEMD_UNIT=kubelet.service",
-    "_SYSTEMD_UNIT=containerd.service",
-    "_SYSTEMD_UNIT=crio.service",
     "_SYSTEMD_UNIT=k3s.service",
     "_SYSTEMD_UNIT=rke2-server.service",
     "_SYSTEMD_UNIT=rke2-agent.service",
     "_SYSTEMD_UNIT=snap.microk8s.daemon-kubelite.service",
+];
+
+/// The other units whose journal messages matter.
+const OTHER_UNITS: [&str; 3] = [
+    "_SYSTEMD_UNIT=containerd.service",
+    "_SYSTEMD_UNIT=crio.service",
     "_SYSTEMD_UNIT=node-problem-detector.service",
 ];
 
@@ -167,10 +171,23 @@ async fn cgroup_driver<R: Runtime + 'static>(inputs: &Inputs<R>, limit: Duration
 
 /// Reads the last minutes of the journal of the kubelet, the runtime and the kernel.
 async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
-    let mut args = vec!["--output=short-unix", "--since", SINCE, "--lines", MAX_LINES];
     // journalctl treats matches of one field as alternatives; `+` begins another set of matches.
-    args.extend(UNITS);
-    args.extend(["+", "_TRANSPORT=kernel"]);
+    let matches = KUBELET_UNITS.into_iter().chain(OTHER_UNITS).chain(["+", "_TRANSPORT=kernel"]);
+    last_minutes(host_root, limit, matches).await
+}
+
+/// Reads the last minutes of the journal of the kubelet.
+pub async fn kubelet_journal(host_root: &Path, limit: Duration) -> Result<Journal, Error> {
+    Ok(Journal::of(&last_minutes(host_root, limit, KUBELET_UNITS).await?))
+}
+
+async fn last_minutes(
+    host_root: &Path,
+    limit: Duration,
+    matches: impl IntoIterator<Item = &'static str>,
+) -> Result<String, Error> {
+    let mut args = vec!["--output=short-unix", "--since", SINCE, "--lines", MAX_LINES];
+    args.extend(matches);
     journalctl(host_root, limit, args).await
 }
 

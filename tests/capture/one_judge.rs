@@ -123,3 +123,37 @@ fn every_scenario_is_compared_but_those_of_large_nodes() {
     known.sort_unstable();
     assert_eq!(COMPARED, known);
 }
+
+/// No call of the recorder's relists shows a delete that fails; the kubelet's journal does.
+#[test]
+fn recorder_opens_an_incident_for_a_delete_that_fails_at_once() {
+    let place = CaptureDir::make();
+    let directory = place.path("capture");
+    let address = free_address();
+    let how = [
+        "record",
+        "-r",
+        "sim:failing-cni",
+        argument(&directory),
+        "--period",
+        "1s",
+        "--metrics-listen",
+        &address,
+    ];
+    let mut recorder = Invocation::new(&how).with_short_silences().without_load().spawn();
+    until(&mut recorder, "incident 1: DEGRADED: ");
+    let verdict = document(&address, "/verdict");
+    let incidents = document(&address, "/incidents");
+    recorder.signal("TERM");
+    recorder.wait();
+    let title = "CNI DEL fails: shop/db-0 cannot end";
+    assert_eq!((&verdict["verdict"], &verdict["primary"]["id"]), (&"degraded".into(), &"D45".into()));
+    assert_eq!(
+        (&verdict["primary"]["title"], &verdict["primary"]["confidence"]),
+        (&title.into(), &"certain".into())
+    );
+    assert_eq!(incidents["incidents"][0]["why"], title, "{incidents:#}");
+    assert_incidents_are_replayed_as_listed(&directory, |arguments| {
+        Invocation::new(arguments).with_short_silences().without_load().run()
+    });
+}

@@ -7,6 +7,7 @@ use super::IncidentDiagnosis;
 use crate::capture::node::{KubeletMetricsSample, SampledKubeletState};
 use crate::clock::{Mono, Wall};
 use crate::cri::Version;
+use crate::diagnosis::facts::Fact;
 use crate::kubelet::{KubeletProcess, Metrics};
 use crate::optional_future::SingleTask;
 
@@ -14,6 +15,11 @@ use crate::optional_future::SingleTask;
 #[derive(Default)]
 pub struct Background<'a> {
     pub diagnosis: SingleTask<'a, Option<IncidentDiagnosis>>,
+    /// The reading of the kubelet's journal; its result is whether creates or deletes fail again and again.
+    pub journal: SingleTask<'a, bool>,
+    pub journal_requested: Option<Mono>,
+    /// The creates or deletes that fail, by the last diagnosis.
+    pub failing: Option<Fact>,
     pub version: SingleTask<'a, Option<Version>>,
     pub version_requested: Mono,
     /// The `Status` call; its result is whether it was answered.
@@ -44,6 +50,8 @@ pub enum BackgroundResult {
     Diagnosis(Option<Box<IncidentDiagnosis>>),
     /// The answer to Version; `None` if the call failed.
     Version(Option<Version>),
+    /// The kubelet's journal was read; whether creates or deletes fail again and again.
+    Journal(bool),
     /// The `Status` call has ended.
     Status,
     /// A sample of the kubelet's metrics.
@@ -60,9 +68,10 @@ impl Background<'_> {
 
     /// Waits for the next result.
     pub async fn next(&mut self) -> BackgroundResult {
-        let Self { diagnosis, version, status, metrics, search, .. } = self;
+        let Self { diagnosis, journal, version, status, metrics, search, .. } = self;
         tokio::select! {
             diagnosis = diagnosis.result() => BackgroundResult::Diagnosis(diagnosis.map(Box::new)),
+            fails = journal.result() => BackgroundResult::Journal(fails),
             version = version.result() => BackgroundResult::Version(version),
             answered = status.result() => {
                 self.status_hangs = !answered;

@@ -49,6 +49,9 @@ const OLD_KUBELET_RELIST: Duration = Duration::from_secs(60);
 /// The interval at which the kubelet's metrics are read in that case.
 const METRICS_INTERVAL: Duration = Duration::from_secs(2);
 
+/// The interval at which the kubelet's journal is read. `journalctl` costs as much as half a minute of recording.
+const JOURNAL_INTERVAL: Duration = Duration::from_secs(300);
+
 /// The shortest interval at which the states of the daemons and of shims are read.
 const SHIMS_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -124,7 +127,8 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             }
             None => FactKind::RelistIsOpen { waited: waited.into() }.into(),
         });
-        let observation = Observation { waited, what, age, call, version, kubelet, restarted, shim };
+        let failing = self.background.failing.clone();
+        let observation = Observation { waited, what, age, call, version, kubelet, restarted, shim, failing };
         let mut state = locked(&self.state);
         let actions = state.detector.observe((clock.wall(), now), &observation);
         let is_open = state.detector.open_incident().is_some();
@@ -235,10 +239,12 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         if !self.settings.diagnose || self.background.diagnosis.is_running() {
             return;
         }
-        let mut state = locked(&self.state);
-        state.detector.diagnosis_started(self.host.clock().mono(), observation);
-        let predicted = state.detector.prediction();
-        drop(state);
+        locked(&self.state).detector.diagnosis_started(self.host.clock().mono(), observation);
+        self.start_diagnosis();
+    }
+
+    fn start_diagnosis(&mut self) {
+        let predicted = locked(&self.state).detector.prediction();
         self.background.diagnosis.start(self.host.diagnose(self.recorder.pending_calls(), predicted));
     }
 
@@ -246,6 +252,12 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
     pub fn background_finished(&mut self, result: BackgroundResult) -> Option<Version> {
         match result {
             BackgroundResult::Diagnosis(diagnosis) => self.diagnosed(*diagnosis?),
+            BackgroundResult::Journal(false) => self.background.failing = None,
+            // A diagnosis says whether the errors concern the node. If they do, an incident begins.
+            BackgroundResult::Journal(true) if !self.background.diagnosis.is_running() => {
+                self.start_diagnosis();
+            }
+            BackgroundResult::Journal(true) => {}
             BackgroundResult::KubeletMetrics(sample) => self.recorder.document(kind::KUBELET, &sample),
             BackgroundResult::Version(version) => {
                 if version.is_some() {
@@ -283,7 +295,8 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
 
     /// Records a diagnosis, and passes its verdict to the incident detector.
     fn diagnosed(&mut self, diagnosis: IncidentDiagnosis) {
-        let IncidentDiagnosis { documents, verdict, culprit, report, measured } = diagnosis;
+        let IncidentDiagnosis { documents, verdict, culprit, failing, report, measured } = diagnosis;
+        self.background.failing = failing;
         let clock = &**self.host.clock();
         for (kind, text) in documents {
             self.recorder.document_text(kind, text);
@@ -334,6 +347,17 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let now = self.host.clock().mono();
         self.request_kubelet_metrics(now);
         self.request_version(now);
+        self.read_journal(now);
+    }
+
+    /// Reads the journal of a kubelet that runs here, if that is due.
+    fn read_journal(&mut self, now: Mono) {
+        let requested = self.background.journal_requested;
+        let is_due = requested.is_none_or(|then| now.since(then) >= JOURNAL_INTERVAL);
+        if self.settings.diagnose && is_due && self.sampler.kubelet().is_some() {
+            self.background.journal_requested = Some(now);
+            self.background.journal.start(self.host.pods_fail());
+        }
     }
 
     /// Reads the kubelet's metrics, unless a request is pending or the last one got no answer.

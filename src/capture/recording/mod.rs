@@ -34,6 +34,7 @@ use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict, Predicti
 use super::recorder::{LivePendingCall, Recorder, RecorderStatus};
 use crate::clock::Clock;
 use crate::cri::{Client, Endpoint, Outcome, Version};
+use crate::diagnosis::facts::Fact;
 use crate::host::HostRoot;
 use crate::kubelet::{KubeletProcess, ListLimit};
 use crate::pleg::report::ListCallsReport;
@@ -100,6 +101,8 @@ pub trait RecordingHost {
         pending: Vec<LivePendingCall>,
         predicted: Option<Prediction>,
     ) -> impl Future<Output = Option<IncidentDiagnosis>>;
+    /// Reads the kubelet's journal; returns whether creates or deletes for pods have failed again and again until a moment ago.
+    fn pods_fail(&self) -> impl Future<Output = bool>;
     /// Prints a message.
     fn notify(&self, notice: RecordingNotice<'_>);
 }
@@ -141,6 +144,8 @@ pub struct IncidentDiagnosis {
     pub verdict: IncidentVerdict,
     /// The call that the diagnosis names.
     pub culprit: Option<IncidentCulprit>,
+    /// The creates or deletes that fail at once, if they need a person.
+    pub failing: Option<Fact>,
     /// The part of the report that the recorder shows over HTTP, as JSON.
     pub report: Arc<str>,
     /// What the diagnosis measured, or why the recorder does not keep that.
