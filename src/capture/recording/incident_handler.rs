@@ -244,8 +244,10 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
     }
 
     fn start_diagnosis(&mut self) {
-        let predicted = locked(&self.state).detector.prediction();
-        self.background.diagnosis.start(self.host.diagnose(self.recorder.pending_calls(), predicted));
+        if !self.background.diagnosis.is_running() {
+            let predicted = locked(&self.state).detector.prediction();
+            self.background.diagnosis.start(self.host.diagnose(self.recorder.pending_calls(), predicted));
+        }
     }
 
     /// Handles a result of work in parallel with relists. If the result is an answer to Version, returns the answer.
@@ -254,10 +256,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             BackgroundResult::Diagnosis(diagnosis) => self.diagnosed(*diagnosis?),
             BackgroundResult::Journal(false) => self.background.failing = None,
             // A diagnosis says whether the errors concern the node. If they do, an incident begins.
-            BackgroundResult::Journal(true) if !self.background.diagnosis.is_running() => {
-                self.start_diagnosis();
-            }
-            BackgroundResult::Journal(true) => {}
+            BackgroundResult::Journal(true) => self.start_diagnosis(),
             BackgroundResult::KubeletMetrics(sample) => self.recorder.document(kind::KUBELET, &sample),
             BackgroundResult::Version(version) => {
                 if version.is_some() {
