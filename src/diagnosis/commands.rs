@@ -186,9 +186,25 @@ async fn last_minutes(
     limit: Duration,
     matches: impl IntoIterator<Item = &'static str>,
 ) -> Result<String, Error> {
-    let mut args = vec!["--output=short-unix", "--since", SINCE, "--lines", MAX_LINES];
+    // Without `--reverse`, journalctl of systemd 252 begins at `--since` and prints the oldest lines.
+    let mut args = vec!["--output=short-unix", "--since", SINCE, "--reverse", "--lines", MAX_LINES];
     args.extend(matches);
-    journalctl(host_root, limit, args).await
+    journalctl(host_root, limit, args).await.map(|newest_first| oldest_first(&newest_first))
+}
+
+/// Returns the messages of a journal in the other order. The further lines of a message are indented and stay behind its first.
+fn oldest_first(newest_first: &str) -> String {
+    let mut messages: Vec<&str> = Vec::new();
+    let mut rest = newest_first;
+    while !rest.is_empty() {
+        let is_first = |at: &usize| !rest.get(*at..).is_some_and(|line| line.starts_with([' ', '\t', '\n']));
+        let mut ends = rest.match_indices('\n').map(|(at, _)| at + 1);
+        let end = ends.find(is_first).unwrap_or(rest.len());
+        let (message, others) = rest.split_at(end);
+        messages.push(message);
+        rest = others;
+    }
+    messages.iter().rev().flat_map(|message| [message.trim_end_matches('\n'), "\n"]).collect()
 }
 
 /// Runs `journalctl` on the node's journal.
@@ -328,6 +344,16 @@ async fn run_with(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_message_comes_last_with_its_further_lines() {
+        let newest_first = "3.0 n k[1]: c\n      more\n\n      of c\n2.0 n k[1]: b\n1.0 n k[1]: a\n";
+        assert_eq!(
+            oldest_first(newest_first),
+            "1.0 n k[1]: a\n2.0 n k[1]: b\n3.0 n k[1]: c\n      more\n\n      of c\n"
+        );
+        assert_eq!((oldest_first(""), oldest_first("1.0 a")), (String::new(), "1.0 a\n".to_owned()));
+    }
 
     #[test]
     fn the_command_line_of_an_entry_of_the_journal_is_split_into_words() {

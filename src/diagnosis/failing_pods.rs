@@ -15,7 +15,7 @@ use crate::report::rename::{rename, without_names};
 use crate::report::{PodRef, word_enum};
 
 /// The programs that log as a kubelet: k3s and `MicroK8s` have it in one process with others.
-const KUBELETS: [&str; 3] = ["kubelet", "k3s", "microk8s.daemon-kubelite"];
+pub(super) const KUBELETS: [&str; 3] = ["kubelet", "k3s", "microk8s.daemon-kubelite"];
 
 /// The most pods that are kept.
 const MAX_PODS: usize = 256;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::failing_pods::{self, FailingPod};
+use super::failing_pods::{self, FailingPod, KUBELETS};
 use super::journal_line::logged_by;
 use super::kubelet::KubeletRuns;
 use crate::clock::Wall;
@@ -42,9 +42,9 @@ pub struct Journal {
     pub not_ready_since: Option<f64>,
     /// The time of the kubelet's last message that the node is not ready or that it skips its work.
     pub last_not_ready: Option<f64>,
-    /// The number of messages that show that no relist has succeeded: "pleg has yet to be successful", or an age that counts
+    /// The messages of the last kubelet that no relist has succeeded: "pleg has yet to be successful", or an age that counts
     /// from the year 1.
-    pub never_relisted: usize,
+    pub no_relist_yet: NoRelistYet,
     /// The last message about a list that was refused because of its size.
     pub too_large: Option<String>,
     /// The kubelet's last message that it falls back to unary lists.
@@ -100,6 +100,31 @@ pub struct ListFallback {
     pub call: String,
 }
 
+/// What one kubelet says about its first relist. Every kubelet says once that it has not succeeded, and then every few seconds
+/// until it does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NoRelistYet {
+    /// The kubelet's process id.
+    pub pid: u32,
+    /// The number of its messages.
+    pub lines: usize,
+    /// The times of its first and its last message, in seconds since the epoch.
+    pub between: (f64, f64),
+}
+
+impl NoRelistYet {
+    fn add(&mut self, line: &str, time: f64) {
+        let is_one = line.contains("PLEG is not healthy")
+            && (line.contains("yet to be successful") || line.contains("2562047h47m16.854775807s"));
+        let logged = || KUBELETS.into_iter().find_map(|program| logged_by(line, program));
+        let Some((pid, _)) = is_one.then(logged).flatten() else { return };
+        let is_same = self.pid == pid && time - self.between.1 <= WORKED;
+        let (lines, first) = if is_same { (self.lines + 1, self.between.0) } else { (1, time) };
+        *self = Self { pid, lines, between: (first, time) };
+    }
+}
+
 /// The most names and UIDs whose errors are kept.
 const MAX_POD_ERRORS: usize = 1000;
 
@@ -116,6 +141,7 @@ impl Journal {
             found.lines += 1;
             if let Some(time) = time {
                 found.add_readiness(line, time);
+                found.no_relist_yet.add(line, time);
                 if let Ok(since_epoch) = Duration::try_from_secs_f64(time) {
                     failing_pods::add_line(&mut found.failing_pods, line, Wall::default().plus(since_epoch));
                 }
@@ -165,13 +191,8 @@ impl Journal {
                 *place = Some(shortened());
             }
         };
-        if has("PLEG is not healthy") {
-            if let Some(age) = pleg_age(line) {
-                self.pleg_ages.push(age.as_secs_f64());
-            }
-            self.never_relisted +=
-                usize::from(has("yet to be successful") || has("2562047h47m16.854775807s"));
-        }
+        let age = pleg_age(line).filter(|_| has("PLEG is not healthy"));
+        self.pleg_ages.extend(age.map(|age| age.as_secs_f64()));
         keep_if(has("ResourceExhausted") && has("larger than max"), &mut self.too_large);
         keep_if(has("is reserved for"), &mut self.name_reserved);
         self.exec_timeouts += usize::from(has("ExecSync") && has("DeadlineExceeded"));
@@ -296,9 +317,10 @@ pub fn pleg_age(line: &str) -> Option<Duration> {
 }
 
 rename! {
+    NoRelistYet { pid, lines, between };
     ListFallback { pid, call: Word };
     Journal {
-        lines, pleg_ages, last_pleg_message, not_ready_since, last_not_ready, never_relisted, too_large: Text,
+        lines, pleg_ages, last_pleg_message, not_ready_since, last_not_ready, no_relist_yet, too_large: Text,
         list_fallback, name_reserved: Text, exec_timeouts, span_seconds, blocked_tasks: Text, server_silent: Text, lockups: Text,
         gpu_error: Text, out_of_memory: Text, exhausted: Text, bus_timeouts, failing_pods, recovering,
         runtime_starts, watchdog: Text, containerd_version: Version, cri_plugin_error: Text, config_unread: Text,

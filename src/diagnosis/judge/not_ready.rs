@@ -184,7 +184,7 @@ fn last_relist(evidence: &Evidence) -> Option<Wall> {
 }
 
 /// Whether a message of the kubelet, at this time in seconds since the epoch, still counts.
-fn is_recent(evidence: &Evidence, logged: Option<f64>) -> bool {
+pub(in crate::diagnosis) fn is_recent(evidence: &Evidence, logged: Option<f64>) -> bool {
     let logged = logged.and_then(unix);
     logged.is_some_and(|logged| evidence.taken_at.duration_since(logged) <= MESSAGE_VALID)
 }

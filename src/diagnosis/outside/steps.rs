@@ -21,7 +21,10 @@ pub fn to_settle(facts: &OutsideFacts, phase: Phase) -> Vec<Step> {
         Phase::List => Step::look(
             "not `kubectl exec` or `kubectl debug`, which wait for the same call; `kubectl logs` works",
         ),
-        Phase::None | Phase::Connect | Phase::Kubelet => Step::look("or a debug pod on the node").with(
+        Phase::Connect | Phase::Kubelet => Step::look(
+            "not `kubectl exec` or `kubectl debug`, which need a kubelet and a runtime that answer",
+        ),
+        Phase::None => Step::look("or a debug pod on the node").with(
             Command::new("kubectl debug node/{} -it --image=IMAGE --profile=sysadmin -- /plegctl health")
                 .arg(node),
         ),

@@ -178,7 +178,7 @@ pub fn steps(evidence: &Evidence, failing: &FailingPod) -> Vec<Step> {
             let directory = evidence.cni_directory.as_deref().unwrap_or(CNI_DIRECTORY);
             let list = Command::new("ls {}").arg(directory);
             vec![
-                Step::look("check that the network plugin's DaemonSet runs on this node").with(list),
+                Step::look("whether the network plugin's DaemonSet has written its settings").with(list),
                 Step::look(
                     "do not delete the pod with --force: its address and its sandbox stay on the node",
                 ),

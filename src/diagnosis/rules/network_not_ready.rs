@@ -65,7 +65,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.add_fact(FactKind::PodsCannotStartOrStop);
     let directory = evidence.cni_directory.as_deref().unwrap_or(CNI_DIRECTORY);
     let list = Command::new("ls {}").arg(directory);
-    found.add_step(Step::look("check that the network plugin's DaemonSet runs on this node").with(list));
+    found.add_step(Step::look("whether the network plugin's DaemonSet has written its settings").with(list));
     Some(found)
 }
 

@@ -286,8 +286,33 @@ async fn a_kubelet_that_never_relisted_is_reported_after_the_cause() {
     };
     let script = Scripted::with_pods(2).on(crate::cri::Rpc::ListContainers, Behaviour::Fails(too_large));
     let mut evidence = gather(&inputs(script), &|_| ()).await;
-    evidence.journal = Some(journal(&["kubelet[1]: PLEG is not healthy: pleg has yet to be successful"]));
+    evidence.journal = Some(no_relist_yet(&evidence, &[(1, 20), (1, 15), (1, 10), (1, 5), (1, 0)]));
     let report = judge(&evidence);
     assert_eq!(report.primary.as_ref().unwrap().id, RuleId::LargeList);
     assert_eq!(find(&report, RuleId::NeverRelisted).unwrap().phase, Phase::Kubelet);
+}
+
+/// Returns the journal of kubelets that say, so many seconds ago, that no relist has succeeded.
+fn no_relist_yet(evidence: &Evidence, said: &[(u32, u64)]) -> Journal {
+    let now = evidence.taken_at.duration_since(Wall::default()).as_secs();
+    let line = |(pid, ago): &(u32, u64)| {
+        let at = now - ago;
+        format!("{at}.0 n1 kubelet[{pid}]: PLEG is not healthy: pleg has yet to be successful")
+    };
+    Journal::of(&said.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_has_relisted_after_its_start_is_healthy() {
+    let mut evidence = healthy().await;
+    let is_found = |evidence: &Evidence| find(&judge(evidence), RuleId::NeverRelisted).is_some();
+    let lasting = [(7, 20), (7, 10), (7, 0)];
+    for said in [&[(7, 0)][..], &[(7, 1), (7, 0)], &[(7, 100), (7, 90), (7, 60)], &[(7, 20), (8, 0)]] {
+        evidence.journal = Some(no_relist_yet(&evidence, said));
+        assert!(!is_found(&evidence), "{said:?}");
+    }
+    evidence.journal = Some(no_relist_yet(&evidence, &lasting));
+    assert!(is_found(&evidence));
+    evidence.kubelet.first = Some(reading(7, 5.0));
+    assert!(!is_found(&evidence), "its metrics show a relist");
 }
