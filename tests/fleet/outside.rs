@@ -238,7 +238,7 @@ fn screen_says_which_call_which_pod_and_what_to_do_from_here() {
     assert_eq!(output.code, Some(1), "{output}");
     let screen: String = output.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
-        "UNHEALTHY ListContainers does not answer: the kubelet's relist waits for it",
+        "UNHEALTHY ListContainers does not answer: the kubelet's relist waits for it: NotReady since 2026-11-21 11:59:51 UTC",
         "the kubelet's /metrics, /configz and goroutines through the API server",
         "5 goroutines of the kubelet wait for ListContainers",
         "which pod (suspects: the kubelet's goroutines have no names)",

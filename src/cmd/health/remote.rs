@@ -297,12 +297,10 @@ fn apply_condition(listed: &ListedNode, report: &mut HealthReport) {
         NodeReady::Unknown(message) => ("not known to be ready", message),
         NodeReady::Yes => return confirm_ready(report),
     };
-    let now = report.taken_at;
-    if let (Verdict::Unhealthy, Some(_), Some(since)) = (report.verdict, &report.primary, listed.ready_since)
-    {
-        report.set_not_ready(NotReady::Since(since), now);
+    if add_not_ready_since(listed, report) {
         return;
     }
+    let now = report.taken_at;
     let since = listed.ready_since.map(|since| format!(" since {}", since.time_of_day(now)));
     let condition = format!("the node is {word}{}: {message}", since.unwrap_or_default());
     report.summary = match report.verdict {
@@ -311,6 +309,18 @@ fn apply_condition(listed: &ListedNode, report: &mut HealthReport) {
     };
     let reported = Some(report.verdict);
     report.verdict = verdict(&listed.add_ready(VerdictFacts { reported, ..VerdictFacts::default() }));
+}
+
+/// Adds to the summary since when an unhealthy node has not been ready, by its condition. Returns whether that is possible.
+fn add_not_ready_since(listed: &ListedNode, report: &mut HealthReport) -> bool {
+    let is_ready = matches!(listed.ready, None | Some(NodeReady::Yes));
+    let is_named = report.primary.as_ref().is_some_and(|primary| primary.confidence != Confidence::Possible);
+    let is_due = report.verdict == Verdict::Unhealthy && is_named && !is_ready;
+    let since = listed.ready_since.filter(|_| is_due);
+    if let Some(since) = since {
+        report.set_not_ready(NotReady::Since(since), report.taken_at);
+    }
+    since.is_some()
 }
 
 /// Corrects the summary of a node that is still ready although the predicted time is over.
@@ -370,7 +380,9 @@ async fn of_kubelet(
     }
     let node = NodeReport { judged: verdict(&found.add_to(node.facts)), ..node };
     let read = std::mem::take(&mut dumps.input_files);
-    (report_of(node, judged.taken_at, found, dumps, no_recorder), read)
+    let mut report = report_of(node, judged.taken_at, found, dumps, no_recorder);
+    add_not_ready_since(&listed, &mut report);
+    (report, read)
 }
 
 /// Returns what the kubelet's documents show, apart from its age. Without a time of the API server, plegctl's is taken.
