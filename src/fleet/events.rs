@@ -45,7 +45,7 @@ pub async fn read_events(
     None
 }
 
-/// Reads the events of the pods that have waited for a while, at most of 16, those that have not ended and then the newest first.
+/// Reads the events of at most 16 pods that have waited for a while: first of those that are to end, and of the newest of them.
 /// Returns the steps that have failed again and again until a moment ago.
 pub(super) async fn failing_steps(
     cluster: &Cluster,
