@@ -28,16 +28,21 @@ pub fn write_preflight(report: &PreflightReport, out: &mut dyn Write) -> io::Res
     write_run(StartCheck::ALL.iter().map(|check| check.row()), results, out)
 }
 
+/// A finding, which SARIF calls a result, and the id of its check.
+type CheckResult = (&'static str, Value);
+
 fn write_run(
     checks: impl Iterator<Item = CheckRow>,
-    mut results: Vec<Value>,
+    results: Vec<CheckResult>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let rules: Vec<(&Rule, Severity)> = checks.map(|check| (check.rule, check.severity)).collect();
-    for result in results.iter_mut().filter_map(Value::as_object_mut) {
-        let index = rules.iter().position(|(rule, _)| result.get("ruleId").is_some_and(|id| id == rule.id));
-        result.insert("ruleIndex".to_owned(), index.into());
-    }
+    let with_index = |(id, mut result): CheckResult| {
+        let index = rules.iter().position(|(rule, _)| rule.id == id);
+        result.as_object_mut().map(|fields| fields.insert("ruleIndex".to_owned(), index.into()));
+        result
+    };
+    let results: Vec<Value> = results.into_iter().map(with_index).collect();
     let rules = rules.iter().map(|(rule, severity)| {
         json!({
             "id": rule.id,
@@ -60,15 +65,22 @@ const fn level(severity: Severity) -> &'static str {
     }
 }
 
-/// Returns a finding; SARIF calls it a result.
-fn result(rule_id: &str, severity: Severity, message: &str, fix: Option<&str>, location: &Value) -> Value {
+fn result(
+    check: &'static str,
+    severity: Severity,
+    message: &str,
+    fix: Option<&str>,
+    location: &Value,
+) -> CheckResult {
     let fix = fix.map(|fix| format!("\nfix: {fix}")).unwrap_or_default();
-    json!({
-        "ruleId": rule_id,
+    let text = format!("{message}{fix}");
+    let result = json!({
+        "ruleId": check,
         "level": level(severity),
-        "message": {"text": format!("{message}{fix}")},
+        "message": {"text": text},
         "locations": [location],
-    })
+    });
+    (check, result)
 }
 
 /// Returns the location of a finding: the place in a file, and the object that the finding is about.
@@ -92,20 +104,20 @@ fn of_field(field: &String) -> Value {
     json!({"fullyQualifiedName": field})
 }
 
-fn of_lint_finding(file: &LintedFile, finding: &LintFinding) -> Value {
+fn of_lint_finding(file: &LintedFile, finding: &LintFinding) -> CheckResult {
     let field = finding.field.as_ref().map(of_field);
     let location = location(Some(&file.path), finding.line.zip(finding.column), field);
     result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), &location)
 }
 
-fn of_runtime_finding(finding: &RuntimeFinding) -> Value {
+fn of_runtime_finding(finding: &RuntimeFinding) -> CheckResult {
     let pod = format!("{}/{}", finding.pod.namespace, finding.pod.name);
     let pod = json!({"fullyQualifiedName": pod, "kind": "resource"});
     let location = location(finding.file.as_deref(), None, Some(pod));
     result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), &location)
 }
 
-fn of_start_finding(finding: &StartFinding) -> Value {
+fn of_start_finding(finding: &StartFinding) -> CheckResult {
     let field = finding.field.as_ref().map(of_field);
     let location = location(finding.file.as_deref(), finding.line.zip(finding.column), field);
     result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), &location)
