@@ -2,7 +2,7 @@
 //! reads the report from such an archive for `health --from`. Writing a bundle makes no call to the runtime.
 
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use flate2::Compression;
@@ -12,13 +12,12 @@ use serde::Serialize;
 
 use super::saved::SavedReport;
 use crate::clock::Wall;
-use crate::cmd::Error;
 use crate::diagnosis::RunFacts;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::report::HealthReport;
 use crate::report::load::LARGEST_REPORT;
-use crate::report::{API_VERSION, json, save};
+use crate::report::{API_VERSION, json};
 
 /// The block size of a tar archive.
 const BLOCK: usize = 512;
@@ -77,11 +76,11 @@ impl MissingFile {
     }
 }
 
-/// Writes the archive.
-pub(super) fn write(path: &Path, report: &HealthReport, evidence: &Evidence) -> Result<(), Error> {
+/// Returns the archive.
+pub(super) fn bytes_of(report: &HealthReport, evidence: &Evidence) -> io::Result<Vec<u8>> {
     let mut missing: Vec<MissingFile> = Vec::new();
     let mut measured = RunFacts::from(Evidence { input_files: Vec::new(), ..evidence.clone() });
-    let saved = pretty(&SavedReport::new(report, measured.text(usize::MAX), None))?;
+    let saved = json::pretty_bytes(&SavedReport::new(report, measured.text(usize::MAX), None))?;
     let about = "the report of `plegctl health` and what it measured; show it with `plegctl health --from`";
     let mut input_files = vec![InputFile::whole(REPORT, about, saved)];
     input_files.extend(evidence.input_files.iter().cloned());
@@ -99,31 +98,26 @@ pub(super) fn write(path: &Path, report: &HealthReport, evidence: &Evidence) -> 
         let why = skipped.map_or_else(|| "it could not be read".to_owned(), |skipped| skipped.why.clone());
         missing.push(MissingFile::new(name, why));
     }
-    let at = report.taken_at;
-    save::write(path, |file| archive(&input_files, missing, &evidence.node, at, file))?;
-    Ok(())
+    archive(&input_files, missing, &evidence.node, report.taken_at)
 }
 
-/// Writes the archive of a node that was judged from outside, with what was read of it.
-pub(super) fn write_outside(path: &Path, report: &HealthReport, read: &[InputFile]) -> Result<(), Error> {
+/// Returns the archive of a node that was judged from outside, with what was read of it.
+pub(super) fn bytes_of_outside(report: &HealthReport, read: &[InputFile]) -> io::Result<Vec<u8>> {
     let about = "the report of `plegctl health --node`; show it with `plegctl health --from`";
-    let mut input_files = vec![InputFile::whole(REPORT, about, pretty(report)?)];
+    let mut input_files = vec![InputFile::whole(REPORT, about, json::pretty_bytes(report)?)];
     input_files.extend(read.iter().cloned());
     let missing =
         report.not_checked.iter().map(|skipped| MissingFile::new(&skipped.what, skipped.why.clone()));
-    let (missing, at) = (missing.collect(), report.taken_at);
-    save::write(path, |file| archive(&input_files, missing, &report.node, at, file))?;
-    Ok(())
+    archive(&input_files, missing.collect(), &report.node, report.taken_at)
 }
 
-/// Writes an archive with its list.
+/// Returns an archive with its list.
 fn archive(
     input_files: &[InputFile],
     missing: Vec<MissingFile>,
     node: &str,
     at: Wall,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+) -> io::Result<Vec<u8>> {
     let index = BundleIndex {
         api_version: API_VERSION,
         kind: "HealthBundle",
@@ -146,21 +140,14 @@ fn archive(
             "values whose name says token, password, secret, header, credential or private",
         ],
     };
-    let index = InputFile::whole("index.json", "this list", pretty(&index)?);
-    let mut packed = GzEncoder::new(out, Compression::default());
+    let index = InputFile::whole("index.json", "this list", json::pretty_bytes(&index)?);
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
     for input_file in [&index].into_iter().chain(input_files) {
         write_member(&mut packed, input_file, at)?;
     }
     // Two empty blocks end a tar archive.
     packed.write_all(&[0; 2 * BLOCK])?;
-    packed.finish().map(drop)
-}
-
-/// Returns a document as indented JSON.
-fn pretty(document: &impl Serialize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    json::pretty(document, &mut bytes)?;
-    Ok(bytes)
+    packed.finish()
 }
 
 /// Writes one file of the archive in the POSIX tar format (ustar).
@@ -280,10 +267,7 @@ mod tests {
         evidence.input_files.push(InputFile::new("journal.txt", "", long.clone()));
         let mut report = judge(&evidence);
         report.keep.push(crate::report::Step::look(long));
-        let path = std::env::temp_dir().join(format!("plegctl-bundle-{}.tar.gz", std::process::id()));
-        write(&path, &report, &evidence).unwrap();
-        let packed = std::fs::read(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+        let packed = bytes_of(&report, &evidence).unwrap();
         let read = extract_report(&packed).unwrap();
         assert!(read.len() > MAX_BYTES, "{}", read.len());
         assert_eq!(serde_json::from_slice::<HealthReport>(&read).unwrap(), report);

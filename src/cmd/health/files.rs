@@ -3,7 +3,6 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::saved::SavedReport;
@@ -13,6 +12,7 @@ use crate::diagnosis::RunFacts;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::health_state::HealthState;
 use crate::diagnosis::report::HealthReport;
+use crate::report::json;
 use crate::report::save::{self, save};
 use crate::threads;
 
@@ -40,32 +40,29 @@ pub(super) fn write(
         }
     }
     let ReportWithEvidence { report, evidence, read } = found;
-    let report = Arc::new(report);
-    let saved = arguments.save.clone().map_or(Ok(()), |path| {
-        let (report, file) = (Arc::clone(&report), path.clone());
-        let measured = evidence.as_deref().map(|evidence| RunFacts::from(evidence.clone()));
-        in_time(&path, time_limit, move || {
-            let measured = measured.and_then(|mut facts| facts.text(usize::MAX));
-            Ok(save(&SavedReport::new(&*report, measured, None), &file)?)
-        })
+    let saved = arguments.save.as_deref().map_or(Ok(()), |path| {
+        let measured =
+            evidence.as_deref().and_then(|evidence| RunFacts::from(evidence.clone()).text(usize::MAX));
+        write_bytes(path, time_limit, json::pretty_bytes(&SavedReport::new(&report, measured, None)))
     });
-    if let Some((path, read)) = arguments.bundle.clone().zip(read) {
-        let (report, file) = (Arc::clone(&report), path.clone());
-        in_time(&path, time_limit, move || bundle::write_outside(&file, &report, &read))?;
+    if let Some((path, read)) = arguments.bundle.as_deref().zip(read) {
+        write_bytes(path, time_limit, bundle::bytes_of_outside(&report, &read))?;
     }
-    let bundled = arguments.bundle.clone().zip(evidence);
-    let bundled = bundled.map_or(Ok(()), |(path, evidence)| write_bundle(&path, report, evidence));
+    let bundled = arguments.bundle.as_deref().zip(evidence);
+    let bundled = bundled.map_or(Ok(()), |(path, evidence)| write_bundle(path, &report, &evidence));
     bundled.and(saved)
 }
 
 /// Writes a bundle.
-pub(super) fn write_bundle(
-    path: &Path,
-    report: Arc<HealthReport>,
-    evidence: Box<Evidence>,
-) -> Result<(), Error> {
+pub(super) fn write_bundle(path: &Path, report: &HealthReport, evidence: &Evidence) -> Result<(), Error> {
+    write_bytes(path, TIME_LIMIT, bundle::bytes_of(report, evidence))
+}
+
+/// Writes a whole file. The time limit is for the disk alone: a slow processor needs longer for the bytes of a large node.
+fn write_bytes(path: &Path, time_limit: Duration, bytes: io::Result<Vec<u8>>) -> Result<(), Error> {
     let file = path.to_path_buf();
-    in_time(path, TIME_LIMIT, move || bundle::write(&file, &report, &evidence))
+    let bytes = bytes.map_err(|source| save::Error { path: file.clone(), source })?;
+    in_time(path, time_limit, move || Ok(save::write(&file, |out| out.write_all(&bytes))?))
 }
 
 /// Runs `work`, which writes to `path`; fails if that takes too long.

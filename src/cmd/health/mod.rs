@@ -387,7 +387,7 @@ pub async fn save_bundle(
     add_forecasts(&inputs, &mut evidence);
     let report = Arc::new(judge(&evidence));
     let (bundled, path) = (Arc::clone(&report), path.to_path_buf());
-    let written = tokio::task::spawn_blocking(move || files::write_bundle(&path, bundled, evidence));
+    let written = tokio::task::spawn_blocking(move || files::write_bundle(&path, &bundled, &evidence));
     written.await.map_err(|why| Error::Start(io::Error::other(why)))??;
     Ok(report)
 }

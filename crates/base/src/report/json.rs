@@ -25,6 +25,13 @@ pub fn pretty(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> 
     writeln!(out)
 }
 
+/// Returns an indented document.
+pub fn pretty_bytes(document: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    pretty(document, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// Returns a document as one line of text without a line break; `None` if it cannot be JSON.
 pub fn text(document: &impl Serialize) -> Option<String> {
     text_of_at_most(document, usize::MAX)
