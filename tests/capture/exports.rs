@@ -299,10 +299,11 @@ fn anonymised_export_of_large_lists_or_many_names_needs_little_memory() {
     }
 }
 
-/// Records 60 relists, in parts: even a slow machine writes so few lists before a recorder's queue is full.
+/// Records 60 relists, in parts: the lists and statuses of ten relists are smaller than a recorder's queue, so that a slow disk
+/// loses none.
 pub fn record_sixty(endpoint: &str, directory: &Path) {
-    for _ in 0..3 {
-        let how = ["--count", "20", "--period", "1ms", "--no-host", "--no-diagnose", "--slow", "1h"];
+    for _ in 0..6 {
+        let how = ["--count", "10", "--period", "1ms", "--no-host", "--no-diagnose", "--slow", "1h"];
         record(endpoint, directory, &how);
     }
 }
@@ -406,9 +407,9 @@ fn recorder_in_a_container_with_its_capture_in_memory_survives_an_anonymised_exp
         let words = [&how[..], &always, more].concat();
         Invocation::program("sh", &limit.run(&words)).with_short_silences().spawn()
     };
-    // Even a slow machine writes so few lists before the recorder's queue is full.
-    for _ in 0..7 {
-        let recorded = start(&["--count", "20", "--period", "1ms"]).wait();
+    // The recorder's queue has room for all calls of ten relists.
+    for _ in 0..14 {
+        let recorded = start(&["--count", "10", "--period", "1ms"]).wait();
         assert_eq!(recorded.code, Some(0), "{recorded}");
     }
     let relists = Capture::open(&directory).unwrap().relists;
