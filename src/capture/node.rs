@@ -1,6 +1,8 @@
 //! Samples of the node, which a capture stores as JSON: [`NodeSample`] has the pressure on its resources, the container
 //! runtime's daemons, the kubelet's process and the shims; [`KubeletMetricsSample`] has the kubelet's own metrics.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::facts::ProcessRef;
@@ -45,6 +47,9 @@ pub struct LimitSample {
     pub used: u64,
     /// The limit's value.
     pub max: u64,
+    /// How many seconds before the sample it was measured.
+    #[serde(default, rename = "ageSeconds", skip_serializing_if = "crate::report::is_zero")]
+    pub age: u64,
 }
 
 /// A shim, or CRI-O's monitor of a container.
@@ -138,11 +143,12 @@ pub struct ProcessSample {
 impl LimitSample {
     /// Describes how much of a limit is used; `None` if that could not be read.
     pub fn of(limit: LimitKind, measured: Option<LimitUse>) -> Option<Self> {
-        measured.map(|LimitUse { used, max }| Self { limit, used, max })
+        measured.map(|LimitUse { used, max }| Self { limit, used, max, age: 0 })
     }
 
     fn measured(self, process: Option<ProcessRef>) -> MeasuredLimit {
-        MeasuredLimit { limit: self.limit, process, used: self.used, max: self.max }
+        let age = Duration::from_secs(self.age);
+        MeasuredLimit { limit: self.limit, process, used: self.used, max: self.max, age }
     }
 }
 
@@ -155,9 +161,10 @@ impl NodeSample {
         };
         let all = self.processes.iter().filter(|process| is_go(process)).chain(&self.largest_shim);
         let of_process = all.flat_map(|process| {
-            let threads = LimitSample { limit: LimitKind::Threads, used: process.threads, max: GO_THREADS };
+            let threads = LimitUse { used: process.threads, max: GO_THREADS };
+            let threads = LimitSample::of(LimitKind::Threads, Some(threads));
             let name = || ProcessRef { name: process.name.clone(), pid: process.pid };
-            let all = std::iter::once(threads).chain(process.limits.iter().copied());
+            let all = threads.into_iter().chain(process.limits.iter().copied());
             all.map(move |limit| limit.measured(Some(name())))
         });
         of_process.chain(self.limits.iter().map(|limit| limit.measured(None))).collect()

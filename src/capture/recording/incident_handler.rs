@@ -111,8 +111,9 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         };
         let call = state.calls.open().map(|open| format!("{} {:?}", open.rpc, open.id));
         let age = self.shared.last_list().map(|last| now.since(last));
+        let is_wrong = waited >= self.settings.rules.slow || state.detector.open_incident().is_some();
         drop(state);
-        let (kubelet, restarted) = self.check_kubelet();
+        let (kubelet, restarted) = self.check_kubelet(is_wrong);
         let pending = self.recorder.pending_calls().into_iter();
         let version = pending.filter(|call| call.rpc == Rpc::Version).map(|call| call.waited).max();
         let shim = self.sampler.stopped_shim();
@@ -139,8 +140,9 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         }
     }
 
-    /// Checks the kubelet. Returns what is wrong with it, and how it was restarted since the last check.
-    fn check_kubelet(&mut self) -> (Option<Fact>, Option<Fact>) {
+    /// Checks the kubelet and the states of daemons and shims. Returns what is wrong with the kubelet, and how it was restarted
+    /// since the last check.
+    fn check_kubelet(&mut self, is_wrong: bool) -> (Option<Fact>, Option<Fact>) {
         let found = self.sampler.kubelet();
         let before = std::mem::replace(&mut self.background.kubelet, found);
         let now = self.host.clock().mono();
@@ -148,7 +150,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         if due {
             self.background.shims_read = now;
         }
-        if found != before || (due && self.sampler.states_changed()) {
+        if found != before || (due && self.sampler.states_changed(is_wrong)) {
             self.record_node();
         }
         self.search_kubelet(found);
@@ -330,7 +332,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
 
     /// Records a sample of pressure, of the important processes and of their limits.
     fn record_node(&mut self) {
-        let Some(mut sample) = self.sampler.sample() else { return };
+        let Some(mut sample) = self.sampler.sample(self.host.clock().mono()) else { return };
         let clock = &**self.host.clock();
         let mut state = locked(&self.state);
         state.add_lists(&mut sample);

@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use crate::capture::node::{
     LimitSample, NodeSample, PressureSample, ProcessSample, SampledKubeletState, ShimSample,
 };
+use crate::clock::Mono;
 use crate::diagnosis::disks::{DirectoryUse, WrittenDirectories};
 use crate::diagnosis::forecast::{GO_THREADS, LimitKind};
 use crate::host::disks::Disk;
@@ -28,6 +29,9 @@ const SAMPLES_PER_SEARCH: u32 = 20;
 /// the rest of a sample.
 const SAMPLES_PER_DISKS: u32 = 3;
 
+/// The number of checks in which every shim is read once, while nothing is wrong: only a call that waits shows a stopped shim.
+const CHECKS_PER_ROUND: usize = 5;
+
 /// The number of threads from which on a shim is worth a sample: a tenth of Go's limit. A shim has about a dozen.
 const MANY_THREADS: u64 = GO_THREADS / 10;
 
@@ -40,8 +44,9 @@ pub struct NodeSampler {
     root: PathBuf,
     /// The runtime's socket.
     socket: PathBuf,
-    /// The reading of the file systems that is under way. A disk that hangs keeps it so, and there is never a second one.
-    disks: Option<Receiver<(WrittenDirectories, Vec<LimitSample>)>>,
+    /// The reading of the file systems that is under way, and when it began. A disk that hangs keeps it so, and there is never a
+    /// second one.
+    disks: Option<(Mono, Receiver<(WrittenDirectories, Vec<LimitSample>)>)>,
     /// The directories whose file systems are read.
     directories: WrittenDirectories,
     /// The process ids of the kubelet and of the daemons.
@@ -62,6 +67,8 @@ pub struct NodeSampler {
     stopped: BTreeSet<u32>,
     /// Whether only one sample shows the present states.
     is_unconfirmed: bool,
+    /// The number of checks so far.
+    checks: usize,
 }
 
 impl NodeSampler {
@@ -99,10 +106,13 @@ impl NodeSampler {
     }
 
     /// Returns whether a sample is due because a daemon or a shim was stopped or continued since the last check, or because
-    /// only one sample shows that. Reads one small file for each process.
-    pub fn states_changed(&mut self) -> bool {
+    /// only one sample shows that. Reads one small file for each daemon and for each shim; of the shims, only a part if nothing
+    /// `is_wrong` and none was stopped.
+    pub fn states_changed(&mut self, is_wrong: bool) -> bool {
         let was_unconfirmed = std::mem::take(&mut self.is_unconfirmed);
-        self.read_states();
+        let all = is_wrong || was_unconfirmed || !self.stopped.is_empty();
+        self.checks = self.checks.wrapping_add(1);
+        self.read_states(if all { 1 } else { CHECKS_PER_ROUND });
         was_unconfirmed || self.is_unconfirmed
     }
 
@@ -111,8 +121,8 @@ impl NodeSampler {
         self.shims.iter().find(|shim| !self.is_unconfirmed && self.stopped.contains(&shim.pid))
     }
 
-    /// Reads which daemons and shims are stopped.
-    fn read_states(&mut self) {
+    /// Reads which daemons are stopped, and which of every `step` shims.
+    fn read_states(&mut self, step: usize) {
         let Some(proc) = &self.proc else { return };
         let read = |pid: u32, is_it: &dyn Fn(&str) -> bool| {
             let stat = ProcessStat::read(&proc.join(pid.to_string()));
@@ -120,13 +130,16 @@ impl NodeSampler {
         };
         let is_daemon = |name: &str| Role::of(name) == Role::Daemon;
         let daemons = self.daemons.iter().filter_map(|pid| read(*pid, &is_daemon));
-        let shims: Vec<_> =
-            self.shims.iter().filter_map(|shim| read(shim.pid, &|name| name == shim.name)).collect();
-        // conmon is no Go program.
-        let is_large =
-            |(_, stat): &&(u32, ProcessStat)| stat.threads >= MANY_THREADS && stat.comm == "containerd-shim";
-        let largest = shims.iter().filter(is_large).max_by_key(|(_, stat)| stat.threads);
-        self.largest_shim = largest.map(|(pid, stat)| process_sample(*pid, stat));
+        let part = self.shims.iter().skip(self.checks % step).step_by(step);
+        let shims: Vec<_> = part.filter_map(|shim| read(shim.pid, &|name| name == shim.name)).collect();
+        if step == 1 {
+            // conmon is no Go program.
+            let is_large = |(_, stat): &&(u32, ProcessStat)| {
+                stat.threads >= MANY_THREADS && stat.comm == "containerd-shim"
+            };
+            let largest = shims.iter().filter(is_large).max_by_key(|(_, stat)| stat.threads);
+            self.largest_shim = largest.map(|(pid, stat)| process_sample(*pid, stat));
+        }
         let stopped = daemons.chain(shims).filter(|(_, stat)| stat.is_stopped()).map(|(pid, _)| pid);
         let stopped: BTreeSet<u32> = stopped.collect();
         self.is_unconfirmed |= stopped != self.stopped;
@@ -157,12 +170,16 @@ impl NodeSampler {
     }
 
     /// Returns what the last reading of the file systems has found, once, and starts the next one when it is due.
-    fn disks(&mut self, proc: &Path, kubelet: Option<u32>) -> Vec<LimitSample> {
+    fn disks(&mut self, proc: &Path, kubelet: Option<u32>, now: Mono) -> Vec<LimitSample> {
         let mut found = Vec::new();
-        match self.disks.as_ref().map(Receiver::try_recv) {
-            Some(Err(TryRecvError::Empty)) => return found,
-            Some(Ok(result)) => (self.directories, found) = result,
-            Some(Err(TryRecvError::Disconnected)) | None => {}
+        match self.disks.as_ref().map(|(began, result)| (began, result.try_recv())) {
+            Some((_, Err(TryRecvError::Empty))) => return found,
+            Some((began, Ok(result))) => {
+                (self.directories, found) = result;
+                let age = now.since(*began).as_secs();
+                found.iter_mut().for_each(|limit| limit.age = age);
+            }
+            Some((_, Err(TryRecvError::Disconnected))) | None => {}
         }
         self.disks = None;
         if self.count.is_multiple_of(SAMPLES_PER_DISKS) {
@@ -175,19 +192,19 @@ impl NodeSampler {
                 let limits = limits.filter(|limit| limit.max > 0).collect();
                 drop(sender.send((directories, limits)));
             };
-            self.disks = spawn_or_reuse("disks", read).is_ok().then_some(receiver);
+            self.disks = spawn_or_reuse("disks", read).is_ok().then_some((now, receiver));
         }
         found
     }
 
     /// Takes a sample; `None` if there is nothing to sample.
-    pub fn sample(&mut self) -> Option<NodeSample> {
+    pub fn sample(&mut self, now: Mono) -> Option<NodeSample> {
         let Some(proc) = self.proc.clone() else { return self.simulated.clone() };
         if self.count.is_multiple_of(SAMPLES_PER_SEARCH) {
             self.daemons = find_daemons(&proc);
         }
         let kubelet = self.kubelet();
-        let disks = self.disks(&proc, kubelet.and_then(SampledKubeletState::pid));
+        let disks = self.disks(&proc, kubelet.and_then(SampledKubeletState::pid), now);
         self.count = self.count.wrapping_add(1);
         let cgroup = self.root.join("sys/fs/cgroup");
         let pressure =
@@ -195,7 +212,7 @@ impl NodeSampler {
         let processes = self.daemons.iter().filter_map(|pid| read_process(&proc, &cgroup, *pid));
         let (pressure, processes) = (pressure.collect(), processes.collect());
         self.find_shims(&proc);
-        self.read_states();
+        self.read_states(1);
         let stopped_shims =
             self.shims.iter().filter(|shim| self.stopped.contains(&shim.pid)).cloned().collect();
         let limits =
@@ -219,7 +236,7 @@ fn of_disk((usage, disk): (DirectoryUse, Disk)) -> [LimitSample; 2] {
         DirectoryUse::RuntimeState => [LimitKind::RuntimeStateBytes, LimitKind::RuntimeStateInodes],
         DirectoryUse::Kubelet => [LimitKind::KubeletBytes, LimitKind::KubeletInodes],
     };
-    let limit = |limit, max: u64, free| LimitSample { limit, used: max.saturating_sub(free), max };
+    let limit = |limit, max: u64, free| LimitSample { limit, used: max.saturating_sub(free), max, age: 0 };
     // What only root may use counts as used, as the kubelet counts.
     [limit(bytes, disk.size, disk.available), limit(inodes, disk.inodes, disk.free_inodes)]
 }
@@ -342,26 +359,27 @@ mod tests {
         shim(11, 'S');
         shim(12, 'S');
         let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new());
-        let stopped = |sampler: &mut NodeSampler| sampler.sample().unwrap().stopped_shims;
+        let stopped = |sampler: &mut NodeSampler| sampler.sample(Mono::default()).unwrap().stopped_shims;
         assert_eq!(stopped(&mut sampler), []);
-        assert!(!sampler.states_changed());
+        assert!(!sampler.states_changed(true));
         shim(12, 'T');
-        assert!(sampler.states_changed());
+        let checks = (1..=CHECKS_PER_ROUND).find(|_| sampler.states_changed(false));
+        assert_eq!(checks, Some(CHECKS_PER_ROUND), "each check reads another part of the shims");
         assert_eq!(sampler.stopped_shim(), None, "a debugger may stop it for a moment");
-        assert!(sampler.states_changed(), "a second sample confirms the state");
+        assert!(sampler.states_changed(true), "a second sample confirms the state");
         assert_eq!(sampler.stopped_shim().map(|shim| shim.pid), Some(12));
-        assert!(!sampler.states_changed());
+        assert!(!sampler.states_changed(true));
         let of = |pid: u32| ShimSample { pid, name: "containerd-shim".into(), id: Some(format!("s{pid}")) };
         assert_eq!(stopped(&mut sampler), [of(12)]);
         shim(12, 'S');
-        assert!(sampler.states_changed());
+        assert!(sampler.states_changed(true));
         assert_eq!(sampler.stopped_shim(), None);
-        assert!(sampler.states_changed());
+        assert!(sampler.states_changed(true));
         assert_eq!(stopped(&mut sampler), []);
         // A shim that has ended does not count as stopped.
         shim(11, 'T');
         std::fs::remove_dir_all(proc.join("11")).unwrap();
-        assert!(!sampler.states_changed());
+        assert!(!sampler.states_changed(true));
         std::fs::remove_dir_all(proc).unwrap();
     }
 
@@ -377,7 +395,9 @@ mod tests {
         process(22, "containerd", "containerd\0");
         process(23, "k3s", "k3s\0kubectl\0get\0pods\0");
         std::fs::write(proc.join("uptime"), "1000.01 1.00\n").unwrap();
-        let sample = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new()).sample().unwrap();
+        let sample = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new())
+            .sample(Mono::default())
+            .unwrap();
         std::fs::remove_dir_all(proc).unwrap();
         let sampled: Vec<u32> = sample.processes.iter().map(|process| process.pid).collect();
         assert_eq!(sampled, [21, 22]);
@@ -395,7 +415,9 @@ mod tests {
         std::fs::create_dir_all(proc.join("sys/kernel")).unwrap();
         std::fs::write(proc.join("sys/kernel/pid_max"), "32768\n").unwrap();
         std::fs::write(proc.join("loadavg"), "0.00 0.01 0.05 1/345 6789\n").unwrap();
-        let sample = NodeSampler::new(Some(proc.clone()), proc.clone(), PathBuf::new()).sample().unwrap();
+        let sample = NodeSampler::new(Some(proc.clone()), proc.clone(), PathBuf::new())
+            .sample(Mono::default())
+            .unwrap();
         std::fs::remove_dir_all(&proc).unwrap();
         let limits: Vec<String> = sample
             .measured_limits()
@@ -433,12 +455,12 @@ mod tests {
         let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::from("/"), PathBuf::new());
         let mut of_disks: Vec<Vec<LimitSample>> = Vec::new();
         for _ in 0..7 {
-            of_disks.push(disk_limits(&sampler.sample().unwrap()));
+            of_disks.push(disk_limits(&sampler.sample(Mono::default()).unwrap()));
             // Waits for the thread, which puts its result back as if the next sample were the first to see it.
-            if let Some(found) = sampler.disks.take() {
+            if let Some((began, found)) = sampler.disks.take() {
                 let (sender, receiver) = mpsc::channel();
                 sender.send(found.recv().unwrap()).unwrap();
-                sampler.disks = Some(receiver);
+                sampler.disks = Some((began, receiver));
             }
         }
         let about = rustix::fs::statvfs(&proc).unwrap();
@@ -455,14 +477,15 @@ mod tests {
         let proc = node_of_kubelet("hanging-disks");
         let (answer, hangs) = mpsc::channel();
         let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::from("/"), PathBuf::new());
-        sampler.disks = Some(hangs);
+        sampler.disks = Some((Mono::default(), hangs));
         for _ in 0..3 * SAMPLES_PER_DISKS {
-            assert_eq!(disk_limits(&sampler.sample().unwrap()), []);
+            assert_eq!(disk_limits(&sampler.sample(Mono::default()).unwrap()), []);
         }
         // Nobody else has asked: the next answer is still that of the reading that hung.
-        let late = LimitSample { limit: LimitKind::KubeletInodes, used: 1, max: 2 };
+        let late = LimitSample { limit: LimitKind::KubeletInodes, used: 1, max: 2, age: 0 };
         answer.send((WrittenDirectories::default(), vec![late])).unwrap();
-        assert_eq!(disk_limits(&sampler.sample().unwrap()), [late]);
+        let now = Mono::at(Duration::from_secs(31));
+        assert_eq!(disk_limits(&sampler.sample(now).unwrap()), [LimitSample { age: 31, ..late }]);
         std::fs::remove_dir_all(&proc).unwrap();
     }
 
@@ -478,7 +501,8 @@ mod tests {
         };
         let sampled = || {
             let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new());
-            let limits = sampler.sample().map(|sample| sample.measured_limits()).unwrap_or_default();
+            let limits =
+                sampler.sample(Mono::default()).map(|sample| sample.measured_limits()).unwrap_or_default();
             limits.iter().map(|one| (one.process.clone().unwrap().pid, one.used, one.max)).collect::<Vec<_>>()
         };
         shim(11, "containerd-shim", 999);
@@ -496,22 +520,23 @@ mod tests {
         let daemon = |state| write(&proc, 31, "crio", state, "Uid:\t0\t0\t0\t0\nNSpid:\t31\n");
         daemon('S');
         let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new());
-        let state = |sampler: &mut NodeSampler| sampler.sample().unwrap().processes[0].state.clone();
+        let state =
+            |sampler: &mut NodeSampler| sampler.sample(Mono::default()).unwrap().processes[0].state.clone();
         assert_eq!(state(&mut sampler), "S");
-        assert!(!sampler.states_changed());
+        assert!(!sampler.states_changed(true));
         daemon('T');
-        assert!(sampler.states_changed());
+        assert!(sampler.states_changed(true));
         assert_eq!(state(&mut sampler), "T");
-        assert!(sampler.states_changed());
-        assert!(!sampler.states_changed());
+        assert!(sampler.states_changed(true));
+        assert!(!sampler.states_changed(true));
         // Another program with the same process id is no daemon.
         write(&proc, 31, "bash", 'T', "");
-        assert_eq!(sampler.sample(), None);
+        assert_eq!(sampler.sample(Mono::default()), None);
         std::fs::remove_dir_all(proc).unwrap();
     }
 
     #[test]
     fn a_node_without_process_table_has_no_sample() {
-        assert_eq!(NodeSampler::new(None, PathBuf::new(), PathBuf::new()).sample(), None);
+        assert_eq!(NodeSampler::new(None, PathBuf::new(), PathBuf::new()).sample(Mono::default()), None);
     }
 }

@@ -222,7 +222,7 @@ impl RecordingState {
     pub fn add_lists(&self, sample: &mut NodeSample) {
         let size = |(rpc, used)| {
             let limit = LimitKind::of_list(rpc)?;
-            Some(LimitSample { limit, used, max: timing::RECEIVE_LIMIT })
+            Some(LimitSample { limit, used, max: timing::RECEIVE_LIMIT, age: 0 })
         };
         sample.limits.extend(limited_sizes(&self.calls, self.list_limit).filter_map(size));
         sample.pods = self.last_relist.as_ref().map(|last| last.pods);
@@ -233,7 +233,11 @@ impl RecordingState {
         // Without a relist, nothing says whether a growth follows the number of pods.
         let Some(pods) = sample.pods else { return };
         let at = mono.since(Mono::default()) * test_settings::sampling_speed();
-        self.limits.add(at, pods, &sample.measured_limits());
+        let mut measured = sample.measured_limits();
+        for limit in &mut measured {
+            limit.age *= test_settings::sampling_speed();
+        }
+        self.limits.add(at, pods, &measured);
         self.forecasts = self.limits.forecasts(at, wall);
     }
 

@@ -42,10 +42,11 @@ struct Series {
 }
 
 impl LimitHistory {
-    /// Adds what was measured at `at`, the time since any fixed moment. A limit that is missing keeps its history for an hour;
+    /// Adds what was measured at `at`, the time since any fixed moment, or by its `age` earlier. A limit that is missing keeps its history for an hour;
     /// one below which the kubelet may still make room has none.
     pub fn add(&mut self, at: Duration, pods: u64, measured: &[MeasuredLimit]) {
         for limit in measured {
+            let at = at.saturating_sub(limit.age);
             let measurement = Measurement { at, used: limit.used, max: limit.max, pods };
             let is_same =
                 |series: &Series| series.last.limit == limit.limit && series.last.process == limit.process;

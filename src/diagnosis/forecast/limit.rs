@@ -1,6 +1,7 @@
 //! [`MeasuredLimit`]: how much of a hard limit is used, and [`LimitForecast`], when it is reached, in words.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -50,18 +51,18 @@ word_enum! {
 }
 
 /// How much of a limit is used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasuredLimit {
     /// Which limit.
     pub limit: LimitKind,
     /// Whose limit; `None` if it is the node's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRef>,
     /// How much is used.
     pub used: u64,
     /// The limit's value.
     pub max: u64,
+    /// How long before the other limits it was measured.
+    pub age: Duration,
 }
 
 impl LimitKind {
@@ -269,7 +270,6 @@ impl schemars::JsonSchema for LimitForecast {
 }
 
 rename! {
-    MeasuredLimit { limit, process, used, max };
     LimitForecast { limit, process, used, max, per_minute, since, taken_at, full_at, confidence };
 }
 

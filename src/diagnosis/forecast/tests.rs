@@ -215,7 +215,11 @@ fn forecasts_of(
         if step % every == 0 {
             let (used, pods) = node(step as f64 * STEP as f64 / 60.0);
             let used = used.clamp(0.0, MAX as f64) as u64;
-            history.add(at, pods as u64, &[MeasuredLimit { limit, process: None, used, max: MAX }]);
+            history.add(
+                at,
+                pods as u64,
+                &[MeasuredLimit { limit, process: None, used, max: MAX, age: Duration::ZERO }],
+            );
         }
         if step >= 60 && step % 2 == 0 {
             windows += 1;
@@ -328,7 +332,7 @@ proptest! {
 
 fn threads(pid: u32, used: u64) -> MeasuredLimit {
     let process = Some(ProcessRef { name: "containerd".into(), pid });
-    MeasuredLimit { limit: LimitKind::Threads, process, used, max: GO_THREADS }
+    MeasuredLimit { limit: LimitKind::Threads, process, used, max: GO_THREADS, age: Duration::ZERO }
 }
 
 #[test]
@@ -364,6 +368,28 @@ fn limit_that_is_no_longer_measured_has_no_forecast() {
         history.forecasts(Duration::from_secs(100 * STEP + seconds), Wall::from_nanos(1)).len()
     };
     assert_eq!((after(60), after(121)), (1, 0), "the process may have ended");
+}
+
+#[test]
+fn a_disk_that_was_read_before_the_sample_is_full_at_the_same_time() {
+    let full_at = |age: Duration| {
+        let mut history = LimitHistory::default();
+        let first = Duration::from_secs(3600);
+        for step in 0..=100 {
+            let read = first + Duration::from_secs(step * STEP);
+            let disk = MeasuredLimit {
+                limit: LimitKind::RuntimeRootBytes,
+                process: None,
+                age,
+                ..threads(1, 8600 + 10 * step)
+            };
+            history.add(read + age, 30, &[disk]);
+        }
+        let last = first + Duration::from_secs(100 * STEP) + age;
+        history.forecasts(last, Wall::from_nanos(0).plus(last)).pop().map(|forecast| forecast.full_at)
+    };
+    assert!(full_at(Duration::ZERO).is_some());
+    assert_eq!(full_at(Duration::ZERO), full_at(Duration::from_secs(30)));
 }
 
 #[test]
