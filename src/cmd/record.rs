@@ -557,16 +557,16 @@ impl RecordingHost for CommandHost<'_> {
         Some(IncidentDiagnosis { measured, ..incident_diagnosis(&report, facts) })
     }
 
-    async fn pods_fail(&self) -> bool {
+    async fn pods_fail(&self) -> Option<bool> {
         let journal = match self.endpoint() {
             Endpoint::Unix { .. } if self.is_on_node() => {
                 let read = kubelet_journal(self.session.node.host.as_path(), JOURNAL_LIMIT);
-                read.await.ok()
+                Some(read.await.ok()?)
             }
             Endpoint::Sim { scenario } => simulated_journal(scenario, self.clock().wall()),
-            Endpoint::Unix { .. } | Endpoint::Custom { .. } => None,
+            Endpoint::Unix { .. } | Endpoint::Custom { .. } => return None,
         };
-        journal.is_some_and(|journal| journal.pods_fail(self.clock().wall()))
+        Some(journal.is_some_and(|journal| journal.pods_fail(self.clock().wall())))
     }
 
     fn notify(&self, notice: RecordingNotice<'_>) {

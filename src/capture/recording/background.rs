@@ -15,8 +15,8 @@ use crate::optional_future::SingleTask;
 #[derive(Default)]
 pub struct Background<'a> {
     pub diagnosis: SingleTask<'a, Option<IncidentDiagnosis>>,
-    /// The reading of the kubelet's journal; its result is whether creates or deletes fail again and again.
-    pub journal: SingleTask<'a, bool>,
+    /// The reading of the kubelet's journal; see [`super::RecordingHost::pods_fail`].
+    pub journal: SingleTask<'a, Option<bool>>,
     pub journal_requested: Option<Mono>,
     /// The creates or deletes that fail, by the last diagnosis.
     pub failing: Option<Fact>,
@@ -50,8 +50,8 @@ pub enum BackgroundResult {
     Diagnosis(Option<Box<IncidentDiagnosis>>),
     /// The answer to Version; `None` if the call failed.
     Version(Option<Version>),
-    /// The kubelet's journal was read; whether creates or deletes fail again and again.
-    Journal(bool),
+    /// Whether creates or deletes fail again and again; `None` if the kubelet's journal could not be read.
+    Journal(Option<bool>),
     /// The `Status` call has ended.
     Status,
     /// A sample of the kubelet's metrics.

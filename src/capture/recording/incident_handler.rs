@@ -256,9 +256,15 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
     pub fn background_finished(&mut self, result: BackgroundResult) -> Option<Version> {
         match result {
             BackgroundResult::Diagnosis(diagnosis) => self.diagnosed(*diagnosis?),
-            BackgroundResult::Journal(false) => self.background.failing = None,
-            // A diagnosis says whether the errors concern the node. If they do, an incident begins.
-            BackgroundResult::Journal(true) => self.start_diagnosis(),
+            BackgroundResult::Journal(fails) => {
+                locked(&self.state).reads_journal = fails.is_some();
+                if fails == Some(true) {
+                    // A diagnosis says whether the errors concern the node. If they do, an incident begins.
+                    self.start_diagnosis();
+                } else {
+                    self.background.failing = None;
+                }
+            }
             BackgroundResult::KubeletMetrics(sample) => self.recorder.document(kind::KUBELET, &sample),
             BackgroundResult::Version(version) => {
                 if version.is_some() {

@@ -101,8 +101,9 @@ pub trait RecordingHost {
         pending: Vec<LivePendingCall>,
         predicted: Option<Prediction>,
     ) -> impl Future<Output = Option<IncidentDiagnosis>>;
-    /// Reads the kubelet's journal; returns whether creates or deletes for pods have failed again and again until a moment ago.
-    fn pods_fail(&self) -> impl Future<Output = bool>;
+    /// Reads the kubelet's journal; returns whether creates or deletes for pods have failed again and again until a moment ago, or
+    /// `None` if it cannot be read.
+    fn pods_fail(&self) -> impl Future<Output = Option<bool>>;
     /// Prints a message.
     fn notify(&self, notice: RecordingNotice<'_>);
 }

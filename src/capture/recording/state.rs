@@ -57,6 +57,8 @@ pub struct RecordingState {
     limits: LimitHistory,
     /// The limits that will be reached, by the last sample.
     forecasts: Vec<LimitForecast>,
+    /// Whether the kubelet's journal could be read when that was last tried.
+    pub reads_journal: bool,
 }
 
 /// What a diagnosis measured, as JSON, packed.
@@ -162,6 +164,8 @@ pub struct RecordingSnapshot {
     pub runtime: Option<Version>,
     /// The limits that will be reached, the first one first.
     pub forecasts: Vec<LimitForecast>,
+    /// Whether the kubelet's journal could be read when that was last tried.
+    pub reads_journal: bool,
 }
 
 /// The incidents of a capture at one moment.
@@ -215,6 +219,7 @@ impl RecordingState {
             listed: Vec::new(),
             limits: LimitHistory::default(),
             forecasts: Vec::new(),
+            reads_journal: false,
         }
     }
 
@@ -280,6 +285,7 @@ impl RecordingState {
             unchecked: mono.since(self.checked),
             runtime: self.runtime.clone(),
             forecasts: self.forecasts.clone(),
+            reads_journal: self.reads_journal,
         }
     }
 

@@ -35,6 +35,9 @@ const OUTDATED: Duration = Duration::from_secs(30);
 /// What a recorder looks at only during an incident, so that a node which it sees as healthy may be degraded.
 const NOT_LOOKED_AT: &str = "not looked at: shims, network, disks";
 
+/// What it does not look at in a pod, which has no `journalctl`: only the journal shows creates and deletes that fail at once.
+const NO_JOURNAL: &str = ", the kubelet's journal";
+
 /// The largest number of culprits, and of ids in a finding, that the recorder shows.
 const MAX_SHOWN: usize = 20;
 
@@ -515,7 +518,8 @@ fn summary(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>, verdict
         return forecast.title;
     }
     let (took, age) = (in_sentence(relist.duration.duration()), elapsed(*age));
-    format!("no incident is open; the last relist took {took} and ended {age} ago; {NOT_LOOKED_AT}")
+    let journal = if snapshot.reads_journal { "" } else { NO_JOURNAL };
+    format!("no incident is open; the last relist took {took} and ended {age} ago; {NOT_LOOKED_AT}{journal}")
 }
 
 /// Describes an incident that lasts although its diagnosis, with this verdict, does not say why.
@@ -624,6 +628,7 @@ mod tests {
             unchecked: Duration::ZERO,
             runtime: None,
             forecasts: Vec::new(),
+            reads_journal: true,
         }
     }
 
@@ -682,6 +687,8 @@ mod tests {
         assert_eq!(healthy.0, Verdict::Healthy);
         let summary = "no incident is open; the last relist took 12 ms and ended 4s ago; not looked at: shims, network, disks";
         assert_eq!(healthy.1, summary);
+        let in_a_pod = verdict(&RecordingSnapshot { reads_journal: false, ..quiet() });
+        assert_eq!(in_a_pod.1, format!("{summary}, the kubelet's journal"));
         let asleep = RecordingSnapshot { unchecked: Duration::from_secs(31), ..quiet() };
         assert_eq!(verdict(&asleep).0, Verdict::Unknown);
         let calls = RelistCalls::new(mono(99));

@@ -60,7 +60,9 @@ pub fn of_shims(evidence: &Evidence) -> bool {
     // runtime it belongs, so the shims are read.
     let is_known =
         |process: &Process| process.container_id.as_deref().is_some_and(|id| evidence.names.knows(id));
-    let old = |process: &Process| process.age >= limits::OCI_PROCESS_OLD && !is_known(process);
+    let old = |process: &Process| {
+        process.age >= limits::OCI_PROCESS_OLD && !process.is_zombie() && !is_known(process)
+    };
     let of_daemon = |shim: &Process| {
         let parent = host.first.processes.get(&shim.parent);
         old(shim) && parent.is_some_and(|parent| parent.role == Role::Daemon)

@@ -1,5 +1,5 @@
-//! The kinds of facts: one row for each, with its fields and its English words. The rows are in sections, one
-//! for each file under `rules` that creates them.
+//! The kinds of facts: one row for each, with its fields and its English words. The rows are in sections by subject; the ids
+//! say which rules use them.
 
 use std::time::Duration;
 
@@ -247,7 +247,7 @@ fn fix(version: Option<&Release>) -> String {
 }
 
 facts! {
-    // mod.rs: D00
+    // D00
     NothingFound { serial: Took, kubelet_is_unchecked: bool } =>
         "all calls are answered; a relist takes {serial}";
     Population { pods: usize, sandboxes: usize, containers: usize, running: usize, exited: usize } =>
@@ -259,7 +259,7 @@ facts! {
     UnhealthyAfter { threshold: Took } =>
         "PLEG becomes unhealthy only after {threshold} without a relist";
 
-    // certificates.rs: D36
+    // D36
     CertificateExpired { usage: CertificateUse, at: Wall } =>
         "{} expired on {}", certificate(*usage), date(*at);
     CertificateNotYetValid { usage: CertificateUse, from: Wall } =>
@@ -274,7 +274,7 @@ facts! {
     CertificateIsReplacedAtStart =>
         "there is a bootstrap kubeconfig: if its token is valid, the kubelet gets a new certificate at its next start";
 
-    // disk.rs: D34
+    // D34
     CannotWriteFiles => "the runtime or the kubelet cannot write to its directories";
     DiskIsReadOnly { file_system: FileSystem, device: Quoted, directories: Vec<FilePath> } =>
         "{file_system} ({device}) is read-only: {}", list(directories);
@@ -283,7 +283,7 @@ facts! {
     DiskHasNoInodes { file_system: FileSystem, device: Quoted, free_inodes: u64, inodes: u64, directories: Vec<FilePath> } =>
         "{file_system} ({device}) cannot store more files: {free_inodes} of {inodes} inodes are free: {}", list(directories);
 
-    // growth.rs: D40
+    // D40
     HasGrown { process: ProcessRef, bytes: Option<u64>, threads: Option<u64>, descriptors: Option<u64>, age: Took } =>
         "{process} has {} after {age:#}", [
             bytes.map(|bytes| format!("{} MiB of memory", bytes >> 20)),
@@ -301,7 +301,7 @@ facts! {
     GoroutinesWaitForEver =>
         "goroutines that wait for ever make a shim so large; a stop or an exec of its pod may hang with them";
 
-    // failing_pods.rs: D45
+    // D45
     PodsFail { step: FailingStep, cause: FailureCause, pod: PodRef, others: usize } =>
         "{}: {pod}{} cannot {}", failure(*cause, *step), and_more(*others), if step.is_of_end() { "end" } else { "start" };
     StepFails { step: FailingStep, cause: FailureCause, words: Quoted } => "{}: {words}", failure(*cause, *step);
@@ -315,7 +315,7 @@ facts! {
     };
     OthersStarted { pods: usize } => "{} started since then, so it may concern only these", plural(*pods, "other pod");
 
-    // journal.rs: D18, D21, D24, D25, D26
+    // D18, D21, D24, D25, D26
     Logged { line: Quoted } => "{line}";
     NameStaysReserved => "a name stays reserved: an earlier create has not finished";
     RecoveryHasNotFinished => "the runtime began to recover its state and has not finished";
@@ -338,7 +338,7 @@ facts! {
     WatchdogRestartsKubelet => "a watchdog restarts the kubelet";
     RestartsHideCause => "each restart hides the cause and resets the kubelet's metrics";
 
-    // kernel.rs: D37, with the facts of kernel_waits
+    // D37, with the facts of kernel_waits
     ProcessWaits { process: ProcessRef, pod: Option<PodRef>, waits: Waits } => "{} {waits}", match pod {
         Some(pod) if process.name.starts_with("umount") => format!("{pod} cannot end: {process}"),
         Some(pod) => format!("{process} of {pod}"),
@@ -371,7 +371,7 @@ facts! {
     HasLocked { process: OwnerProcess, path: Option<FilePath> } =>
         "{process} has locked {}", path.as_ref().map_or("the file", |path| path.0.as_str());
 
-    // kubelet.rs: D22, D23, D32
+    // D22, D23, D32
     RelistIsOverThreshold { age: Took, threshold: Took } =>
         "the kubelet's last relist is {age} old, over its threshold of {threshold}";
     NoNewRelistSucceeds { age: Took } => "the kubelet's last relist is {age} old, and no new one succeeds";
@@ -434,7 +434,7 @@ facts! {
     ItsHealthzIsSilent { waited: Took } => "its /healthz did not answer within {waited}";
     NothingRelists => "while the kubelet is stopped, nothing relists; this is not the runtime's fault";
 
-    // load.rs: D12, D13, D14, D15, D17, D35
+    // D12, D13, D14, D15, D17, D35
     Pressure { resource: Resource, node: Option<Decimal>, runtime: Option<Decimal> } =>
         "{resource} pressure: {} tasks{}", if *resource == Resource::Cpu { "some" } else { "all" },
         match (node, runtime) {
@@ -487,13 +487,13 @@ facts! {
     CallsAreExecs { percent: Decimal } => "{percent:.0} % of the kubelet's calls to the runtime are execs";
     ZombiesUnderShims { zombies: usize } => "{zombies} zombies under shims";
 
-    // approaching_limit.rs: D46
+    // D46
     LimitFillsUp { forecast: LimitForecast } => "{forecast}";
     LimitIsFullAt { at: Wall, measured: Took } =>
         "if it goes on, it is full at about {}; measured over {measured:#}", at.whole_seconds();
     AtTheLimit { limit: LimitKind } => "{}", at_the_limit(*limit);
 
-    // node.rs: D08, D09, D10, D11
+    // D08, D09, D10, D11
     TaskIsUninterruptible { process: ProcessRef, task: u32, function: Option<Function>, age: Took } =>
         "{process}, task {task}: waits uninterruptibly in {}; the process is {age:#} old",
         function.as_ref().map_or("an unknown kernel function (not root?)", |function| function.0.as_str());
@@ -555,7 +555,7 @@ facts! {
     CheckpointMayFreeze =>
         "kubelets from 1.37 on may freeze every container of a pod on purpose while CheckpointPod runs";
 
-    // shims.rs: D38
+    // D38
     LeftOverShim { shim: ProcessRef } =>
         "{shim} of a {} that is gone still runs", if is_conmon(&shim.name) { "container" } else { "pod" };
     LeftOverShims { shims: usize, are_conmons: bool } => "{} of {}s that are gone still run",
@@ -573,7 +573,7 @@ facts! {
     LeftOverStillRan { after: Took } => "all of them still ran {after} after the lists were answered";
     LeftOverSeenOnce => "seen once; a shim that is just ending looks the same";
 
-    // versions.rs: D27
+    // D27
     KnownFault { program: Program, version: Release, fault: Quoted } => "{program} {version} has a known fault: {fault}";
     KnownLeak { program: Program, version: Release, fault: Quoted, source: Quoted, fixed_in: Option<Release> } =>
         "{program} {version} has a known leak: {fault} ({source}; {})", fix(fixed_in.as_ref());
@@ -581,7 +581,7 @@ facts! {
     FixedIn { version: Option<Release> } => "{}", fix(version.as_ref());
     NoProofOfFault => "there is no proof that it is the cause here";
 
-    // hang.rs: D01, D02, D28
+    // D01, D02, D28
     ListsHang { rpcs: Vec<Rpc>, as_does: Option<Call>, daemon_is_stopped: bool } =>
         "{} {} not answer{}", both(rpcs), does(rpcs.len()),
         match as_does {
@@ -646,7 +646,7 @@ facts! {
     OneHungCall => "one hung call costs one time-out, which is below the threshold";
     KubeletRelistAge { seconds: Decimal } => "the kubelet's last relist is {seconds:.0} s old";
 
-    // clients.rs: D39
+    // D39
     DoesNotReadAnswers { process: ProcessRef } => "{process} does not read the runtime's answers";
     ReadsMostAnswers { process: ProcessRef, read: Bytes, within: Took } =>
         "{process} reads most of what the runtime writes: {read} in {within}";
@@ -661,7 +661,7 @@ facts! {
     CountersHaveAll =>
         "these numbers have all files and sockets of a program, but not what one in C++, Python or Rust reads from a socket";
 
-    // cri_missing.rs: D06
+    // D06
     InotifyUsedUp { is_now: bool } =>
         "containerd serves no CRI v1: root's inotify instances {} used up", if *is_now { "are" } else { "were" };
     CriPluginRefusesSettings => "containerd serves no CRI v1: its CRI plugin refuses its settings";
@@ -683,7 +683,7 @@ facts! {
         "containerd without its CRI plugin, and containerd before 1.6 or CRI-O before 1.23, which serve only an older \
          CRI, answer so";
 
-    // pods.rs: D41
+    // D41
     PodsNeitherStartNorEnd { waiting: usize, ending: usize } =>
         "the kubelet starts no pod ({waiting} wait) and ends none ({ending} wait), although PLEG works";
     NothingStarts { waiting: usize, age: Took } =>
@@ -698,7 +698,7 @@ facts! {
     KubeletAgeUnknown => "the kubelet's age is not known, or it has just started";
     OneSideOnly => "one side only: a volume, a secret or a process that cannot be killed explains it too";
 
-    // reach.rs: D06, D07, D29
+    // D06, D07, D29
     NoSuchSocket => "there is no such socket";
     EndpointIsDirectory => "the endpoint is a directory, not a socket";
     EndpointIsFile => "the endpoint is a file, not a socket";
@@ -735,13 +735,13 @@ facts! {
     RelistTimeDoesNotAdvance =>
         "after each such error, the kubelet's time of the last relist does not advance, while its duration metric stays small";
 
-    // removal.rs: D03
+    // D03
     LargestPods { pods: Vec<PodBytes> } => "the pods with the most bytes: {}", list(pods);
     NothingDeadToRemove => "nothing dead can be removed: what makes the list large is in use";
     ExitedContainersNeeded { containers: usize } =>
         "{} must stay: each is the last of its name in a pod that runs", plural(*containers, "exited container");
 
-    // size.rs: D03, D04, D05, D30
+    // D03, D04, D05, D30
     ListRefused { rpc: Rpc } => "{rpc} fails: its answer is over gRPC's limit of 16 MiB";
     ListTooLarge { rpc: Rpc, size_bytes: Bytes, is_whole: bool } =>
         "the kubelet refuses {rpc}: {size_bytes}{} is over its 16 MiB", if *is_whole { "" } else { " and more" };
@@ -835,7 +835,7 @@ facts! {
         "when repeated, the slower list call took {took}{}", if *is_recovered { ": it has recovered" } else { "" };
     LongestStatusCall { took: Took } => "no status call took longer than {took}";
 
-    // state.rs: D16, D19, D20, D31, D33, D42
+    // D16, D19, D20, D31, D33, D42
     Condition { name: ConditionName, holds: bool, reason: ConditionName, message: Quoted } =>
         "{name}={holds} reason:{reason} message:{message}";
     RuntimeNotReady => "the runtime says that it is not ready";

@@ -23,7 +23,8 @@ use crate::report::Rule;
 pub struct HealthRule {
     /// The rule's id.
     pub id: RuleId,
-    /// The rank in the chain of causes: a rule with a lower rank explains one with a higher rank.
+    /// The rank in the chain of causes: a rule with a lower rank explains one with a higher rank. No two rules have the same; one
+    /// outside the chain takes the next free number.
     pub rank: u8,
     /// The phase of the rule's findings; `Phase::None` if they have none or it differs between them.
     pub phase: Phase,

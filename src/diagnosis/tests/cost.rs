@@ -161,6 +161,16 @@ async fn a_runtime_that_answers_quickly_gets_eight_calls_at_once_and_another_one
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_old_oci_runtime_costs_the_details_of_all_shims_unless_it_has_ended() {
+    let node = node("oci-runtime");
+    for (state, shims) in [('Z', Shims::Counted), ('S', Shims::Detailed)] {
+        node.process(&FakeProcess { pid: 900, comm: "runc", state, ..FakeProcess::default() });
+        let host = node.gathered(Scripted::with_pods(3)).await.host.unwrap();
+        assert_eq!(host.first.shims, shims, "{state}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_frozen_container_of_a_shim_that_is_gone_is_found_by_its_cgroup() {
     let node = node("adopted");
     let cgroup = cgroup_of(1);
