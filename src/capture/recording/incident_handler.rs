@@ -151,7 +151,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             self.background.shims_read = now;
         }
         if found != before || (due && self.sampler.states_changed(is_wrong)) {
-            self.record_node();
+            self.record_node(true);
         }
         self.search_kubelet(found);
         let pid = |state: Option<SampledKubeletState>| state?.pid();
@@ -217,7 +217,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             match action {
                 IncidentAction::Record(incident) => {
                     // The capture has a sample of the node at the beginning and at the end of each incident.
-                    self.record_node();
+                    self.record_node(true);
                     let mut state = locked(&self.state);
                     if incident.to == 0 {
                         state.incidents += 1;
@@ -337,8 +337,8 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
     }
 
     /// Records a sample of pressure, of the important processes and of their limits.
-    fn record_node(&mut self) {
-        let Some(mut sample) = self.sampler.sample(self.host.clock().mono()) else { return };
+    fn record_node(&mut self, is_wrong: bool) {
+        let Some(mut sample) = self.sampler.sample(self.host.clock().mono(), is_wrong) else { return };
         let clock = &**self.host.clock();
         let mut state = locked(&self.state);
         state.add_lists(&mut sample);
@@ -350,7 +350,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
 
     /// Samples the node, the kubelet's metrics and the runtime's version.
     pub fn sample(&mut self) {
-        self.record_node();
+        self.record_node(locked(&self.state).detector.open_incident().is_some());
         let now = self.host.clock().mono();
         self.request_kubelet_metrics(now);
         self.request_version(now);

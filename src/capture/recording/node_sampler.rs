@@ -29,6 +29,9 @@ const SAMPLES_PER_SEARCH: u32 = 20;
 /// the rest of a sample.
 const SAMPLES_PER_DISKS: u32 = 3;
 
+/// The number of samples between two searches for new shims while nothing is wrong: a search reads a file of every process.
+const SAMPLES_PER_SHIM_SEARCH: u32 = 10;
+
 /// The number of checks in which every shim is read once, while nothing is wrong: only a call that waits shows a stopped shim.
 const CHECKS_PER_ROUND: usize = 5;
 
@@ -69,6 +72,8 @@ pub struct NodeSampler {
     is_unconfirmed: bool,
     /// The number of checks so far.
     checks: usize,
+    /// The number of samples until the next search for new shims.
+    until_shim_search: u32,
 }
 
 impl NodeSampler {
@@ -197,8 +202,8 @@ impl NodeSampler {
         found
     }
 
-    /// Takes a sample; `None` if there is nothing to sample.
-    pub fn sample(&mut self, now: Mono) -> Option<NodeSample> {
+    /// Takes a sample; `None` if there is nothing to sample. Searches for new shims if something `is_wrong`, or if that is due.
+    pub fn sample(&mut self, now: Mono, is_wrong: bool) -> Option<NodeSample> {
         let Some(proc) = self.proc.clone() else { return self.simulated.clone() };
         if self.count.is_multiple_of(SAMPLES_PER_SEARCH) {
             self.daemons = find_daemons(&proc);
@@ -211,7 +216,11 @@ impl NodeSampler {
             ["cpu", "memory", "io"].into_iter().filter_map(|resource| read_pressure(&proc, resource));
         let processes = self.daemons.iter().filter_map(|pid| read_process(&proc, &cgroup, *pid));
         let (pressure, processes) = (pressure.collect(), processes.collect());
-        self.find_shims(&proc);
+        self.until_shim_search = self.until_shim_search.saturating_sub(1);
+        if is_wrong || self.until_shim_search == 0 {
+            self.until_shim_search = SAMPLES_PER_SHIM_SEARCH;
+            self.find_shims(&proc);
+        }
         self.read_states(1);
         let stopped_shims =
             self.shims.iter().filter(|shim| self.stopped.contains(&shim.pid)).cloned().collect();
@@ -359,7 +368,8 @@ mod tests {
         shim(11, 'S');
         shim(12, 'S');
         let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new());
-        let stopped = |sampler: &mut NodeSampler| sampler.sample(Mono::default()).unwrap().stopped_shims;
+        let stopped =
+            |sampler: &mut NodeSampler| sampler.sample(Mono::default(), true).unwrap().stopped_shims;
         assert_eq!(stopped(&mut sampler), []);
         assert!(!sampler.states_changed(true));
         shim(12, 'T');
@@ -376,6 +386,15 @@ mod tests {
         assert_eq!(sampler.stopped_shim(), None);
         assert!(sampler.states_changed(true));
         assert_eq!(stopped(&mut sampler), []);
+        shim(13, 'T');
+        let found = (1..=SAMPLES_PER_SHIM_SEARCH).find(|_| {
+            let sample = sampler.sample(Mono::default(), false);
+            sample.is_some_and(|sample| !sample.stopped_shims.is_empty())
+        });
+        assert_eq!(found, Some(SAMPLES_PER_SHIM_SEARCH), "a new shim is found later while nothing is wrong");
+        std::fs::remove_dir_all(proc.join("13")).unwrap();
+        assert_eq!(stopped(&mut sampler), []);
+        assert!(sampler.states_changed(true));
         // A shim that has ended does not count as stopped.
         shim(11, 'T');
         std::fs::remove_dir_all(proc.join("11")).unwrap();
@@ -396,7 +415,7 @@ mod tests {
         process(23, "k3s", "k3s\0kubectl\0get\0pods\0");
         std::fs::write(proc.join("uptime"), "1000.01 1.00\n").unwrap();
         let sample = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new())
-            .sample(Mono::default())
+            .sample(Mono::default(), true)
             .unwrap();
         std::fs::remove_dir_all(proc).unwrap();
         let sampled: Vec<u32> = sample.processes.iter().map(|process| process.pid).collect();
@@ -416,7 +435,7 @@ mod tests {
         std::fs::write(proc.join("sys/kernel/pid_max"), "32768\n").unwrap();
         std::fs::write(proc.join("loadavg"), "0.00 0.01 0.05 1/345 6789\n").unwrap();
         let sample = NodeSampler::new(Some(proc.clone()), proc.clone(), PathBuf::new())
-            .sample(Mono::default())
+            .sample(Mono::default(), true)
             .unwrap();
         std::fs::remove_dir_all(&proc).unwrap();
         let limits: Vec<String> = sample
@@ -455,7 +474,7 @@ mod tests {
         let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::from("/"), PathBuf::new());
         let mut of_disks: Vec<Vec<LimitSample>> = Vec::new();
         for _ in 0..7 {
-            of_disks.push(disk_limits(&sampler.sample(Mono::default()).unwrap()));
+            of_disks.push(disk_limits(&sampler.sample(Mono::default(), true).unwrap()));
             // Waits for the thread, which puts its result back as if the next sample were the first to see it.
             if let Some((began, found)) = sampler.disks.take() {
                 let (sender, receiver) = mpsc::channel();
@@ -479,13 +498,13 @@ mod tests {
         let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::from("/"), PathBuf::new());
         sampler.disks = Some((Mono::default(), hangs));
         for _ in 0..3 * SAMPLES_PER_DISKS {
-            assert_eq!(disk_limits(&sampler.sample(Mono::default()).unwrap()), []);
+            assert_eq!(disk_limits(&sampler.sample(Mono::default(), true).unwrap()), []);
         }
         // Nobody else has asked: the next answer is still that of the reading that hung.
         let late = LimitSample { limit: LimitKind::KubeletInodes, used: 1, max: 2, age: 0 };
         answer.send((WrittenDirectories::default(), vec![late])).unwrap();
         let now = Mono::at(Duration::from_secs(31));
-        assert_eq!(disk_limits(&sampler.sample(now).unwrap()), [LimitSample { age: 31, ..late }]);
+        assert_eq!(disk_limits(&sampler.sample(now, true).unwrap()), [LimitSample { age: 31, ..late }]);
         std::fs::remove_dir_all(&proc).unwrap();
     }
 
@@ -501,8 +520,10 @@ mod tests {
         };
         let sampled = || {
             let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new());
-            let limits =
-                sampler.sample(Mono::default()).map(|sample| sample.measured_limits()).unwrap_or_default();
+            let limits = sampler
+                .sample(Mono::default(), true)
+                .map(|sample| sample.measured_limits())
+                .unwrap_or_default();
             limits.iter().map(|one| (one.process.clone().unwrap().pid, one.used, one.max)).collect::<Vec<_>>()
         };
         shim(11, "containerd-shim", 999);
@@ -520,8 +541,9 @@ mod tests {
         let daemon = |state| write(&proc, 31, "crio", state, "Uid:\t0\t0\t0\t0\nNSpid:\t31\n");
         daemon('S');
         let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new());
-        let state =
-            |sampler: &mut NodeSampler| sampler.sample(Mono::default()).unwrap().processes[0].state.clone();
+        let state = |sampler: &mut NodeSampler| {
+            sampler.sample(Mono::default(), true).unwrap().processes[0].state.clone()
+        };
         assert_eq!(state(&mut sampler), "S");
         assert!(!sampler.states_changed(true));
         daemon('T');
@@ -531,12 +553,15 @@ mod tests {
         assert!(!sampler.states_changed(true));
         // Another program with the same process id is no daemon.
         write(&proc, 31, "bash", 'T', "");
-        assert_eq!(sampler.sample(Mono::default()), None);
+        assert_eq!(sampler.sample(Mono::default(), true), None);
         std::fs::remove_dir_all(proc).unwrap();
     }
 
     #[test]
     fn a_node_without_process_table_has_no_sample() {
-        assert_eq!(NodeSampler::new(None, PathBuf::new(), PathBuf::new()).sample(Mono::default()), None);
+        assert_eq!(
+            NodeSampler::new(None, PathBuf::new(), PathBuf::new()).sample(Mono::default(), true),
+            None
+        );
     }
 }
