@@ -10,7 +10,7 @@ STATIC_DIR := target/$(HOST)/release
 # The commit that `plegctl version -o json` shows; empty if files have changed since.
 COMMIT = $(shell git diff --quiet HEAD -- 2>/dev/null && git rev-parse HEAD)
 
-.PHONY: build static quick test tests lint format clippy library unit doctests docs generated real-runtimes slow slow-commands soak fuzz bench completions install clean
+.PHONY: build static quick test tests lint format clippy library unit doctests docs generated real-runtimes slow slow-commands soak fuzz bench install clean
 
 build:
 	PLEGCTL_COMMIT=$(COMMIT) $(CARGO) build --release --locked
@@ -72,9 +72,9 @@ doctests:
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
 
-# Compares the code in src/cri/generated with proto/. `cargo xtask write` writes it.
+# Compares the code in src/cri/generated with proto/. A test compares each other generated file.
 generated:
-	$(CARGO) xtask check
+	$(CARGO) xtask check proto
 	$(CARGO) clippy --locked --manifest-path xtask/Cargo.toml --target-dir target/xtask --quiet -- -D warnings
 
 # Downloads three containerd versions into .cache and runs the tests that need them. Needs root and Debian's archive.
@@ -101,9 +101,6 @@ fuzz:
 
 bench:
 	$(CARGO) bench --locked
-
-completions:
-	PLEGCTL_BLESS=1 $(CARGO) test --locked --test product completions::
 
 install: build
 	install -Dm755 target/release/plegctl $(DESTDIR)$(PREFIX)/bin/plegctl

@@ -1,6 +1,5 @@
 //! Checks that the committed completion scripts are equal to the program's output, and that bash completes values.
-//! After a change of the command line, `PLEGCTL_BLESS=1 cargo test --test product completions` updates the scripts;
-//! with `-- --nocapture` it shows the changes.
+//! After a change of the command line, `cargo xtask write completions` updates the scripts.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -27,7 +26,7 @@ fn committed_completions_are_current() {
         difference::update_if_blessed(&path, &printed);
         let committed = fs::read_to_string(&path).unwrap_or_default();
         let changed = difference::difference(&committed, &printed);
-        assert!(committed == printed, "completions/{file} is stale: run `make completions`\n{changed}");
+        assert!(committed == printed, "completions/{file} is stale: run `cargo xtask write completions`\n{changed}");
     }
 }
 

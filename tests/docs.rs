@@ -5,8 +5,7 @@
 //! (durations, ages, times of day). In a block after `<!-- sample: plegctl … -->`, events and calls depend on the
 //! moment, so their content and number may differ too. A command after `<!-- fleet: plegctl … -->` has the simulated fleet as
 //! its cluster, whose nodes change with time, so only the first words of each line are compared. A command may end with ` | head -n N`. After a change of the
-//! output, `PLEGCTL_BLESS=1 cargo test --test product docs -- --nocapture` updates the blocks and the pictures and shows
-//! the difference.
+//! output, `cargo xtask write docs` updates the blocks and the pictures.
 
 mod pictures;
 mod queries;

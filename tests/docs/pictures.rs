@@ -2,7 +2,7 @@
 //!
 //! After `<!-- picture: plegctl … -->`, the next line is an image. The image is an SVG of the command and its output, with
 //! the colours of a terminal. After `<!-- screen: FILE -->`, the image shows a screen that the unit tests of `plegctl top`
-//! keep current. `PLEGCTL_BLESS=1` draws the images again.
+//! keep current. `cargo xtask write docs` draws the images again.
 
 use std::fmt::Write;
 use std::fs;

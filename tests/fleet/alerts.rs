@@ -82,7 +82,7 @@ fn object_for_the_prometheus_operator_has_the_rules() {
     let rules = rules.lines().filter(|line| !line.starts_with('#'));
     let rules: String =
         rules.map(|line| if line.is_empty() { "\n".to_owned() } else { format!("  {line}\n") }).collect();
-    let command = "PLEGCTL_BLESS=1 cargo test --test product fleet::alerts";
+    let command = "cargo xtask write alerts";
     let expected = format!(
         "# Generated from {RULES} by `{command}`.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\n\
          metadata:\n  name: plegctl\n  namespace: plegctl\nspec:\n{rules}"

@@ -1,5 +1,5 @@
 //! Generates the schemas from the types, and checks that `docs/schema/` is current.
-//! `PLEGCTL_BLESS=1 cargo test --bins cmd::schema` updates it.
+//! `cargo xtask write schemas` updates it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -139,7 +139,7 @@ fn check(name: &str, fresh: &str) {
         fs::write(path(name), fresh).unwrap();
     }
     let is_current = fs::read_to_string(path(name)).is_ok_and(|text| text == fresh);
-    assert!(is_current, "{name} is not current; PLEGCTL_BLESS=1 cargo test --bins cmd::schema updates it");
+    assert!(is_current, "{name} is not current: run `cargo xtask write schemas`");
 }
 
 #[test]

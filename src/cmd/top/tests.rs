@@ -1,5 +1,5 @@
 //! Tests of the model, the keys and the screens. The screens are in `screens/`, each as its text and, below it, the
-//! styles of its cells; `PLEGCTL_BLESS=1` updates them.
+//! styles of its cells; `cargo xtask write screens` updates them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -217,7 +217,7 @@ fn check(name: &str, model: &Model, view: &View, moment: Moment) {
             fs::write(&path, &shown).unwrap();
         }
         let committed = fs::read_to_string(&path).unwrap_or_default();
-        assert!(committed == shown, "{file} differs (PLEGCTL_BLESS=1 updates it):\n{shown}");
+        assert!(committed == shown, "{file} differs (`cargo xtask write screens` updates it):\n{shown}");
     }
 }
 
