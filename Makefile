@@ -19,27 +19,10 @@ build:
 static:
 	PLEGCTL_COMMIT=$(COMMIT) RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --target $(HOST)
 
-# Run this before each commit: format, lints, and the unit and command tests that are not LONG.
+# Run this before each commit: format, lints, and the unit and command tests without the long ones. A test is long if its
+# name begins with `long_`, or if it is in a module `long`.
 quick: format clippy
-	$(UNIT) --lib -- $(LONG_UNIT:%=--skip %)
-	$(UNIT) --test product -- --skip slow:: $(LONG:%=--skip %)
-
-# Tests that replay many recordings of kubelets, show every scenario, fill a disk, need more than two seconds of a
-# processor, or wait for half a minute: most of the time of `make test`.
-LONG = capture::anonymise:: capture::compare:: capture::disk:: capture::exports::anonymised_export_of \
-	capture::exports::recorder_in_a_container capture::matrix:: capture::replay:: \
-	capture::signals::file_size_limit cli::evented::a_flood_of_pods cli::evented::removed_pods_leave \
-	cli::evented::ten_thousand_events cli::health::list_above cli::help::every_example cli::hostile::list_of_many \
-	cli::hostile::ten_thousands cli::lint::verdicts::every_verdict_and_uid cli::oversized:: cli::pods::scripts:: cli::screens:: \
-	cli::sim::kubelet_and_node cli::stacks::default_screen cli::syscalls:: cli::watch::log_that_cannot \
-	docs::the_walkthrough fleet::nodes::one_look_at_two_thousand fleet::nodes::worst_node \
-	fleet::recorders::incident_on_five_hundred fleet::simulated:: fleet::skill::every_command manifests::fuzz:: manifests::mutated::deep_nesting \
-	manifests::source::a_mapping manifests::source::the_number_of_values manifests::uids:: releases:: \
-	recorded_history_of stacks::damaged
-LONG_UNIT = diagnosis::tests::list_calls::a_list_is_too_large \
-	capture::hostile_tests::chain_of_differences capture::tests::file_truncated capture::tests::flipped_bit \
-	capture::tests::segment_deleted cmd::diagnose::replay_tests::kubelet_that_does_not_relist \
-	cmd::diagnose::replay_tests::stopped_or_dead pleg::compare::tests::a_flood sim::tests::big_node
+	$(UNIT) --lib --test product -- --skip slow:: --skip ::long_ --skip long::
 
 # Run this before a merge: every test that needs only Rust, the examples in the documentation, and the lints.
 test: tests lint

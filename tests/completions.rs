@@ -26,7 +26,7 @@ fn committed_completions_are_current() {
         difference::update_if_blessed(&path, &printed);
         let committed = fs::read_to_string(&path).unwrap_or_default();
         let changed = difference::difference(&committed, &printed);
-        assert!(committed == printed, "completions/{file} is stale: run `cargo xtask write completions`\n{changed}");
+        assert!(committed == printed, "{file} is stale: run `cargo xtask write completions`\n{changed}");
     }
 }
 

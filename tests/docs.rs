@@ -205,7 +205,7 @@ fn the_pages_of_the_commands_show_what_the_program_prints() {
 }
 
 #[test]
-fn the_walkthrough_shows_what_the_program_prints() {
+fn long_the_walkthrough_shows_what_the_program_prints() {
     check(&root().join(WALKTHROUGH));
 }
 

@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_real_dump_is_read_and_judged(nth in 0..100_usize, at in any::<u32>(), damage in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn long_damaged_real_dump_is_read_and_judged(nth in 0..100_usize, at in any::<u32>(), damage in prop::collection::vec(any::<u8>(), 0..40)) {
         let row = &truth()[nth];
         let mut bytes = Vec::new();
         MultiGzDecoder::new(BufReader::new(File::open(recording(row["file"].as_str().unwrap())).unwrap())).read_to_end(&mut bytes).unwrap();

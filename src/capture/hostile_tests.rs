@@ -85,7 +85,7 @@ fn chain_of_differences(size: usize, count: u32) -> Vec<Body> {
 }
 
 #[test]
-fn chain_of_differences_beyond_the_budget_is_not_judged() {
+fn long_chain_of_differences_beyond_the_budget_is_not_judged() {
     let (_path, capture) = open_capture(chain_of_differences(8 << 20, 300));
     let report = CheckReport::of(&capture);
     assert!(report.not_judged_answers > 0 && report.missing_answers == 0, "{report:?}");

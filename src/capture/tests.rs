@@ -295,7 +295,7 @@ fn every_segment_contains_the_open_calls() {
 }
 
 #[test]
-fn file_truncated_at_any_byte_keeps_its_earlier_entries() {
+fn long_file_truncated_at_any_byte_keeps_its_earlier_entries() {
     let place = TestPath::new();
     record_capture(&place.0, 16 << 20, 20);
     let file = files(&place.0).pop().unwrap();
@@ -369,7 +369,7 @@ fn incident_of_a_killed_recorder_ends_with_its_session() {
 }
 
 #[test]
-fn flipped_bit_loses_one_entry_and_the_differences_from_it() {
+fn long_flipped_bit_loses_one_entry_and_the_differences_from_it() {
     let place = TestPath::new();
     record_capture(&place.0, 16 << 20, 60);
     let file = files(&place.0).pop().unwrap();
@@ -712,7 +712,7 @@ fn entry_with_very_many_answers_is_decoded_once() {
 }
 
 #[test]
-fn segment_deleted_while_it_is_read_is_not_damaged() {
+fn long_segment_deleted_while_it_is_read_is_not_damaged() {
     let place = TestPath::new();
     record_capture(&place.0, 1 << 20, 1500);
     let capture = Capture::open(&place.0).unwrap();

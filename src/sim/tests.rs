@@ -245,7 +245,7 @@ async fn stale_static_pod_has_two_pods_with_one_name_and_an_orphan() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn big_node_has_its_documented_size_listed_and_streamed() {
+async fn long_big_node_has_its_documented_size_listed_and_streamed() {
     let client = start_scenario("big-node");
     let listed = client.list_containers(&Filter::default()).await;
     assert!(listed.response_bytes > KUBELET_RECEIVE_LIMIT);

@@ -275,7 +275,7 @@ pub fn with_other_labels(relist: usize) -> Node {
 }
 
 #[test]
-fn anonymised_export_of_large_lists_or_many_names_needs_little_memory() {
+fn long_anonymised_export_of_large_lists_or_many_names_needs_little_memory() {
     for (number, of) in [with_an_annotation, with_other_labels].into_iter().enumerate() {
         let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, (0..60).map(of));
         let place = CaptureDir::make();
@@ -389,7 +389,7 @@ pub fn large_node(relist: u64) -> Node {
 }
 
 #[test]
-fn recorder_in_a_container_with_its_capture_in_memory_survives_an_anonymised_export() {
+fn long_recorder_in_a_container_with_its_capture_in_memory_survives_an_anonymised_export() {
     let Some(limit) = MemoryLimit::create(CONTAINER_MEMORY) else {
         return skip("a control group with a memory limit cannot be created here (not root?)");
     };

@@ -7,7 +7,7 @@ use std::path::Path;
 use plegctl_engine::cri::Rpc;
 use serde_json::Value;
 
-use super::matrix::assert_incidents_are_replayed_as_listed;
+use super::long::matrix::assert_incidents_are_replayed_as_listed;
 use super::service::until;
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::Invocation;

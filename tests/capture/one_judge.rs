@@ -8,7 +8,7 @@ use std::time::Duration;
 use plegctl_engine::sim::names;
 use serde_json::Value;
 
-use super::matrix::assert_incidents_are_replayed_as_listed;
+use super::long::matrix::assert_incidents_are_replayed_as_listed;
 use super::service::{document, until};
 use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument};

@@ -50,7 +50,7 @@ fn signals_while_a_list_hangs_do_not_end_a_recorder() {
 
 /// `ulimit -f` counts blocks of 512 or 1024 bytes, so the limit is 4 or 8 KiB: less than a segment.
 #[test]
-fn file_size_limit_does_not_end_the_recorder() {
+fn long_file_size_limit_does_not_end_the_recorder() {
     let place = CaptureDir::make();
     let directory = place.path("capture");
     let plegctl = env!("CARGO_BIN_EXE_plegctl");

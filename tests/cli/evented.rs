@@ -82,7 +82,7 @@ fn check_history(history: &Value) -> Result<(), String> {
 }
 
 #[test]
-fn recorded_history_of_the_evented_kubelet_1_36_2_is_reproduced() {
+fn long_recorded_history_of_the_evented_kubelet_1_36_2_is_reproduced() {
     let histories = recording::histories("evented-1.36.2");
     assert_eq!(histories.len(), 20);
     for some in histories.chunks(AT_A_TIME) {
@@ -359,7 +359,7 @@ fn events_of_unknown_pods_count_and_old_events_and_events_without_a_pod_do_not()
 }
 
 #[test]
-fn ten_thousand_events_at_once_all_arrive() {
+fn long_ten_thousand_events_at_once_all_arrive() {
     let fake = FakeRuntime::start(Node::new());
     let burst = (0..10_000).map(|number| happened(STARTED, &format!("c{number}"), "pod"));
     fake.streams([Attempt::open().events(burst)]);
@@ -373,7 +373,7 @@ fn ten_thousand_events_at_once_all_arrive() {
 }
 
 #[test]
-fn a_flood_of_pods_makes_the_watch_relist_early_and_forget_removed_pods() {
+fn long_a_flood_of_pods_makes_the_watch_relist_early_and_forget_removed_pods() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &["--no-inspect"]).spawn();
     next_stream(&mut running, "connected");

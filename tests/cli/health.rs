@@ -148,7 +148,7 @@ fn failing_lists_are_distinguished_from_hanging_lists() {
 }
 
 #[test]
-fn list_above_the_kubelets_limit_is_unhealthy_although_plegctl_can_read_it() {
+fn long_list_above_the_kubelets_limit_is_unhealthy_although_plegctl_can_read_it() {
     // A debug build on a busy machine may need more time than the default budget.
     let found = |bytes, row: &Row| {
         let fake = FakeRuntime::start(Node::many(4, 5));

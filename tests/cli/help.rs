@@ -147,7 +147,7 @@ fn run(example: &str, folder: &TempDir, times: &[String; 2]) -> Output {
 }
 
 #[test]
-fn every_example_of_the_help_works() {
+fn long_every_example_of_the_help_works() {
     let folder = files();
     let relists = Capture::open(&folder.path().join("recording")).unwrap().relists;
     let times = [0, 2].map(|index: usize| relists[index].wall.to_string());

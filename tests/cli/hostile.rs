@@ -133,7 +133,7 @@ async fn error_names_what_is_wrong_with_an_answer() {
 }
 
 #[tokio::test]
-async fn long_error_message_is_shortened() {
+async fn error_message_of_a_runtime_is_shortened() {
     let long = "x".repeat(1 << 20);
     for answer in [
         RawAnswer::headers_only(&[("grpc-status", "2"), ("grpc-message", &long)]),
@@ -197,7 +197,7 @@ fn list_refused_for_its_memory_is_not_a_failure_of_the_runtime() {
 /// Many ended sandboxes with few labels: plegctl refuses the list because of its memory. Above 16 MiB the kubelet
 /// refuses it too; below that, the kubelet may accept it.
 #[test]
-fn list_of_many_small_sandboxes_is_unhealthy_above_the_kubelets_limit_and_unknown_below() {
+fn long_list_of_many_small_sandboxes_is_unhealthy_above_the_kubelets_limit_and_unknown_below() {
     let sandbox = |number: usize| wire::PodSandbox {
         id: format!("{number:064x}"),
         metadata: Some(wire::PodSandboxMetadata {

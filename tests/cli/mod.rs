@@ -14,21 +14,23 @@ mod help;
 mod hostile;
 mod impostors;
 mod lint;
+mod long {
+    mod oversized;
+    mod screens;
+    mod syscalls;
+}
 mod outputs;
-mod oversized;
 mod pods;
 pub mod preflight;
 mod preflight_steps;
 mod refused;
 mod relist;
 mod runner;
-mod screens;
 mod sim;
 mod stacks;
 mod stdout;
 mod stream_records;
 mod streamed_lists;
-mod syscalls;
 mod text;
 mod top;
 mod waiting;

@@ -89,7 +89,7 @@ fn sim_serve_serves_a_kubelet_too() {
 
 /// The scenarios with kubelet and shim faults, judged by `health`.
 #[test]
-fn kubelet_and_node_of_a_scenario_are_judged() {
+fn long_kubelet_and_node_of_a_scenario_are_judged() {
     for (scenario, id, verdict) in [
         ("stale-kubelet", "D22", "unhealthy"),
         ("dead-kubelet", "D32", "unhealthy"),

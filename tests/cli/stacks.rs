@@ -44,7 +44,7 @@ fn held_lock_is_reported_in_one_sentence_with_status_1() {
 /// The first screen of every recording has the verdict, the chain of waiters and the next steps; the goroutines are in
 /// `-o wide`.
 #[test]
-fn default_screen_has_at_most_24_lines_of_100_columns() {
+fn long_default_screen_has_at_most_24_lines_of_100_columns() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks");
     for name in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
         if !name.ends_with("gz") {

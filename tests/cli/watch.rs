@@ -80,22 +80,22 @@ fn replay(version: &str, histories: usize) {
 }
 
 #[test]
-fn recorded_history_of_kubelet_1_36_2_is_reproduced() {
+fn long_recorded_history_of_kubelet_1_36_2_is_reproduced() {
     replay("1.36.2", 60);
 }
 
 #[test]
-fn recorded_history_of_kubelet_1_32_10_is_reproduced() {
+fn long_recorded_history_of_kubelet_1_32_10_is_reproduced() {
     replay("1.32.10", 20);
 }
 
 #[test]
-fn recorded_history_of_kubelet_1_31_12_is_reproduced() {
+fn long_recorded_history_of_kubelet_1_31_12_is_reproduced() {
     replay("1.31.12", 20);
 }
 
 #[test]
-fn recorded_history_of_kubelet_1_28_6_is_reproduced() {
+fn long_recorded_history_of_kubelet_1_28_6_is_reproduced() {
     replay("1.28.6", 20);
 }
 
@@ -451,7 +451,7 @@ fn log_has_the_json_lines_while_stdout_has_the_table() {
 }
 
 #[test]
-fn log_that_cannot_be_written_in_time_is_an_error() {
+fn long_log_that_cannot_be_written_in_time_is_an_error() {
     // More bytes than a pipe holds.
     let fake = FakeRuntime::start(Node::many(500, 4));
     let log = fake.folder().join("fifo").display().to_string();

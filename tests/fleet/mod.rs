@@ -14,6 +14,9 @@ mod hangs;
 mod kubectl;
 mod kubelet;
 pub mod licences;
+mod long {
+    mod simulated;
+}
 mod nodes;
 mod objects;
 mod outside;
@@ -23,7 +26,6 @@ mod probes;
 mod recorders;
 mod release;
 mod remote;
-mod simulated;
 mod skill;
 
 use std::io::Write;

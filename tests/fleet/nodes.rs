@@ -146,7 +146,7 @@ fn healthy_cluster_has_status_0_and_uses_the_servers_clock() {
 }
 
 #[test]
-fn worst_node_is_first_and_each_problem_has_its_verdict() {
+fn long_worst_node_is_first_and_each_problem_has_its_verdict() {
     let names: Vec<String> = ["good", "old", "stale", "silent", "gone", "forbidden", "page", "half", "away"]
         .map(str::to_owned)
         .into();
@@ -370,7 +370,7 @@ fn recorder_page(names: &[String], path: &str, pod_bytes: usize) -> String {
 }
 
 #[test]
-fn one_look_at_two_thousand_nodes_costs_what_the_documentation_says() {
+fn long_one_look_at_two_thousand_nodes_costs_what_the_documentation_says() {
     const NODES: usize = 2000;
     let padded = |text: &str, line: &str, bytes: usize| {
         let lines = bytes.saturating_sub(text.len()) / line.len();

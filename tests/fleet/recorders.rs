@@ -502,7 +502,7 @@ fn look_at(size: usize, timeout: &str, concurrency: usize) {
 }
 
 #[test]
-fn incident_on_five_hundred_nodes_is_shown_in_order_and_within_its_deadlines() {
+fn long_incident_on_five_hundred_nodes_is_shown_in_order_and_within_its_deadlines() {
     // The API server of this test has the same two processors as everything else here, so the limit is long.
     let mut runs = vec![(2000, "60s", 330)];
     // For the table in docs/nodes.md: `PLEGCTL_FLEET_COST=1 cargo test --test product fleet::recorders::incident_on -- --nocapture`.

@@ -459,7 +459,7 @@ fn alias_bombs_and_deep_nesting_are_limited() {
 }
 
 #[test]
-fn the_number_of_values_in_a_file_is_limited() {
+fn long_the_number_of_values_in_a_file_is_limited() {
     for (values, verdict) in [(100_000, FileVerdict::Loaded), (600_000, FileVerdict::NotJudged)] {
         let yaml = format!("{POD}unknown:\n{}", "- 1\n".repeat(values));
         assert_eq!(judge(yaml.as_bytes()).verdict, verdict);
@@ -467,7 +467,7 @@ fn the_number_of_values_in_a_file_is_limited() {
 }
 
 #[test]
-fn a_mapping_with_many_keys_is_read_in_linear_time() {
+fn long_a_mapping_with_many_keys_is_read_in_linear_time() {
     use std::fmt::Write as _;
     let mut text = POD.to_owned();
     text.push_str("unknown:\n");

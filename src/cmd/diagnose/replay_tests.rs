@@ -740,7 +740,7 @@ fn two_faults_one_after_the_other_have_the_same_verdicts_live_and_from_the_captu
 }
 
 #[test]
-fn stopped_or_dead_kubelet_has_the_same_verdict_live_and_from_the_capture() {
+fn long_stopped_or_dead_kubelet_has_the_same_verdict_live_and_from_the_capture() {
     for (name, state) in [("stopped", Some('T')), ("dead", None)] {
         let kubelet = vec![(0.0, Some('S')), (20.2, state), (62.2, Some('S'))];
         let plan = FaultPlan { kubelet, lasts: 720, ..FaultPlan::default() };
@@ -912,7 +912,7 @@ fn failure_of_an_old_status_call_names_no_culprit() {
 }
 
 #[test]
-fn kubelet_that_does_not_relist_has_the_same_verdict_live_and_from_the_capture() {
+fn long_kubelet_that_does_not_relist_has_the_same_verdict_live_and_from_the_capture() {
     let plan = FaultPlan { stale: Some((20.2, 282.2)), lasts: 930, ..FaultPlan::default() };
     // The age exceeds the threshold of three minutes from 200.2 s on.
     assert!(compare_live_and_replayed("stale", &plan, &[20.2, 200.2, 282.2]) > 15);

@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn long_row_is_cut_and_long_sentence_is_wrapped() {
+    fn row_is_cut_and_sentence_is_wrapped() {
         assert_eq!(fit_row("running → exited".into(), Some(10)), "running →…");
         assert_eq!(fit_row("running → exited".into(), None), "running → exited");
         assert_eq!(fit_sentence("it did not answer".into(), Some(12)), ["it did not", "    answer"]);

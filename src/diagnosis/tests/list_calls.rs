@@ -219,7 +219,7 @@ async fn calls_made(known: Known, implements: Implements) -> (ListCalls, Vec<Rpc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_too_large_only_for_a_kubelet_that_lists_unary_and_a_message_only_for_one_that_streams() {
+async fn long_a_list_is_too_large_only_for_unary_calls_and_a_message_only_for_streamed_ones() {
     for size in Size::ALL {
         let mut by_unary = evidence_by(size, ListCalls::Unary).await;
         let mut by_stream = evidence_by(size, ListCalls::Stream).await;

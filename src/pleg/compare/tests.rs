@@ -383,7 +383,7 @@ fn memory_of(comparison: &Comparison) -> usize {
 /// The test uses the longest names and four times as many containers as can be tracked. Half of them end, and the event of
 /// the end is lost for the other half.
 #[test]
-fn a_flood_stays_within_the_memory_limit_and_is_compared_completely() {
+fn long_a_flood_stays_within_the_memory_limit_and_is_compared_completely() {
     let mut script = Script::start();
     let mut pod = PodRef { uid: "u".repeat(MAX_POD_LEN), ..PodRef::default() };
     let (mut most, mut decided) = (0, 0);

@@ -33,7 +33,7 @@ fn directories(place: &TempDir, records: &[Value]) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_verdict_and_uid_equals_that_of_nine_kubelet_releases() {
+fn long_every_verdict_and_uid_equals_that_of_nine_kubelet_releases() {
     let records = nine_releases();
     let place = TempDir::new();
     let paths = directories(&place, &records);

@@ -279,7 +279,7 @@ fn lock_folder() -> File {
 }
 
 #[test]
-fn every_recorded_script_gives_the_kubelets_own_updates() {
+fn long_every_recorded_script_gives_the_kubelets_own_updates() {
     let _lock = lock_folder();
     let queue = Arc::new(Mutex::new(scripts()));
     let total = queue.lock().unwrap().len();

@@ -118,7 +118,7 @@ fn every_verdict_and_uid_of_a_mutated_file_equals_that_of_nine_kubelet_releases(
 
 #[test]
 fn both_uids_that_kubelets_1_37_logged_are_computed() {
-    for line in include_str!("../recordings/static-pods-1.37.jsonl").lines() {
+    for line in include_str!("../../recordings/static-pods-1.37.jsonl").lines() {
         let record: serde_json::Value = serde_json::from_str(line).unwrap();
         let text = |key: &str| record[key].as_str().unwrap();
         let pod = &record["kubelet"]["1.37"];

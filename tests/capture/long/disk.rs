@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use plegctl_engine::capture::Capture;
 use plegctl_engine::cri::Rpc;
 
-use super::service::get;
+use crate::capture::service::get;
 use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument, skip};
 use crate::support::plegctl::{Invocation, Output, plegctl};
