@@ -2,6 +2,7 @@
 //! (`pkg/kubelet/apis/config/validation/validation.go`).
 
 use std::fmt::Display;
+use std::ops::{Range, RangeInclusive};
 
 use super::catalogue::StartCheck;
 use super::finding::StartFinding;
@@ -56,31 +57,59 @@ struct Validation<'a> {
     findings: Vec<StartFinding>,
 }
 
-/// Fields whose value may not be negative, with the flag in the kubelet's message.
-const NOT_NEGATIVE: [(&str, &str); 9] = [
-    ("eventBurst", "event-burst"),
-    ("eventRecordQPS", "event-qps"),
-    ("kubeAPIBurst", "kube-api-burst"),
-    ("kubeAPIQPS", "kube-api-qps"),
-    ("maxOpenFiles", "max-open-files"),
-    ("maxPods", "max-pods"),
-    ("podsPerCore", "pods-per-core"),
-    ("registryBurst", "registry-burst"),
-    ("registryPullQPS", "registry-qps"),
-];
+/// The rules for single settings.
+const TABLE: &str = include_str!("validation.txt");
 
-/// Fields whose value has limits: the field, the flag in the kubelet's message, the limits, and whether 0 is accepted as the
-/// default.
-const LIMITED: [(&str, &str, i128, i128, bool); 8] = [
-    ("healthzPort", "healthz-port", 1, 65535, true),
-    ("imageGCHighThresholdPercent", "image-gc-high-threshold", 0, 100, false),
-    ("imageGCLowThresholdPercent", "image-gc-low-threshold", 0, 100, false),
-    ("iptablesDropBit", "iptables-drop-bit", 0, 31, false),
-    ("iptablesMasqueradeBit", "iptables-masquerade-bit", 0, 31, false),
-    ("oomScoreAdj", "oom-score-adj", -1000, 1000, false),
-    ("port", "port", 1, 65535, true),
-    ("readOnlyPort", "read-only-port", 0, 65535, false),
-];
+/// A rule for the value of one setting.
+struct Row {
+    path: &'static str,
+    rule: RowRule,
+    /// The minor releases with this rule.
+    minors: Range<u8>,
+    /// The kubelet's message, in which `{}` is the value.
+    message: &'static str,
+}
+
+/// What a value must be.
+enum RowRule {
+    /// An integer in this range.
+    Number(RangeInclusive<i128>),
+    /// One of these texts.
+    OneOf(Vec<&'static str>),
+}
+
+impl Row {
+    /// Returns the rows of a block.
+    fn of_block(name: &str) -> impl Iterator<Item = Self> {
+        let block = TABLE.split("\n\n").find_map(|block| block.strip_prefix(name)?.strip_prefix('\n'));
+        block.unwrap_or_default().lines().filter_map(Self::read)
+    }
+
+    /// Reads a row; `None` if it is malformed, which a test excludes.
+    fn read(line: &'static str) -> Option<Self> {
+        let (head, message) = line.split_once(" -- ")?;
+        let mut words = head.split(' ');
+        let (path, rule) = (words.next()?, rule(words.next()?)?);
+        let mut minors = 0..u8::MAX;
+        for word in words {
+            match word.split_once('=')? {
+                ("since", minor) => minors.start = minor.parse().ok()?,
+                ("until", minor) => minors.end = minor.parse().ok()?,
+                _ => return None,
+            }
+        }
+        Some(Self { path, rule, minors, message })
+    }
+}
+
+fn rule(word: &'static str) -> Option<RowRule> {
+    if let Some(texts) = word.strip_prefix("one-of=") {
+        return Some(RowRule::OneOf(texts.split(',').collect()));
+    }
+    let (low, high) = word.split_once("..")?;
+    let high = if high.is_empty() { i128::MAX } else { high.parse().ok()? };
+    Some(RowRule::Number(low.parse().ok()?..=high))
+}
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -104,10 +133,23 @@ impl Validation<'_> {
         self.refuse(StartCheck::ValueRefused, path, &format!("invalid configuration: {text}"));
     }
 
-    /// Adds a finding about an integer that is less than `least`. `text` returns the kubelet's message for the value.
-    fn check_minimum<T: Display>(&mut self, path: &str, least: i128, text: impl Fn(i128) -> T) {
-        if let Some(found) = self.settings.int(path).filter(|found| found.value < least) {
-            self.invalid(path, text(found.value));
+    /// Adds a finding about each value that breaks a rule of a block of the table.
+    fn check_block(&mut self, name: &str) {
+        let minor = self.release.minor();
+        for row in Row::of_block(name).filter(|row| row.minors.contains(&minor)) {
+            let refused = match &row.rule {
+                RowRule::Number(range) => {
+                    let value = self.settings.int(row.path).map(|found| found.value);
+                    value.filter(|value| !range.contains(value)).map(|value| value.to_string())
+                }
+                RowRule::OneOf(texts) => {
+                    let value = self.settings.non_empty(row.path).map(|found| found.value);
+                    value.filter(|value| !texts.contains(&value.as_str())).map(|value| format!("{value:?}"))
+                }
+            };
+            if let Some(value) = refused {
+                self.invalid(row.path, row.message.replace("{}", &value));
+            }
         }
     }
 
@@ -133,31 +175,7 @@ impl Validation<'_> {
 
     /// Checks the limits of numbers.
     fn check_numbers(&mut self) {
-        for (path, flag) in NOT_NEGATIVE {
-            self.check_minimum(path, 0, |value| {
-                format!("{path} (--{flag}) {value} must not be a negative number")
-            });
-        }
-        for (path, flag, least, most, accepts_zero) in LIMITED {
-            let Some(found) = self.settings.int(path) else { continue };
-            let is_right = (least..=most).contains(&found.value) || (accepts_zero && found.value == 0);
-            if !is_right {
-                let text = format!(
-                    "{path} (--{flag}) {} must be between {least} and {most}, inclusive",
-                    found.value
-                );
-                self.invalid(path, text);
-            }
-        }
-        self.check_minimum("nodeStatusMaxImages", -1, |value| {
-            format!("nodeStatusMaxImages (--node-status-max-images) {value} must be -1 or greater")
-        });
-        if self.settings.int("nodeLeaseDurationSeconds").is_some_and(|found| found.value < 0) {
-            self.invalid("nodeLeaseDurationSeconds", "nodeLeaseDurationSeconds must be greater than 0");
-        }
-        self.check_minimum("maxParallelImagePulls", 1, |value| {
-            format!("maxParallelImagePulls {value} must be a positive number")
-        });
+        self.check_block("numbers");
         let pulls = self.settings.int("maxParallelImagePulls");
         if pulls.is_some_and(|pulls| pulls.value > 1) && self.settings.is_on("serializeImagePulls", false) {
             self.contradiction(
@@ -365,24 +383,7 @@ impl Validation<'_> {
 
     /// Checks the fields that allow only certain words.
     fn check_choices(&mut self) {
-        let policies = ["none", "best-effort", "restricted", "single-numa-node"];
-        self.choice("topologyManagerPolicy", &policies, |value| {
-            format!("topologyManagerPolicy (--topology-manager-policy) {value:?} must be one of: [\"none\" \"best-effort\" \"restricted\" \"single-numa-node\"]")
-        });
-        self.choice("topologyManagerScope", &["container", "pod"], |value| {
-            format!("topologyManagerScope (--topology-manager-scope) {value:?} must be one of: \"container\", or \"pod\"")
-        });
-        self.choice("hairpinMode", &["none", "hairpin-veth", "promiscuous-bridge"], |value| {
-            format!("option {value:?} specified for hairpinMode (--hairpin-mode). Valid options are \"none\", \"hairpin-veth\" or \"promiscuous-bridge\"")
-        });
-        let (valid, in_message): (&[&str], _) = if self.release.at_least(30) {
-            (&["LimitedSwap", "NoSwap"], "\"\", \"LimitedSwap\" or \"NoSwap\"")
-        } else {
-            (&["LimitedSwap", "UnlimitedSwap", "NoSwap"], "\"\", \"LimitedSwap\", or \"UnlimitedSwap\"")
-        };
-        self.choice("memorySwap.swapBehavior", valid, |value| {
-            format!("memorySwap.swapBehavior {value:?} must be one of: {in_message}")
-        });
+        self.check_block("words");
         if self.settings.non_empty("memorySwap.swapBehavior").is_some() && self.is_off("NodeSwap") {
             self.needs_gate(
                 "memorySwap.swapBehavior",
@@ -391,22 +392,11 @@ impl Validation<'_> {
         }
         if self.release.at_least(36) {
             let path = "memoryReservationPolicy";
-            self.choice(path, &["None", "TieredReservation"], |value| {
-                format!("option {value:?} specified for memoryReservationPolicy. Valid options are \"None\" or \"TieredReservation\"")
-            });
+            self.check_block("memory reservation");
             let value = self.settings.non_empty(path).map(|found| found.value);
             if value.as_deref() == Some("TieredReservation") && self.is_off("MemoryQoS") {
                 self.needs_gate(path, "memoryReservationPolicy \"TieredReservation\" requires MemoryQoS feature gate to be enabled");
             }
-        }
-    }
-
-    /// Reports a value that is not one of `valid`. `text` returns the kubelet's message for the value.
-    fn choice(&mut self, path: &str, valid: &[&str], text: impl Fn(&str) -> String) {
-        if let Some(found) = self.settings.non_empty(path)
-            && !valid.contains(&found.value.as_str())
-        {
-            self.invalid(path, text(&found.value));
         }
     }
 
@@ -415,11 +405,7 @@ impl Validation<'_> {
         if !self.release.at_least(30) {
             return;
         }
-        self.check_minimum(
-            "containerLogMaxWorkers",
-            1,
-            |_| "containerLogMaxWorkers must be greater than or equal to 1",
-        );
+        self.check_block("log workers");
         // Zero is an error here: the kubelet sets the default only if this field, a pointer, is absent.
         let interval = self.settings.nanoseconds("containerLogMonitorInterval");
         if interval.is_some_and(|found| found.value < 3 * SECOND) {
@@ -428,9 +414,7 @@ impl Validation<'_> {
                 "containerLogMonitorInterval must be a positive time duration greater than or equal to 3s",
             );
         }
-        if self.release.at_least(33) {
-            self.check_minimum("containerLogMaxFiles", 2, |_| "containerLogMaxFiles must be greater than 1");
-        }
+        self.check_block("log files");
     }
 
     /// Checks the fields that need a feature gate.
@@ -521,11 +505,7 @@ impl Validation<'_> {
             }
             return;
         }
-        self.choice(
-            POLICY,
-            &["NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"],
-            |value| format!("option {value:?} specified for {POLICY}. Valid options are \"NeverVerify\", \"NeverVerifyPreloadedImages\", \"NeverVerifyAllowlistedImages\" or \"AlwaysVerify\""),
-        );
+        self.check_block("pull credentials");
         if is_listed && policy.as_deref() != Some("NeverVerifyAllowlistedImages") {
             self.contradiction(LIST, "can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not \"NeverVerifyAllowlistedImages\"");
         }
@@ -741,4 +721,20 @@ fn cpu_set_error(text: &str) -> Option<String> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_of_the_table_is_read() {
+        let blocks: Vec<&str> = TABLE.split("\n\n").skip(1).collect();
+        for block in &blocks {
+            let (name, rows) = block.split_once('\n').unwrap();
+            assert_eq!(Row::of_block(name).count(), rows.lines().count(), "{name}");
+            assert!(include_str!("validation.rs").contains(&format!("check_block({name:?})")), "{name}");
+        }
+        assert_eq!(blocks.len(), 6);
+    }
 }
