@@ -35,6 +35,7 @@ pub struct CaptureList {
 }
 
 /// One incident.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -44,24 +45,18 @@ pub struct ListedIncident {
     /// The beginning.
     pub from: Wall,
     /// The end; absent if the incident still lasts, or if the recorder ended before the incident.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Wall>,
     /// The duration; absent if the incident still lasts, or if the recorder ended before the incident.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lasted_seconds: Option<Seconds>,
     /// The recorded part of the duration, if the recorder ended before the incident.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least_seconds: Option<Seconds>,
     /// Why the incident was opened.
     pub why: String,
     /// The verdict; absent without a diagnosis.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
     /// Line 1 of the diagnosis.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// The primary finding, without its steps.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "testing", schemars(with = "Option<crate::diagnosis::report::HealthFinding>"))]
     pub primary: Option<serde_json::Value>,
     /// Whether the capture still contains the beginning.

@@ -12,6 +12,7 @@ use crate::host::proc::limits::LimitUse;
 use crate::report::Seconds;
 
 /// A sample of the node.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSample {
@@ -22,19 +23,16 @@ pub struct NodeSample {
     #[serde(default)]
     pub processes: Vec<ProcessSample>,
     /// The state of the kubelet's process, whatever its process name; `None` if no kubelet was ever found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<SampledKubeletState>,
     /// The shims that a signal has stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopped_shims: Vec<ShimSample>,
     /// The shim with the most threads, if it has many.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest_shim: Option<ProcessSample>,
     /// How much of its limits the node and the lists use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitSample>,
     /// The number of pods in the last relist; `None` before the first one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<u64>,
 }
 
@@ -172,6 +170,7 @@ impl NodeSample {
 }
 
 /// A sample of the kubelet's own metrics: one request to its `/metrics`.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletMetricsSample {
@@ -182,10 +181,8 @@ pub struct KubeletMetricsSample {
     #[serde(default)]
     pub silent: bool,
     /// The error of the request; `None` if it succeeded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The metrics that a capture needs, in the text form that the kubelet sent; `None` if the request failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 

@@ -110,6 +110,7 @@ pub struct JumpPoint {
 }
 
 /// A sample of the kubelet's own metrics.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -121,14 +122,13 @@ pub struct KubeletPoint {
     /// The duration of the request.
     pub duration_seconds: Seconds,
     /// The age of the kubelet's last relist at the time of the sample.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<Seconds>,
     /// The error of the request, if it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 /// One relist.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -139,7 +139,6 @@ pub struct RelistPoint {
     pub duration_seconds: Seconds,
     /// The time from the beginning of the relist until both list calls had been answered; absent if a list call failed.
     /// After the answers, the age counts from this relist.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub listed_seconds: Option<Seconds>,
     /// The highest age, during this relist, of the last relist whose list calls succeeded. If none has succeeded since
     /// the recorder started, the time since that start.
@@ -151,11 +150,11 @@ pub struct RelistPoint {
     #[serde(skip)]
     pub since: Wall,
     /// The error of a list call, if one failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 /// One call: a bar in the chart of the report.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -165,24 +164,21 @@ pub struct CallBar {
     /// The RPC.
     pub rpc: String,
     /// The id of the container or sandbox, if the call is about one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The pod of the container or sandbox.
-    #[serde(skip_serializing_if = "Option::is_none", with = "optional_pod")]
+    #[serde(with = "optional_pod")]
     #[cfg_attr(
         feature = "testing",
         schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>")
     )]
     pub pod: Option<PodRef>,
     /// The container, if the id is a container's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRef>,
     /// The duration of the call, or the time for which the recorder waited.
     pub duration_seconds: Seconds,
     /// `ok`, `error`, `silent`, or `open` if the end was not recorded.
     pub outcome: &'static str,
     /// The error message.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 

@@ -102,6 +102,7 @@ word_enum! {
 }
 
 /// One problem that `health` reports.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -117,17 +118,15 @@ pub struct HealthFinding {
     /// The affected step.
     pub phase: Phase,
     /// The RPC concerned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rpc: Option<String>,
     /// The pod concerned.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::report::optional_pod")]
+    #[serde(default, with = "crate::report::optional_pod")]
     #[cfg_attr(
         feature = "testing",
         schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>")
     )]
     pub pod: Option<PodRef>,
     /// The container concerned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRef>,
     /// The full ids of the sandboxes and containers concerned.
     #[serde(default)]
@@ -142,10 +141,8 @@ pub struct HealthFinding {
     #[serde(default)]
     pub steps: Vec<Step>,
     /// For what a task waits in the kernel, if this is the problem.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_reason: Option<KernelReason>,
     /// The id, at the moment of the finding, of the process that the title names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
 }
 
@@ -181,6 +178,7 @@ pub enum CulpritOutcome {
 }
 
 /// One sandbox or container whose status call keeps the kubelet waiting.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -190,14 +188,13 @@ pub struct CulpritReport {
     /// Full id of the sandbox or container.
     pub id: String,
     /// Its pod.
-    #[serde(default, with = "crate::report::optional_pod", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "crate::report::optional_pod")]
     #[cfg_attr(
         feature = "testing",
         schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>")
     )]
     pub pod: Option<PodRef>,
     /// The container, if the id is a container's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRef>,
     /// How long the call took, or has been silent.
     pub waited_seconds: f64,
@@ -206,10 +203,8 @@ pub struct CulpritReport {
     /// How sure plegctl is of the outcome.
     pub confidence: Confidence,
     /// What blocks the call, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
     /// The holder as data.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder_fact: Option<Fact>,
 }
 
@@ -231,6 +226,7 @@ pub struct SuspectReport {
 }
 
 /// One probe and how it ended.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -242,16 +238,12 @@ pub struct ProbeReport {
     /// The duration; for several calls the sum.
     pub duration_seconds: f64,
     /// Bytes received.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_bytes: Option<u64>,
     /// What has arrived of a streamed list, also if the call failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamedAnswer>,
     /// The number of calls that this entry summarises, if more than one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<usize>,
     /// The error message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
@@ -269,17 +261,16 @@ pub struct Basis {
 }
 
 /// An estimate of the kubelet's serial relist, and whether it exceeds the threshold.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EstimateReport {
     /// The duration of a relist now: the two lists, the status calls for the pods that changed within a minute, and the
     /// kubelet's time-out for each hung call. Absent if the runtime does not answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial_relist_seconds: Option<f64>,
     /// The duration of a relist with status calls for all pods, as after a restart of the kubelet. Absent if the runtime does
     /// not answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_relist_seconds: Option<f64>,
     /// The number of calls that reach the kubelet's time-out in each relist.
     pub hung_calls: usize,
@@ -290,7 +281,6 @@ pub struct EstimateReport {
     /// The age of the last relist at which PLEG is unhealthy.
     pub threshold_seconds: f64,
     /// The highest age that PLEG reaches before each successful relist; absent if no relist succeeds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_age_seconds: Option<f64>,
     /// Whether the peak age exceeds the threshold.
     pub would_trip: bool,
@@ -298,49 +288,39 @@ pub struct EstimateReport {
     pub flaps: bool,
     /// The time at which the node becomes `NotReady`, at the latest. It stays the same for one hang, also when it is over.
     /// Absent if the node stays Ready or is known to be `NotReady`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready_at: Option<Wall>,
     /// The time since which the node has been `NotReady`, according to its condition or to the kubelet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready_since: Option<Wall>,
     /// The values on which the estimate is based.
     pub basis: Vec<Basis>,
     /// A note if the estimate exceeds the threshold only for a kubelet of another era, or only for this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_era: Option<String>,
 }
 
 /// The kubelet's process and answers.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletReport {
     /// The process id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The release.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// `ok`, or the answer of `/healthz`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthz: Option<String>,
     /// The age of the last relist, by the kubelet's own metric.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pleg_age_seconds: Option<f64>,
     /// The number of events that the kubelet discarded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded_events: Option<f64>,
     /// The age of the metrics, if they come from a file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading_age_seconds: Option<f64>,
     /// Whether the kubelet reads the runtime's event stream.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evented_pleg: Option<bool>,
     /// Contradictions between the kubelet's metrics and plegctl's measurements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disagreements: Vec<String>,
     /// Why the kubelet's API refused plegctl's credential, or plegctl the API's certificate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_accepted: Option<String>,
 }
 
@@ -355,6 +335,7 @@ word_enum! {
 }
 
 /// The source of a verdict, if plegctl did not query the runtime itself. Every age is by the clock of the source.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -362,25 +343,18 @@ pub struct ReportSource {
     /// The source.
     pub kind: SourceKind,
     /// The namespace and the name of the recorder's pod, if it was reached through the API server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     /// When the present state began: the beginning of the open incident, or the end of the last one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Wall>,
     /// The number of the open incident.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<u64>,
     /// The age of the diagnosis.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis_age_seconds: Option<f64>,
     /// The time since the end of the last relist whose list calls succeeded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_relist_age_seconds: Option<f64>,
     /// How far the node's clock is ahead of the API server's clock; negative if it is behind.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_ahead_seconds: Option<f64>,
     /// Why the kubelet is the source and not a recorder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_recorder: Option<String>,
 }
 
@@ -397,6 +371,7 @@ pub struct JudgedMoment {
 }
 
 /// The verdict of `health` on a node, with findings and culprits.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -408,10 +383,8 @@ pub struct HealthReport {
     /// When the probing began.
     pub taken_at: Wall,
     /// The moment of a capture that was judged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moment: Option<JudgedMoment>,
     /// The source of the verdict, if plegctl did not query the runtime itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ReportSource>,
     /// The node's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -419,7 +392,6 @@ pub struct HealthReport {
     /// The runtime.
     pub runtime: RuntimeRef,
     /// The list calls, and why they were made.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_calls: Option<ListCallsReport>,
     /// How long the diagnosis took.
     pub duration_seconds: f64,
@@ -431,7 +403,6 @@ pub struct HealthReport {
     #[serde(default)]
     pub summary: String,
     /// The most important finding, the same as the first of `findings`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary: Option<HealthFinding>,
     /// All findings, the most important one first.
     pub findings: Vec<HealthFinding>,
@@ -448,10 +419,8 @@ pub struct HealthReport {
     /// What could not be checked, with the reasons.
     pub not_checked: Vec<NotChecked>,
     /// The estimate of a relist.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<EstimateReport>,
     /// The kubelet's process and answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<KubeletReport>,
     /// The steps that save evidence, to be done before anything is restarted.
     #[serde(default)]

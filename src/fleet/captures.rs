@@ -35,6 +35,7 @@ pub struct FleetCaptures {
 }
 
 /// The capture of one incident.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FetchedFile {
@@ -43,13 +44,10 @@ pub struct FetchedFile {
     /// The number of the incident in the node's capture.
     pub incident: u64,
     /// The name of the file in the directory; absent if nothing could be downloaded.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The size of the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
     /// Why there is no file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 

@@ -75,20 +75,18 @@ pub struct UnansweredNode {
 }
 
 /// Incidents with the same cause and the same culprit.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct IncidentGroup {
     /// The rule's id; absent if the incidents have no finding.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The title of the finding, if it is the same on all nodes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The beginning of the first incident, by the API server's clock.
     pub from: Wall,
     /// The end of the last incident; absent if the end of one of them is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Wall>,
     /// The number of nodes on which such an incident still lasts.
     pub open: u64,
@@ -113,6 +111,7 @@ pub struct SharedFact {
 }
 
 /// A node of a group.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -124,36 +123,26 @@ pub struct IncidentNode {
     /// The beginning of the first of them, by the API server's clock.
     pub from: Wall,
     /// The end of the last of them; absent if it still lasts, or if the end of one is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Wall>,
     /// Whether one of them still lasts.
     pub open: bool,
     /// The culprit's pod, as namespace and name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     /// The culprit's container, as namespace and name in the pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// The image of this container, if the pod still exists.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Who keeps a task in the kernel waiting.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// The name and version of the container runtime.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
     /// The release of the kernel.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// The version of the kubelet.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_version: Option<String>,
     /// The node pool, by the label of the cloud, else the type of the machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
     /// How far the node's clock is ahead of the API server's, from five seconds on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_ahead_seconds: Option<f64>,
     /// The title of the finding of each incident.
     #[serde(skip)]

@@ -161,6 +161,7 @@ impl StartCounts {
 }
 
 /// One node.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -170,16 +171,13 @@ pub struct NodePreflight {
     /// Its verdict.
     pub verdict: StartVerdict,
     /// The first error or warning, or why the verdict is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The version of its kubelet.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_version: Option<String>,
     /// The findings, in the order in which a starting kubelet would find them.
     pub findings: Vec<StartFinding>,
     /// Whether the upgrade stops and starts again each static pod of the node. Absent if that depends on their manifests,
     /// which are not visible.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts_static_pods: Option<bool>,
 }
 

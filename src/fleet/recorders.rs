@@ -76,6 +76,7 @@ struct RecorderIncident {
 }
 
 /// What `plegctl nodes` shows of a recorder.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -83,32 +84,24 @@ pub struct RecorderReport {
     /// Namespace and name of its pod.
     pub pod: String,
     /// Its verdict on the node; absent without an answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// Why there is no verdict.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The beginning of the open incident, else the end of the last one, else the start of the recorder; by the API
     /// server's clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Wall>,
     /// The reason for its verdict, in one sentence.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// The number of the open incident.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub incident: Option<u64>,
     /// The most important finding about the open incident.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub primary: Option<RecorderFinding>,
     /// The calls that keep the kubelet waiting, the most certain one first; at most 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub culprits: Vec<RecorderCulprit>,
     /// The limit that is likely reached first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub forecast: Option<LimitForecast>,
     /// How far the node's clock is ahead of the API server's, from five seconds on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_ahead_seconds: Option<f64>,
 }
 
@@ -149,6 +142,7 @@ pub struct WaitOwner {
 }
 
 /// A call that keeps the kubelet waiting.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -159,17 +153,15 @@ pub struct RecorderCulprit {
     #[serde(default)]
     pub id: String,
     /// Its pod.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_pod")]
+    #[serde(default, with = "optional_pod")]
     #[cfg_attr(test, schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>"))]
     pub pod: Option<PodRef>,
     /// The container, if the id is a container's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRef>,
     /// How long the call took, or has been silent.
     #[serde(default)]
     pub waited_seconds: f64,
     /// How certain the recorder is of the outcome.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
 }
 

@@ -99,6 +99,7 @@ impl NodeCounts {
 }
 
 /// One node.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -114,43 +115,30 @@ pub struct NodeReport {
     #[serde(skip)]
     pub facts: VerdictFacts,
     /// Why the node is not healthy.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Whether the Ready condition is true.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
     /// The version of the node's kubelet.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_version: Option<String>,
     /// The node's container runtime.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<NodeRuntime>,
     /// The age of the last successful relist, by the server's clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pleg_age_seconds: Option<f64>,
     /// The number of relists since the kubelet's start.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub relists: Option<f64>,
     /// The durations of the relists since the kubelet's start.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub relist_seconds: Option<RelistSeconds>,
     /// The number of relists since the previous reading.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub recent_relists: Option<f64>,
     /// The durations of the relists since the previous reading.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub recent_relist_seconds: Option<RelistSeconds>,
     /// The number of events that the kubelet has lost since its start.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub discarded_events: Option<f64>,
     /// The number of failed calls to the runtime since the kubelet's start.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_errors: Option<f64>,
     /// Whether the kubelet uses `EventedPLEG`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub evented_pleg: Option<bool>,
     /// What the node's recorder answers; absent if no recorder's pod runs on the node, or none was asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub recorder: Option<RecorderReport>,
     /// The time that the requests took.
     pub duration_seconds: Seconds,

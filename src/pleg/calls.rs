@@ -7,6 +7,7 @@ use crate::cri::{self, Outcome, Rpc, StreamedAnswer};
 use crate::report::{PodRef, Seconds};
 
 /// A call that has ended.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -14,25 +15,20 @@ pub struct CallRecord {
     /// The name of the RPC.
     pub rpc: String,
     /// The id of the container or sandbox; absent for a list call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The pod that the call is for; absent for a list of all pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
     /// The duration of the call.
     pub duration_seconds: Seconds,
     /// The number of bytes received.
     pub response_bytes: u64,
     /// What has arrived of a streamed list, also if the call failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamedAnswer>,
     /// The outcome.
     pub outcome: Outcome,
     /// The gRPC status code, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// The error message, if the call failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 

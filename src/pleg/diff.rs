@@ -45,6 +45,7 @@ impl DiffReport {
 }
 
 /// The time, node and runtime of a report.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -52,12 +53,10 @@ pub struct ReportOrigin {
     /// When the list calls of the relist were made.
     pub taken_at: Wall,
     /// The node's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// The runtime.
     pub runtime: RuntimeRef,
     /// The list calls, and why they were made.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_calls: Option<ListCallsReport>,
 }
 
@@ -73,29 +72,24 @@ impl From<&RelistReport> for ReportOrigin {
 }
 
 /// A change that PLEG does not notice.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Unnoticed {
     /// The pod; absent for a change of the runtime itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
     /// The kind of item that changed; absent for a change of the runtime itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<EventSubject>,
     /// Container or sandbox id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Container name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The name of the changed field in the report.
     pub field: String,
     /// The old value; absent if the field had no value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
     /// The new value; absent if the field has no value any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 

@@ -12,6 +12,7 @@ use crate::report::rename::rename;
 use crate::report::{API_VERSION, PodRef, RuntimeRef, Seconds};
 
 /// The result of one relist.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -19,12 +20,10 @@ pub struct RelistReport {
     /// When the list calls were made.
     pub taken_at: Wall,
     /// The node's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// The runtime.
     pub runtime: RuntimeRef,
     /// The list calls, and why they were made.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_calls: Option<ListCallsReport>,
     /// The duration and the calls.
     pub relist: RelistCost,
@@ -180,6 +179,7 @@ pub struct ReportedSandbox {
 }
 
 /// One container.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -191,42 +191,34 @@ pub struct ReportedContainer {
     /// The restart count when the container was created.
     pub attempt: u32,
     /// The image as the runtime's list names it, which may be an id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// The state as the kubelet names it.
     pub state: KubeletState,
     /// The state as PLEG compares it.
     pub pleg_state: PlegState,
     /// When the container was created.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Wall>,
     /// The id of the container's sandbox.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_id: Option<String>,
     /// The additional fields of the container's status, if the status was fetched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ReportedStatus>,
 }
 
 /// The fields that a container's status has in addition to the list.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ReportedStatus {
     /// The exit code of an exited container.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The runtime's one-word reason.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The runtime's message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When the container started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Wall>,
     /// When the container finished.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Wall>,
 }
 

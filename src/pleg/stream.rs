@@ -61,6 +61,7 @@ pub enum EventSubject {
 }
 
 /// A pod lifecycle event, delivered or not.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -68,7 +69,6 @@ pub struct Event {
     /// When the event was emitted.
     pub time: Wall,
     /// The number of the relist, from 1; absent for stream events.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relist: Option<u64>,
     /// Whether the event belongs to the first relist.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -85,25 +85,18 @@ pub struct Event {
     /// Whether the event is about a container, a sandbox or the pod.
     pub subject: EventSubject,
     /// The id of the container or sandbox; absent for `PodSync`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The name of the container.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The state before; absent for `PodSync`, and if the stream does not report it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<PlegState>,
     /// The state after; absent for `PodSync`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<PlegState>,
     /// The exit code of a container that died.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The runtime's one-word reason why a container died.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The time of receipt minus the runtime's time stamp, for stream events.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<Seconds>,
 }
 
@@ -137,6 +130,7 @@ impl Event {
 }
 
 /// The record of the start of the watch.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -144,7 +138,6 @@ pub struct WatchStarted {
     /// When the watch started.
     pub time: Wall,
     /// The node's name, if it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// The runtime.
     pub runtime: RuntimeRef,
@@ -157,17 +150,15 @@ pub struct WatchStarted {
     /// The kubelet release whose way of relisting is used.
     pub kubelet_version: String,
     /// The source from which the kubelet release is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet_version_source: Option<String>,
     /// The list calls, and why they are made.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_calls: Option<ListCallsReport>,
     /// The changes that a kubelet of this release sees and this watch cannot see, as a sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_seen: Option<String>,
 }
 
 /// The record of a relist that has ended. The records of its events come before this record.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -179,12 +170,10 @@ pub struct Relist {
     /// The duration of the relist.
     pub duration_seconds: Seconds,
     /// The time from the start of the last successful relist to the start of this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_seconds: Option<Seconds>,
     /// Whether both list calls succeeded.
     pub outcome: Outcome,
     /// Why a list call failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// All calls of the relist.
     pub calls: Vec<CallRecord>,
@@ -267,6 +256,7 @@ pub struct Health {
 }
 
 /// The record of a call that is open and has had no answer for 5 s, 10 s, 30 s or a number of minutes.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -276,16 +266,15 @@ pub struct Silence {
     /// The name of the RPC.
     pub rpc: String,
     /// The pod that the call is for; absent for a list of all pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
     /// The id of the container or sandbox.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The time since the call was sent.
     pub waited_seconds: Seconds,
 }
 
 /// The record of a transition that only relisting or only the event stream reported, or that relisting reported first.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -300,13 +289,10 @@ pub struct Divergence {
     #[serde(rename = "type")]
     pub event_type: EventType,
     /// The only side that reported the transition.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<EventSource>,
     /// The time by which the stream reported the transition earlier; negative if relisting was first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<Seconds>,
     /// Why only one side reported the transition, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
@@ -325,6 +311,7 @@ pub struct Quantiles {
 }
 
 /// One of the slowest calls.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -332,10 +319,8 @@ pub struct SlowCall {
     /// The name of the RPC.
     pub rpc: String,
     /// The pod that the call was for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
     /// The id of the container or sandbox.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The duration of the call, or the time since it was sent if it is still open.
     pub duration_seconds: Seconds,
@@ -345,6 +330,7 @@ pub struct SlowCall {
 }
 
 /// The record of the end of the watch.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -358,22 +344,19 @@ pub struct WatchSummary {
     /// The number of delivered events, by type.
     pub events: BTreeMap<EventType, u64>,
     /// The durations of relists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relist_seconds: Option<Quantiles>,
     /// The times between the starts of relists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_seconds: Option<Quantiles>,
     /// The slowest calls, slowest first.
     pub slowest: Vec<SlowCall>,
     /// The totals of the event stream, if one was opened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamSummary>,
     /// The comparison of the stream with relisting, if both were watched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Box<CompareSummary>>,
 }
 
 /// The comparison of the event stream with relisting.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -412,13 +395,10 @@ pub struct CompareSummary {
     /// Containers that were not compared, because too many were tracked or their names were too long.
     pub not_compared: u64,
     /// The times by which the stream was earlier than relisting.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gained_seconds: Option<Quantiles>,
     /// The times from the runtime's time stamp to the stream's event, for transitions that both sides reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_seconds: Option<Quantiles>,
     /// The times from the runtime's time stamp to the relist's event, for transitions that both sides reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relist_seconds: Option<Quantiles>,
     /// The number of relists.
     pub relists: u64,

@@ -50,6 +50,7 @@ impl StackReport {
 }
 
 /// One dump that was read.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -59,16 +60,12 @@ pub struct DumpInfo {
     /// The program that wrote the dump.
     pub daemon: Daemon,
     /// The process id, if known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The Go release that built the program, if a path in the dump contains it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub go_version: Option<String>,
     /// When the dump was taken, if known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub taken_at: Option<String>,
     /// Set if plegctl found the dump on the node, but the dump does not show the present state.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub past: Option<PastDump>,
     /// The number of goroutines in the dump.
     pub goroutines: u64,
@@ -88,6 +85,7 @@ pub struct PastDump {
 }
 
 /// A finding: a cause that makes goroutines wait.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -107,13 +105,11 @@ pub struct Finding {
     #[serde(default)]
     pub waiters: u64,
     /// About how long the wait has lasted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_seconds: Option<Seconds>,
     /// Whether the duration is a lower bound: two dumps show the wait. Otherwise it is an estimate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waited_at_least: bool,
     /// The goroutine that holds what the waiters need, or that itself waits for the cause.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
     /// The facts that support the finding.
     #[serde(default)]
@@ -184,30 +180,30 @@ pub struct WaitersBehind {
 }
 
 /// The goroutine that holds what the waiters need.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
     /// The goroutine's id; `None` in a profile.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub goroutine: Option<u64>,
     /// The innermost function that is not of a library.
     pub function: String,
     /// What the holder itself waits for.
     pub waits_for: WaitsFor,
     /// The pod for which it works, if the running process or its children show it.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_pod")]
+    #[serde(default, with = "optional_pod")]
     #[cfg_attr(
         feature = "testing",
         schemars(with = "Option<plegctl_base::report::optional_pod::KnownNames<'static>>")
     )]
     pub pod: Option<PodRef>,
     /// The container for which it works.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRef>,
 }
 
 /// What a holder waits for.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -215,13 +211,10 @@ pub struct WaitsFor {
     /// The kind of the thing.
     pub kind: WaitKind,
     /// The process id, if it is a known process.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The path of the file, or the name of the process.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The state of the process: `stopped`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }
 
@@ -247,25 +240,22 @@ pub enum WaitKind {
 }
 
 /// One goroutine that waits for a lock.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {
     /// The index of the dump; absent if there is only one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dump: Option<usize>,
     /// The goroutine's id; `None` in a profile.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub goroutine: Option<u64>,
     /// The call that it serves.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
     /// The kind of the lock: `RWMutex.RLock`.
     pub lock: &'static str,
     /// The function that wants the lock.
     pub at: String,
     /// About how long the wait has lasted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_seconds: Option<Seconds>,
     /// Whether the duration is a lower bound: two dumps show the wait. Otherwise it is an estimate.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -273,7 +263,6 @@ pub struct Wait {
     /// The ids of goroutines that may hold the lock.
     pub holders: Vec<u64>,
     /// Why these goroutines may hold the lock.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<&'static str>,
     /// The ids of writers that wait for the same lock, if this goroutine wants to read. A waiting writer blocks new
     /// readers.

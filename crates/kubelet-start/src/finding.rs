@@ -12,6 +12,7 @@ use plegctl_base::report::rename::{rename, without_names};
 use plegctl_base::report::{Confidence, Severity};
 
 /// One finding.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -27,22 +28,16 @@ pub struct StartFinding {
     /// The problem, in plain words.
     pub message: String,
     /// The path of the field, or the flag with its dashes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// The file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The line in the file, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// The column in the line, in characters, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u32>,
     /// The kubelet's own message, as far as it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_reason: Option<String>,
     /// What the user can do about the problem.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
     /// Whether the problem is the kubelet's default for a setting.
     #[serde(skip)]

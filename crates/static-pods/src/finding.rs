@@ -8,6 +8,7 @@ use plegctl_api_values::tree::Position;
 pub use plegctl_base::report::Severity;
 
 /// One finding about a file.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -19,16 +20,12 @@ pub struct LintFinding {
     /// The problem, in plain words.
     pub message: String,
     /// What the user can do about the problem.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
     /// The path of the field, such as `spec.containers[0].image`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// The line in the file, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// The column in the line, in characters, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u32>,
 }
 

@@ -44,6 +44,7 @@ pub struct LintReport {
 }
 
 /// One file, or a manifest path itself (see [`Self::is_path`]).
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -53,25 +54,19 @@ pub struct LintedFile {
     /// The kubelet's verdict on the file.
     pub verdict: FileVerdict,
     /// The pod's name, including the node name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_name: Option<String>,
     /// The pod's namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_namespace: Option<String>,
     /// The UID that the kubelet gives the pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
     /// Why the UID is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_uid_unknown: Option<String>,
     /// Whether the kubelet made the running pod from the file's present text.
-    #[serde(rename = "runs", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "runs")]
     pub made_from_file: Option<MadeFromFile>,
     /// Why the kubelet does not load the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_reason: Option<String>,
     /// What a rejected file or a wrong path means for the running pods.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub consequence: Option<String>,
     /// The findings, in the order of their lines.
     pub findings: Vec<LintFinding>,

@@ -31,6 +31,7 @@ pub struct Upgrade {
 const ONE_BY_ONE: &str = "upgrade control-plane nodes one after another, because all these pods of a node restart at the same time";
 
 /// The verdicts of two releases on one file.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -38,7 +39,7 @@ pub struct UpgradedFile {
     /// Its path.
     pub path: String,
     /// The pod, if one of the releases loads it. Its UID is in `uidFrom` and `uidTo`.
-    #[serde(skip_serializing_if = "Option::is_none", with = "optional_pod")]
+    #[serde(with = "optional_pod")]
     #[cfg_attr(
         feature = "testing",
         schemars(with = "Option<plegctl_base::report::optional_pod::KnownNames<'static>>")
@@ -49,16 +50,12 @@ pub struct UpgradedFile {
     /// The verdict of the release after the upgrade.
     pub verdict_to: FileVerdict,
     /// The pod's UID with the present release, if it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uid_from: Option<String>,
     /// The pod's UID after the upgrade, if it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uid_to: Option<String>,
     /// Whether the upgrade stops the pod and starts it again. Absent if a UID is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<bool>,
     /// Why the release after the upgrade does not load the file: the kubelet's message.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_reason: Option<String>,
     /// The fields that the present release drops and the release after the upgrade uses.
     #[serde(skip_serializing_if = "Vec::is_empty")]

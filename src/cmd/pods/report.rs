@@ -21,6 +21,7 @@ pub struct SourceRow {
 }
 
 /// The pods that the kubelet should run, and what runs.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodsReport")]
@@ -34,12 +35,9 @@ pub struct PodsReport {
     /// The pods.
     pub pods: Vec<PodRow>,
     /// Why the runtime was not called.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_error: Option<String>,
     /// Why the kubelet's own pods are unknown, if the kubelet was called.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_error: Option<String>,
     /// The kubelet's connection to the API server, if the views contradict each other so that it matters.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub api_server: Option<ApiServerLink>,
 }

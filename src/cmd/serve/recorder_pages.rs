@@ -45,6 +45,7 @@ const MAX_SHOWN: usize = 20;
 const DEFAULT_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The present verdict of a recorder on its node.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -57,7 +58,6 @@ pub struct RecorderVerdict {
     /// The runtime.
     pub runtime: RuntimeRef,
     /// The list calls that the recorder makes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_calls: Option<ListCallsReport>,
     /// The verdict.
     pub verdict: Verdict,
@@ -66,28 +66,22 @@ pub struct RecorderVerdict {
     /// The reason for the verdict, in one sentence.
     pub summary: String,
     /// The most important finding of the diagnosis of the open incident.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary: Option<HealthFinding>,
     /// The calls that kept the kubelet waiting at the time of the diagnosis, the most certain one first; at most 20.
     #[serde(default)]
     pub culprits: Vec<CulpritReport>,
     /// The estimate of the diagnosis, with the time at which the node becomes `NotReady`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<EstimateReport>,
     /// The age of the diagnosis.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis_age_seconds: Option<Seconds>,
     /// The open incident.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<OpenIncident>,
     /// The last finished relist whose list calls succeeded; absent before the end of the first one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_relist: Option<LastRelist>,
     /// The limits that will be reached, the first one first.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "known")]
     pub forecasts: Vec<LimitForecast>,
     /// Why the answer to a request with `facts=true` has no facts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_facts: Option<String>,
 }
 
@@ -144,6 +138,7 @@ pub struct IncidentList {
 }
 
 /// One incident that a recorder knows.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -153,23 +148,18 @@ pub struct KnownIncident {
     /// The beginning.
     pub from: Wall,
     /// The end; absent if the incident still lasts, or if an earlier recorder ended before the incident.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Wall>,
     /// The duration, if the end is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasted_seconds: Option<Seconds>,
     /// Whether the incident still lasts.
     pub open: bool,
     /// Why the incident was opened.
     pub why: String,
     /// The verdict; absent without a diagnosis.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
     /// Line 1 of the diagnosis.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// The primary finding, without its steps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Option<crate::diagnosis::report::HealthFinding>"))]
     pub primary: Option<serde_json::Value>,
 }

@@ -54,6 +54,7 @@ word_enum! {
 }
 
 /// Something that keeps a pod from ending or from starting, with its proof and with what to do.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -63,16 +64,12 @@ pub struct PodHolder {
     /// What holds the pod, in one line.
     pub title: String,
     /// The process that holds the pod or waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The name of this process.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
     /// The mount point or the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// For what the process waits in the kernel.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_reason: Option<KernelReason>,
     /// How sure plegctl is.
     pub confidence: Confidence,
@@ -110,6 +107,7 @@ impl PodHolder {
 }
 
 /// What keeps a pod from ending or from starting.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodWhy")]
@@ -125,10 +123,8 @@ pub struct PodWhy {
     /// The answer in one sentence.
     pub summary: String,
     /// The deletion timestamp, which is the end of the grace period.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_at: Option<Wall>,
     /// The grace period.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_seconds: Option<u64>,
     /// The finalizers of the pod.
     pub finalizers: Vec<String>,

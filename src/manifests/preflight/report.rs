@@ -7,18 +7,16 @@ use crate::manifests::upgrade::UpgradedFile;
 use crate::report::{NotChecked, Severity};
 
 /// The report about whether a kubelet starts.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct PreflightReport {
     /// The node, if its settings were checked.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// The release of the running kubelet, or the release that the user gave.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
     /// The release after the upgrade, if an upgrade is checked.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade_to: Option<String>,
     /// Where the settings come from.
     pub settings: String,

@@ -83,6 +83,7 @@ pub struct ContainerRef {
 }
 
 /// A reference to a runtime.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -90,13 +91,10 @@ pub struct RuntimeRef {
     /// The endpoint.
     pub endpoint: String,
     /// The runtime's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The runtime's version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The version of the CRI API that the runtime serves.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
 }
 

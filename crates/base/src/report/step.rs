@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::escape::{is_hostile, shell_word};
 
 /// A suggested step.
+#[crate::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -16,7 +17,6 @@ pub struct Step {
     /// What the step is for; without a command, what to do.
     pub purpose: String,
     /// The command, one line for a shell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Whether the step changes the state of the node or of the cluster. A step without this flag only reads.
     pub changes_state: bool,
@@ -24,7 +24,6 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_signals: bool,
     /// The time after which the command ends by itself; absent if it has no such limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit_seconds: Option<u64>,
     /// Whether the step names a process or a task by its id, which another process may have later.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -68,21 +68,18 @@ pub struct Contradiction {
 }
 
 /// What is known of the kubelet's connection to the API server.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ApiServerLink {
     /// The API server's address in the kubelet's kubeconfig.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// When the kubelet last renewed the lease of its node.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_renewed_at: Option<Wall>,
     /// The age of the lease.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_age_seconds: Option<Seconds>,
     /// Whether the kubelet has an established connection to that address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_connected: Option<bool>,
     /// What could not be read, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]

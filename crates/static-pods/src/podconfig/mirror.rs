@@ -24,6 +24,7 @@ pub(super) const LOST: &str = "its mirror pod is lost: the kubelet runs the pod,
      admission rule (Pod Security, a webhook) refuses it, its namespace does not exist, or the kubelet cannot reach the API server";
 
 /// The mirror pod of a static pod in the API server.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct MirrorPod {
@@ -31,10 +32,8 @@ pub struct MirrorPod {
     /// the pod), `taken` (another pod has the name) or `young` (too early to decide).
     pub state: &'static str,
     /// The UID in the API server: of the mirror pod or, if the name is taken, of the other pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// The hash of the static pod's version from which the kubelet made the mirror pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
 }
 

@@ -66,6 +66,7 @@ impl PodVerdict {
 }
 
 /// One pod and its verdict.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct PodRow {
@@ -77,17 +78,14 @@ pub struct PodRow {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// The source that wants the pod. For a pod that no source wants: the source in the pod's annotation.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<PodSource>,
     /// The verdict.
     pub verdict: PodVerdict,
     /// The reason in one sentence.
     pub why: String,
     /// The pod in the runtime.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<RuntimeState>,
     /// The mirror pod, if this is a static pod and the API server's pods are known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mirror: Option<MirrorPod>,
     /// What the sources, the kubelet, the runtime and the API server each say about the pod.
     pub views: PodViews,

@@ -39,20 +39,17 @@ pub struct PodView {
 }
 
 /// The four views of a pod. A view is absent if its source was not read.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct PodViews {
     /// What the sources of the kubelet want.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wanted: Option<PodView>,
     /// The kubelet's own status, from its Pods API or its `/pods`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<PodView>,
     /// The runtime's lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<PodView>,
     /// The API server's status; of a static pod, that of its mirror pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<PodView>,
 }
 

@@ -26,6 +26,7 @@ use serde::Serialize;
 use crate::{Check, PodIdentity, Severity};
 
 /// One difference between a file and the runtime.
+#[plegctl_base::report::omit_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -37,12 +38,10 @@ pub struct RuntimeFinding {
     /// The problem, in plain words.
     pub message: String,
     /// What the user can do about the problem.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
     /// The pod.
     pub pod: RuntimePodRef,
     /// The manifest, if the pod has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The full ids of the sandboxes and containers that the finding is about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
