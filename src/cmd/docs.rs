@@ -91,9 +91,10 @@ pub struct DocsArgs {
 
 /// Runs the command.
 pub fn run(arguments: &DocsArgs) -> Result<Exit, Error> {
-    let text = find(&arguments.page).ok_or_else(|| Error::NoSuchPage {
-        page: arguments.page.clone(),
+    let text = find(&arguments.page).ok_or_else(|| Error::Unknown {
+        wanted: format!("page `{}`", arguments.page),
         nearest: most_similar(&arguments.page, names()).map(str::to_owned),
+        list: "docs README lists every page",
     })?;
     let text = &with_address(text, env!("CARGO_PKG_REPOSITORY"));
     let Some((_, columns)) = streams::terminal_size() else {

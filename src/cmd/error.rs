@@ -76,37 +76,15 @@ pub enum Error {
         /// The error.
         why: String,
     },
-    /// No finding has this id.
-    #[error("there is no finding with the id `{id}`")]
-    NoSuchId {
-        /// The id that the user typed.
-        id: String,
-        /// The most similar id.
-        nearest: Option<String>,
-    },
-    /// Neither a source of pods nor the runtime has this pod.
-    #[error("there is no pod `{pod}` on this node")]
-    NoSuchPod {
-        /// The pod that the user typed.
-        pod: String,
+    /// Nothing has the name that the user typed.
+    #[error("there is no {wanted}")]
+    Unknown {
+        /// What the user wanted, with its name.
+        wanted: String,
         /// The most similar name.
         nearest: Option<String>,
-    },
-    /// No document has this kind.
-    #[error("there is no document of the kind `{kind}`")]
-    NoSuchKind {
-        /// The kind that the user typed.
-        kind: String,
-        /// The most similar kind.
-        nearest: Option<String>,
-    },
-    /// The documentation has no page with this name.
-    #[error("there is no page `{page}`")]
-    NoSuchPage {
-        /// The name that the user typed.
-        page: String,
-        /// The most similar name.
-        nearest: Option<String>,
+        /// The command that lists all names, and what they are.
+        list: &'static str,
     },
     /// The URL of the kubelet is invalid.
     #[error(transparent)]
@@ -210,11 +188,11 @@ pub enum Error {
 impl Error {
     /// Returns the hint for the user.
     pub fn hint(&self) -> Option<String> {
-        if let Some((nearest, list)) = self.unknown_name() {
-            let meant = nearest.map(|nearest| format!("did you mean {nearest}? "));
-            return Some(format!("{}plegctl {list}", meant.unwrap_or_default()));
-        }
         let hint = match self {
+            Self::Unknown { nearest, list, .. } => {
+                let meant = nearest.as_ref().map(|nearest| format!("did you mean {nearest}? "));
+                return Some(format!("{}plegctl {list}", meant.unwrap_or_default()));
+            }
             Self::Endpoint(why) => return Some(why.hint()),
             Self::Runtime(why) => return why.hint(),
             Self::Simulation(why) => return why.hint(),
@@ -294,11 +272,7 @@ impl Error {
                 "you can create one: `kill -USR1 $(pidof containerd)` writes /tmp/containerd.PID.stacks.log; \
                  plegctl sends no signals"
             }
-            Self::NoSuchId { .. }
-            | Self::NoSuchPod { .. }
-            | Self::NoSuchKind { .. }
-            | Self::NoSuchPage { .. }
-            | Self::Kubeconfig(_)
+            Self::Kubeconfig(_)
             | Self::Token { .. }
             | Self::Credential(_)
             | Self::Nodes(_)
@@ -308,20 +282,6 @@ impl Error {
             | Self::Start(_) => return None,
         };
         Some(hint.to_owned())
-    }
-
-    /// Returns the most similar name for an unknown one, and what lists all names.
-    fn unknown_name(&self) -> Option<(Option<&String>, &'static str)> {
-        let (nearest, list) = match self {
-            Self::NoSuchId { nearest, .. } => (nearest, "explain lists every id"),
-            Self::NoSuchPod { nearest, .. } => {
-                (nearest, "relist -o name lists the pods that the runtime has")
-            }
-            Self::NoSuchKind { nearest, .. } => (nearest, "schema lists every kind"),
-            Self::NoSuchPage { nearest, .. } => (nearest, "docs README lists every page"),
-            _ => return None,
-        };
-        Some((nearest.as_ref(), list))
     }
 
     /// Whether the reader of stdout, such as `head`, has ended; this is no failure.

@@ -99,7 +99,8 @@ pub fn run(arguments: &ExplainArgs, global: &GlobalArgs) -> Result<Exit, Error> 
         let nearest = nearest(wanted, &entries);
         entries.retain(|entry| entry.rule.id.eq_ignore_ascii_case(wanted));
         if entries.is_empty() {
-            return Err(Error::NoSuchId { id: wanted.to_owned(), nearest });
+            let (wanted, list) = (format!("finding with the id `{wanted}`"), "explain lists every id");
+            return Err(Error::Unknown { wanted, nearest, list });
         }
     }
     let list = RuleList { rules: entries.iter().map(ExplainedRule::from).collect() };

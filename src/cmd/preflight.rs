@@ -13,7 +13,7 @@
 //! socket one, Version.
 
 use std::collections::HashSet;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,12 +27,9 @@ use super::catalogue::no_such_check;
 use super::event_loop::block_on;
 use super::flags::fail_on::FailOn;
 use super::node::Node;
-use super::render::PLAIN;
-use super::render::page::Page;
 use super::render::{preflight as text, sarif};
 use super::session::{ONE_SHOT_TIMEOUT, Session};
-use super::term::output::{Output, write_files};
-use super::term::streams;
+use super::term::output::Output;
 use super::{Error, Exit, complete};
 use crate::cri::{self, CgroupDriver, Endpoint, Runtime};
 use crate::diagnosis::commands::last_kubelet_command;
@@ -139,28 +136,13 @@ pub fn run(arguments: &PreflightArgs, global: &GlobalArgs) -> Result<Exit, Error
     };
     let ignored: HashSet<StartCheck> = arguments.ignore.iter().copied().collect();
     let report = report.finished(|check| ignored.contains(&check));
-    // A file that cannot be written is an error only after everything is printed.
-    let written = write_files(&arguments.output_file, |format, file| {
-        render(format, &report, |out| Page::new(out, PLAIN), file)
-    });
-    streams::document(|out| {
-        render(arguments.output, &report, |out| streams::page(out, global.style()), out)
+    let (files, style) = (&arguments.output_file, global.style());
+    arguments.output.print_and_save(files, style, |format, out, page| match format {
+        Output::Sarif => sarif::write_preflight(&report, out),
+        _ if format.write_document(&document(&report), out)? => Ok(()),
+        _ => text::table(&report, &mut page(out)),
     })?;
-    written?;
     Ok(arguments.fail_on.exit(report.worst()))
-}
-
-fn render(
-    format: Output,
-    report: &PreflightReport,
-    page: impl FnOnce(&mut dyn Write) -> Page<'_>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    match format {
-        Output::Sarif => sarif::write_preflight(report, out),
-        _ if format.write_document(&document(report), out)? => Ok(()),
-        _ => text::table(report, &mut page(out)),
-    }
 }
 
 /// Compares what both releases do with the manifests in `directory`.

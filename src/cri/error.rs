@@ -179,15 +179,8 @@ impl Error {
     /// not know the whole answer. A refused connection shows that no runtime listens.
     pub const fn leaves_runtime_unknown(&self) -> bool {
         self.is_unread()
-            || matches!(
-                self,
-                Self::NoSuchSocket { .. }
-                    | Self::NotASocket { .. }
-                    | Self::WrongProtocol { .. }
-                    | Self::PermissionDenied { .. }
-                    | Self::Unreachable { .. }
-                    | Self::Unanswerable { .. }
-            )
+            || self.is_unanswerable()
+            || (self.is_connection_error() && !matches!(self, Self::Refused { .. }))
     }
 
     /// Whether the connection to the runtime failed, which affects every other call too.

@@ -180,6 +180,18 @@ impl ManifestNode {
         self.value == Value::Null
     }
 
+    /// Returns the type as Go's JSON decoder names it.
+    pub fn json_name(&self) -> &'static str {
+        match self.value {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Int(_) | Value::Float(_) => "number",
+            Value::Str(_) | Value::Quantity(_) => "string",
+            Value::List(_) => "array",
+            Value::Map(_) => "object",
+        }
+    }
+
     /// Returns the type in plain words: `a string`, `an integer`, …
     pub fn type_name(&self) -> &'static str {
         match self.value {

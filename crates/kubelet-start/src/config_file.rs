@@ -448,19 +448,10 @@ pub fn load_error(path: &str, error: &str, kubelet: TargetKubelet) -> String {
 /// Names a value as Go's messages do. A number is shown if the field requires an integer.
 fn go_value(node: &ManifestNode, shows_number: bool) -> String {
     match &node.value {
-        Value::Int(number) if shows_number => return format!("number {number}"),
-        Value::Float(number) if shows_number => return format!("number {}", float(*number)),
-        _ => {}
+        Value::Int(number) if shows_number => format!("number {number}"),
+        Value::Float(number) if shows_number => format!("number {}", float(*number)),
+        _ => node.json_name().to_owned(),
     }
-    let name = match &node.value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::Str(_) | Value::Quantity(_) => "string",
-        Value::List(_) => "array",
-        Value::Map(_) => "object",
-    };
-    name.to_owned()
 }
 
 /// Removes the indexes of lists from a path, because Go's messages have none.

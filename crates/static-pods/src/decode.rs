@@ -150,7 +150,7 @@ impl PodDecoder {
             fix: fix.flatten(),
             reason: format!(
                 "json: cannot unmarshal {} into Go struct field {field} of type {}",
-                json_name(node),
+                node.json_name(),
                 go_name(wanted)
             ),
             position: node.position,
@@ -362,18 +362,6 @@ fn zero(ty: &FieldType, position: Position) -> ManifestNode {
         FieldType::Str | FieldType::Time => Value::Str(Arc::from("")),
     };
     ManifestNode::new(position, value)
-}
-
-/// Returns the type of a value as Go's JSON decoder names it.
-fn json_name(node: &ManifestNode) -> &'static str {
-    match node.value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::Str(_) | Value::Quantity(_) => "string",
-        Value::List(_) => "array",
-        Value::Map(_) => "object",
-    }
 }
 
 /// Returns the name that Go's JSON decoder has for a wanted type.

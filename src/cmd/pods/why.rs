@@ -89,11 +89,11 @@ async fn explain_pod(
         let pod = named.into_iter().find(|pod| is_named(pod, identity))?.clone();
         Some(PodFacts { pod, ..PodFacts::default() })
     };
-    let facts =
-        known.facts(identity, &evidence, now).or_else(in_findings).ok_or_else(|| Error::NoSuchPod {
-            pod: format!("{}/{}", identity.namespace, identity.name),
-            nearest: known.nearest(identity, &evidence),
-        })?;
+    let facts = known.facts(identity, &evidence, now).or_else(in_findings).ok_or_else(|| Error::Unknown {
+        wanted: format!("pod `{}/{}` on this node", identity.namespace, identity.name),
+        nearest: known.nearest(identity, &evidence),
+        list: "relist -o name lists the pods that the runtime has",
+    })?;
     inputs.began = node.clock.mono();
     inputs.budget = LOOK_BUDGET;
     let look = Box::pin(pod_holders::look(&inputs, &evidence, &facts));

@@ -88,7 +88,11 @@ pub fn run(arguments: &SchemaArgs) -> Result<Exit, Error> {
             streams::document(|out| out.write_all(text.as_bytes()))?;
             Ok(Exit::Good)
         }
-        None => Err(Error::NoSuchKind { kind: wanted.to_owned(), nearest: nearest(wanted, kinds()) }),
+        None => Err(Error::Unknown {
+            wanted: format!("document of the kind `{wanted}`"),
+            nearest: nearest(wanted, kinds()),
+            list: "schema lists every kind",
+        }),
     }
 }
 

@@ -15,7 +15,7 @@
 //! API server.
 
 use std::collections::HashSet;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,12 +31,9 @@ use crate::cmd::catalogue::no_such_check;
 use crate::cmd::event_loop::block_on;
 use crate::cmd::flags::fail_on::FailOn;
 use crate::cmd::node::Node;
-use crate::cmd::render::PLAIN;
-use crate::cmd::render::page::Page;
 use crate::cmd::render::sarif;
 use crate::cmd::session::{ONE_SHOT_TIMEOUT, Session};
-use crate::cmd::term::output::{Output, write_files};
-use crate::cmd::term::streams;
+use crate::cmd::term::output::Output;
 use crate::cmd::term::waiting::WaitingLine;
 use crate::cmd::{Error, Exit, complete};
 use crate::kubelet::KubeletProcess;
@@ -167,30 +164,14 @@ pub fn run(arguments: &LintArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     }
     let ignored: HashSet<Check> = arguments.ignore.iter().copied().collect();
     let report = LintReport::new(&kubelet, sources, compared, upgrade, not_checked, &ignored);
-    // A file that cannot be written is an error only after everything is printed.
-    let written = write_files(&arguments.output_file, |format, file| {
-        render(format, &report, |out| Page::new(out, PLAIN), file)
-    });
-    streams::document(|out| {
-        render(arguments.output, &report, |out| streams::page(out, global.style()), out)
+    let (files, style) = (&arguments.output_file, global.style());
+    arguments.output.print_and_save(files, style, |format, out, page| match format {
+        Output::Sarif => sarif::write(&report, out),
+        Output::Github => github::write(&report, out),
+        _ if format.write_document(&document(&report), out)? => Ok(()),
+        _ => text::table(&report, &mut page(out)),
     })?;
-    written?;
     Ok(if is_incomplete { Exit::NoAnswer } else { arguments.fail_on.exit(report.worst()) })
-}
-
-/// Writes the report in a format.
-fn render(
-    format: Output,
-    report: &LintReport,
-    page: impl FnOnce(&mut dyn Write) -> Page<'_>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    match format {
-        Output::Sarif => sarif::write(report, out),
-        Output::Github => github::write(report, out),
-        _ if format.write_document(&document(report), out)? => Ok(()),
-        _ => text::table(report, &mut page(out)),
-    }
 }
 
 /// Whether plegctl has no right to read the source. The kubelet runs as root and can read it.

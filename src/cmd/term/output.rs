@@ -7,8 +7,9 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
+use crate::cmd::error::Error;
 use crate::cmd::render::page::Page;
-use crate::cmd::render::{Style, json, yaml};
+use crate::cmd::render::{PLAIN, Style, json, yaml};
 use crate::cmd::term::streams;
 use crate::report::save;
 
@@ -82,16 +83,21 @@ impl Output {
             if self.write_document(document, out)? { Ok(()) } else { text(&mut streams::page(out, style)) }
         })
     }
-}
 
-/// Writes the files of `--output-file`; returns the first error at the end.
-pub fn write_files(
-    files: &[(Output, PathBuf)],
-    render: impl Fn(Output, &mut dyn Write) -> io::Result<()>,
-) -> Result<(), save::Error> {
-    let mut written = Ok(());
-    for (format, path) in files {
-        written = written.and(save::write(path, |file| render(*format, file)));
+    /// Writes the files of `--output-file`, and prints to stdout. A file that cannot be written is an error only after
+    /// everything is printed. `render` gets a function that makes a page for people.
+    pub fn print_and_save(
+        self,
+        files: &[(Self, PathBuf)],
+        style: Style,
+        render: impl Fn(Self, &mut dyn Write, &dyn Fn(&mut dyn Write) -> Page<'_>) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        let mut written = Ok(());
+        for (format, path) in files {
+            let plain = |file: &mut dyn Write| render(*format, file, &|out| Page::new(out, PLAIN));
+            written = written.and(save::write(path, plain));
+        }
+        streams::document(|out| render(self, out, &|out| streams::page(out, style)))?;
+        Ok(written?)
     }
-    written
 }
