@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plegctl_engine::capture::recording::NodeSampler;
-use plegctl_engine::clock::Wall;
+use plegctl_engine::clock::{Mono, Wall};
 use plegctl_engine::diagnosis::forecast::{LimitForecast, LimitHistory, LimitKind, MeasuredLimit};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -36,7 +36,7 @@ impl Growth {
     fn measure(&mut self, later: Duration) -> MeasuredLimit {
         let measured = wait_for("a sample of the limit", || {
             let of_node = |one: &MeasuredLimit| one.process.as_ref().is_none_or(|of| of.pid == self.daemon);
-            let all = self.sampler.sample()?.measured_limits();
+            let all = self.sampler.sample(Mono::default(), true)?.measured_limits();
             all.into_iter().find(|one| one.limit == self.limit && of_node(one))
         });
         self.at += later;

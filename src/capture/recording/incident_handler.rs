@@ -350,7 +350,8 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
 
     /// Samples the node, the kubelet's metrics and the runtime's version.
     pub fn sample(&mut self) {
-        self.record_node(locked(&self.state).detector.open_incident().is_some());
+        let is_wrong = locked(&self.state).detector.open_incident().is_some();
+        self.record_node(is_wrong);
         let now = self.host.clock().mono();
         self.request_kubelet_metrics(now);
         self.request_version(now);

@@ -47,9 +47,10 @@ pub struct NodeSampler {
     root: PathBuf,
     /// The runtime's socket.
     socket: PathBuf,
-    /// The reading of the file systems that is under way, and when it began. A disk that hangs keeps it so, and there is never a
-    /// second one.
-    disks: Option<(Mono, Receiver<(WrittenDirectories, Vec<LimitSample>)>)>,
+    /// The reading of the file systems that is under way. A disk that hangs keeps it so, and there is never a second one.
+    disks: Option<Receiver<(WrittenDirectories, Vec<LimitSample>)>>,
+    /// When the last reading of the file systems began.
+    disks_read: Mono,
     /// The directories whose file systems are read.
     directories: WrittenDirectories,
     /// The process ids of the kubelet and of the daemons.
@@ -177,14 +178,13 @@ impl NodeSampler {
     /// Returns what the last reading of the file systems has found, once, and starts the next one when it is due.
     fn disks(&mut self, proc: &Path, kubelet: Option<u32>, now: Mono) -> Vec<LimitSample> {
         let mut found = Vec::new();
-        match self.disks.as_ref().map(|(began, result)| (began, result.try_recv())) {
-            Some((_, Err(TryRecvError::Empty))) => return found,
-            Some((began, Ok(result))) => {
-                (self.directories, found) = result;
-                let age = now.since(*began).as_secs();
-                found.iter_mut().for_each(|limit| limit.age = age);
-            }
-            Some((_, Err(TryRecvError::Disconnected))) | None => {}
+        match self.disks.as_ref().map(Receiver::try_recv) {
+            Some(Err(TryRecvError::Empty)) => return found,
+            Some(Ok(result)) => (self.directories, found) = result,
+            Some(Err(TryRecvError::Disconnected)) | None => {}
+        }
+        for limit in &mut found {
+            limit.age = now.since(self.disks_read).as_secs();
         }
         self.disks = None;
         if self.count.is_multiple_of(SAMPLES_PER_DISKS) {
@@ -197,7 +197,8 @@ impl NodeSampler {
                 let limits = limits.filter(|limit| limit.max > 0).collect();
                 drop(sender.send((directories, limits)));
             };
-            self.disks = spawn_or_reuse("disks", read).is_ok().then_some((now, receiver));
+            self.disks = spawn_or_reuse("disks", read).is_ok().then_some(receiver);
+            self.disks_read = now;
         }
         found
     }
@@ -476,10 +477,10 @@ mod tests {
         for _ in 0..7 {
             of_disks.push(disk_limits(&sampler.sample(Mono::default(), true).unwrap()));
             // Waits for the thread, which puts its result back as if the next sample were the first to see it.
-            if let Some((began, found)) = sampler.disks.take() {
+            if let Some(found) = sampler.disks.take() {
                 let (sender, receiver) = mpsc::channel();
                 sender.send(found.recv().unwrap()).unwrap();
-                sampler.disks = Some((began, receiver));
+                sampler.disks = Some(receiver);
             }
         }
         let about = rustix::fs::statvfs(&proc).unwrap();
@@ -496,7 +497,7 @@ mod tests {
         let proc = node_of_kubelet("hanging-disks");
         let (answer, hangs) = mpsc::channel();
         let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::from("/"), PathBuf::new());
-        sampler.disks = Some((Mono::default(), hangs));
+        sampler.disks = Some(hangs);
         for _ in 0..3 * SAMPLES_PER_DISKS {
             assert_eq!(disk_limits(&sampler.sample(Mono::default(), true).unwrap()), []);
         }
