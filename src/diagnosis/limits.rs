@@ -259,11 +259,24 @@ impl Deadlines {
     /// Returns the deadlines for a run with this budget: at most a third of the budget each.
     pub fn within(budget: Duration) -> Self {
         let at_most = |seconds| Duration::from_secs(seconds).min(budget / 3);
-        Self { list: at_most(4), proc: at_most(3), http: at_most(3), command: at_most(2) }
+        // On a node without a free processor, `journalctl` takes seconds, for which `--deep` has time.
+        let command = (budget / 12).clamp(at_most(2), at_most(10));
+        Self { list: at_most(4), proc: at_most(3), http: at_most(3), command }
     }
 }
 
 /// Returns whether `part` is at least `percent` of `whole`.
 pub fn reaches(part: u64, whole: u64, percent: u64) -> bool {
     whole > 0 && u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_gets_more_time_in_a_run_that_has_more() {
+        let milliseconds = |budget| Deadlines::within(Duration::from_secs(budget)).command.as_millis();
+        assert_eq!([6, 30, 120, 600].map(milliseconds), [2000, 2500, 10_000, 10_000]);
+    }
 }
