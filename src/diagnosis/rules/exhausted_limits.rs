@@ -55,7 +55,8 @@ fn exhausted_on_node(case: &Case<'_>, sample: &ProcSample) -> Vec<FactKind> {
     signs.extend(sample.pids.iter().filter(|pids| limits::reaches(pids.current, pids.max, nearly)).map(
         |pids| FactKind::ProcessesIn { processes: pids.current, max: pids.max, cgroup: (&pids.path).into() },
     ));
-    for process in sample.processes.values() {
+    // Another runtime of the node has its own descriptors.
+    for process in sample.processes.values().filter(|process| case.evidence.concerns(process)) {
         if let (Some(open), Some(limit)) = (process.descriptors, process.descriptor_limit)
             && limits::reaches(open, limit, nearly)
         {

@@ -288,6 +288,19 @@ async fn a_daemon_that_can_open_no_file_is_the_cause_of_its_failing_status() {
     assert!(find(&report, RuleId::RuntimeNotReady).is_some(), "{report:#?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_descriptors_of_another_runtime_of_the_node_are_no_finding() {
+    let node = FakeNode::new("other-runtime").with_pods(3).listening();
+    node.process(&FakeProcess { pid: 300, comm: "containerd", ..FakeProcess::default() });
+    for pid in [300, 200] {
+        for descriptor in 0..1000 {
+            fs::write(node.proc().join(format!("{pid}/fd/x{descriptor}")), "").unwrap();
+        }
+        let report = node.diagnose(Scripted::with_pods(3)).await;
+        assert_eq!(find(&report, RuleId::ExhaustedLimits).is_some(), pid == 200, "{pid}: {report:#?}");
+    }
+}
+
 /// A pod of CRI-O: the process of its container, and a conmon as its parent.
 fn container_of_crio(node: &FakeNode, pod: usize, parent: u32) {
     let number = u32::try_from(pod).unwrap();
