@@ -277,14 +277,14 @@ pub fn with_other_labels(relist: usize) -> Node {
 #[test]
 fn long_anonymised_export_of_large_lists_or_many_names_needs_little_memory() {
     for (number, of) in [with_an_annotation, with_other_labels].into_iter().enumerate() {
-        let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, (0..60).map(of));
+        let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, (0..40).map(of));
         let place = CaptureDir::make();
-        record_sixty(&fake.endpoint(), &place.path("capture"));
+        record_forty(&fake.endpoint(), &place.path("capture"));
         fake.set_node(Node::default());
         let how = ["--period", "1h", "--no-host", "--no-diagnose", "--slow", "1h"];
         let mut served = Served::start_in(place, &fake.endpoint(), Some(TOKEN), &how);
         served.until("recording");
-        fake.wait_for(Rpc::ListContainers, 61);
+        fake.wait_for(Rpc::ListContainers, 41);
         let Some(memory) = MemoryUse::start(served.running.pid()) else {
             return skip("the highest memory use of a process cannot be reset here");
         };
@@ -294,15 +294,15 @@ fn long_anonymised_export_of_large_lists_or_many_names_needs_little_memory() {
         fs::write(&file, exported.unwrap()).unwrap();
         println!("case {number}: {} KiB more", more >> 10);
         assert!(status == 200 && more <= EXPORT_MEMORY, "case {number}: {} KiB more", more >> 10);
-        assert_has_lists(&file, 60);
+        assert_has_lists(&file, 40);
         served.end();
     }
 }
 
-/// Records 60 relists, in parts: the lists and statuses of ten relists are smaller than a recorder's queue, so that a slow disk
+/// Records 40 relists, in parts: the lists and statuses of ten relists are smaller than a recorder's queue, so that a slow disk
 /// loses none.
-pub fn record_sixty(endpoint: &str, directory: &Path) {
-    for _ in 0..6 {
+pub fn record_forty(endpoint: &str, directory: &Path) {
+    for _ in 0..4 {
         let how = ["--count", "10", "--period", "1ms", "--no-host", "--no-diagnose", "--slow", "1h"];
         record(endpoint, directory, &how);
     }

@@ -17,7 +17,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 use serde_json::Value;
 
-use crate::capture::exports::{assert_has_lists, record_sixty, with_other_labels};
+use crate::capture::exports::{assert_has_lists, record_forty, with_other_labels};
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::command;
 use crate::support::raw_server::{RawAnswer, RawServer};
@@ -169,17 +169,17 @@ const EXPORT_LIMIT: usize = 32 * MIB;
 
 #[test]
 fn export_of_a_capture_with_many_names_has_bounded_memory() {
-    let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, (0..60).map(with_other_labels));
+    let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, (0..40).map(with_other_labels));
     let place = CaptureDir::make();
     let (directory, file) = (place.path("capture"), place.path("file"));
-    record_sixty(&fake.endpoint(), &directory);
+    record_forty(&fake.endpoint(), &directory);
     for more in [&["--anonymise"][..], &["--anonymise", "--from", "+0s"], &[]] {
         let words = [&["capture", "export", argument(&directory), argument(&file)], more].concat();
         let (code, most) = peak(env!("CARGO_BIN_EXE_plegctl"), &words);
         println!("{more:?}: {} MiB", most / MIB);
         assert_eq!(code, Some(0), "{more:?}");
         assert!(most < EXPORT_LIMIT, "{more:?}: {} MiB", most / MIB);
-        assert_has_lists(&file, 60);
+        assert_has_lists(&file, 40);
     }
 }
 
