@@ -32,7 +32,8 @@ const SAMPLES_PER_DISKS: u32 = 3;
 /// The number of samples between two searches for new shims while nothing is wrong: a search reads a file of every process.
 const SAMPLES_PER_SHIM_SEARCH: u32 = 10;
 
-/// The number of checks in which every shim is read once, while nothing is wrong: only a call that waits shows a stopped shim.
+/// The number of checks in which every shim is read once, while nothing is wrong: a stopped shim harms only a call that waits for
+/// it.
 const CHECKS_PER_ROUND: usize = 5;
 
 /// The number of threads from which on a shim is worth a sample: a tenth of Go's limit. A shim has about a dozen.
@@ -127,7 +128,7 @@ impl NodeSampler {
         self.shims.iter().find(|shim| !self.is_unconfirmed && self.stopped.contains(&shim.pid))
     }
 
-    /// Reads which daemons are stopped, and which of every `step` shims.
+    /// Reads which daemons are stopped, and which shims; of each `step` shims it reads only one.
     fn read_states(&mut self, step: usize) {
         let Some(proc) = &self.proc else { return };
         let read = |pid: u32, is_it: &dyn Fn(&str) -> bool| {

@@ -76,8 +76,9 @@ impl LimitHistory {
             .filter_map(|series| {
                 let all: Vec<Measurement> = series.old.iter().chain(&series.recent).copied().collect();
                 let age = at.saturating_sub(all.last()?.at);
-                // The process may have ended since.
-                let forecast = forecast(&all, &settings).filter(|_| age <= STALE)?;
+                // The process may have ended since. What came late may be older.
+                let since_it_came = age.saturating_sub(series.last.age);
+                let forecast = forecast(&all, &settings).filter(|_| since_it_came <= STALE)?;
                 let taken_at = now.minus(age);
                 Some(LimitForecast::new(&series.last, &forecast, taken_at))
             })
