@@ -43,6 +43,10 @@ const OTHER_UNITS: [&str; 3] = [
     "_SYSTEMD_UNIT=node-problem-detector.service",
 ];
 
+/// The messages of systemd that it starts a runtime again which has ended by itself (`SD_MESSAGE_UNIT_RESTART_SCHEDULED`).
+const RESTARTS: [&str; 3] =
+    ["MESSAGE_ID=5eb03494b6584870a536b337290809b3", "UNIT=containerd.service", "UNIT=crio.service"];
+
 /// Why a program gave no output.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -172,7 +176,8 @@ async fn cgroup_driver<R: Runtime + 'static>(inputs: &Inputs<R>, limit: Duration
 /// Reads the last minutes of the journal of the kubelet, the runtime and the kernel.
 async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
     // journalctl treats matches of one field as alternatives; `+` begins another set of matches.
-    let matches = KUBELET_UNITS.into_iter().chain(OTHER_UNITS).chain(["+", "_TRANSPORT=kernel"]);
+    let units = KUBELET_UNITS.into_iter().chain(OTHER_UNITS);
+    let matches = units.chain(["+", "_TRANSPORT=kernel", "+"]).chain(RESTARTS);
     last_minutes(host_root, limit, matches).await
 }
 

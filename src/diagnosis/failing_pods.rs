@@ -71,6 +71,8 @@ word_enum! {
         Network = "network",
         /// The name is reserved for an earlier create.
         NameReserved = "nameReserved",
+        /// The kubelet names cgroups for systemd and the runtime does not, or the other way round.
+        CgroupDriver = "cgroupDriver",
         /// The cgroup cannot be made, or systemd refuses.
         Cgroup = "cgroup",
         /// A file system is full.
@@ -86,7 +88,7 @@ word_enum! {
 
 /// Words of containerd, CRI-O, runc, crun and the kubelet, each with the cause that it shows. The first one that a message has
 /// counts: a failed network plugin may say anything, and a cgroup that cannot be made has "no space left" in its words too.
-const WORDS: [(&str, FailureCause); 25] = [
+const WORDS: [(&str, FailureCause); 28] = [
     ("network for sandbox", FailureCause::Network),
     ("pod network sandbox", FailureCause::Network),
     ("network for pod sandbox", FailureCause::Network),
@@ -94,6 +96,9 @@ const WORDS: [(&str, FailureCause); 25] = [
     ("cni plugin not initialized", FailureCause::Network),
     ("cni config uninitialized", FailureCause::Network),
     (" is reserved", FailureCause::NameReserved),
+    ("for systemd cgroups, got", FailureCause::CgroupDriver),
+    ("but did not receive slice as parent", FailureCause::CgroupDriver),
+    ("but received systemd slice as parent", FailureCause::CgroupDriver),
     (" cgroup", FailureCause::Cgroup),
     ("/sys/fs/cgroup", FailureCause::Cgroup),
     ("unable to start unit", FailureCause::Cgroup),

@@ -49,8 +49,6 @@ pub struct Journal {
     pub too_large: Option<String>,
     /// The kubelet's last message that it falls back to unary lists.
     pub list_fallback: Option<ListFallback>,
-    /// The last message that a name "is reserved for" another container.
-    pub name_reserved: Option<String>,
     /// The number of `ExecSync` calls that timed out.
     pub exec_timeouts: usize,
     /// The seconds from the first to the last line.
@@ -73,8 +71,8 @@ pub struct Journal {
     pub failing_pods: Vec<FailingPod>,
     /// Whether the runtime began to recover its state and has not reported the end of the recovery.
     pub recovering: bool,
-    /// The number of starts of the runtime.
-    pub runtime_starts: usize,
+    /// How often systemd has started the runtime again because it had ended by itself.
+    pub runtime_restarts: usize,
     /// The last message of a watchdog that restarts the kubelet.
     pub watchdog: Option<String>,
     /// The version that containerd logged at its last start.
@@ -194,7 +192,6 @@ impl Journal {
         let age = pleg_age(line).filter(|_| has("PLEG is not healthy"));
         self.pleg_ages.extend(age.map(|age| age.as_secs_f64()));
         keep_if(has("ResourceExhausted") && has("larger than max"), &mut self.too_large);
-        keep_if(has("is reserved for"), &mut self.name_reserved);
         self.exec_timeouts += usize::from(has("ExecSync") && has("DeadlineExceeded"));
         if has("blocked for more than") && has("kernel") {
             self.blocked_tasks.push(shortened());
@@ -223,7 +220,9 @@ impl Journal {
         if has("containerd successfully booted") || has("Start event monitor") {
             self.recovering = false;
         }
-        self.runtime_starts += usize::from(has("starting containerd") || has("Starting CRI-O"));
+        let is_restart = |message: &str| message.contains(".service: Scheduled restart job");
+        self.runtime_restarts +=
+            usize::from(logged_by(line, "systemd").is_some_and(|(_, message)| is_restart(message)));
         keep_if(has("node-problem-detector") && has("restart") && has("kubelet"), &mut self.watchdog);
         self.kubelet_runs.add(line);
         if let Some((_, message)) = logged_by(line, "kubelet") {
@@ -321,9 +320,9 @@ rename! {
     ListFallback { pid, call: Word };
     Journal {
         lines, pleg_ages, last_pleg_message, not_ready_since, last_not_ready, no_relist_yet, too_large: Text,
-        list_fallback, name_reserved: Text, exec_timeouts, span_seconds, blocked_tasks: Text, server_silent: Text, lockups: Text,
+        list_fallback, exec_timeouts, span_seconds, blocked_tasks: Text, server_silent: Text, lockups: Text,
         gpu_error: Text, out_of_memory: Text, exhausted: Text, bus_timeouts, failing_pods, recovering,
-        runtime_starts, watchdog: Text, containerd_version: Version, cri_plugin_error: Text, config_unread: Text,
+        runtime_restarts, watchdog: Text, containerd_version: Version, cri_plugin_error: Text, config_unread: Text,
         kubelet_runs, pod_errors = BTreeMap::new()
     };
 }

@@ -173,6 +173,7 @@ const fn failure(cause: FailureCause, step: FailingStep) -> &'static str {
         (FailureCause::Network, step) if step.is_of_end() => "CNI DEL fails",
         (FailureCause::Network, _) => "CNI ADD fails",
         (FailureCause::NameReserved, _) => "its name stays reserved",
+        (FailureCause::CgroupDriver, _) => "the cgroup drivers of kubelet and runtime differ",
         (FailureCause::Cgroup, _) => "cgroup or systemd refuses",
         (FailureCause::NoSpace, _) => "no space is left for the runtime",
         (FailureCause::SandboxImage, _) => "the image of the sandboxes is missing",
@@ -317,10 +318,14 @@ facts! {
 
     // D18, D21, D24, D25, D26
     Logged { line: Quoted } => "{line}";
-    NameStaysReserved => "a name stays reserved: an earlier create has not finished";
+    NameStaysReserved { pod: PodRef, others: usize } =>
+        "an earlier create has not finished, so a name stays reserved: {pod}{} cannot start", and_more(*others);
+    NameIsTaken { pod: PodRef, others: usize } =>
+        "the runtime has already created what has a pod's name: {pod}{} cannot start", and_more(*others);
     RecoveryHasNotFinished => "the runtime began to recover its state and has not finished";
     RuntimeKeepsRestarting => "the runtime keeps restarting";
-    RuntimeStarts { starts: usize } => "{} within the last 15 minutes", plural(*starts, "start");
+    RuntimeRestarts { restarts: usize } =>
+        "it has ended by itself, and systemd has started it again, {} within the last 15 minutes", plural(*restarts, "time");
     RecoveryHasNoEnd => "\"Start recovering state\" without a message about the end";
     RuntimeRestores { waits_for: Item } => "the runtime restores its containers and waits for {waits_for}";
     StateDelaysCalls { process: ProcessRef, age: Took } =>

@@ -27,6 +27,7 @@ impl HolderCase<'_> {
         let kind = match failing.cause {
             FailureCause::Network => HolderKind::Network,
             FailureCause::NameReserved
+            | FailureCause::CgroupDriver
             | FailureCause::Cgroup
             | FailureCause::NoSpace
             | FailureCause::SandboxImage

@@ -84,6 +84,7 @@ pub fn find_in(failing: &FailingSteps<'_>) -> Vec<HealthFinding> {
         // The program of a container may not exist.
         FailureCause::Other => pod.step != FailingStep::StartContainer,
         FailureCause::Network
+        | FailureCause::CgroupDriver
         | FailureCause::Cgroup
         | FailureCause::NoSpace
         | FailureCause::SandboxImage
@@ -187,6 +188,11 @@ pub fn steps(evidence: &Evidence, failing: &FailingPod) -> Vec<Step> {
         FailureCause::NoSpace => {
             let show = "timeout 20 df -h; timeout 20 df -i; crictl --timeout 20s images";
             vec![Step::look("what is full: blocks or inodes").with(Command::new(show))]
+        }
+        FailureCause::CgroupDriver => {
+            let show = "grep -n cgroupDriver /var/lib/kubelet/config.yaml; \
+                grep -rn -e SystemdCgroup -e cgroup_manager /etc/containerd /etc/crio";
+            vec![Step::look("kubelet and runtime must have the same cgroup driver").with(Command::new(show))]
         }
         FailureCause::Cgroup => {
             let show = "cat /proc/cgroups; systemctl --no-pager --failed; systemctl --no-pager list-jobs";

@@ -15,8 +15,8 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let stopped = evidence.node().is_some_and(|host| {
         host.latest().with_role(Role::Daemon).any(|daemon| daemon.is_stopped() && evidence.concerns(daemon))
     });
-    let restarts = journal.runtime_starts > 1;
-    if stopped || !(journal.recovering || restarts) {
+    let restarts = journal.runtime_restarts;
+    if stopped || !(journal.recovering || restarts > 1) {
         return None;
     }
     let severity = if version_fails { Severity::Critical } else { Severity::Warning };
@@ -24,13 +24,20 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         if journal.recovering { FactKind::RecoveryHasNotFinished } else { FactKind::RuntimeKeepsRestarting };
     let mut found = finding(RuleId::RecoveringRuntime, severity, Confidence::Likely, title);
     found.phase = if version_fails { Phase::Connect } else { Phase::None };
-    found.add_fact(FactKind::RuntimeStarts { starts: journal.runtime_starts });
+    if restarts > 0 {
+        found.add_fact(FactKind::RuntimeRestarts { restarts });
+    }
     if journal.recovering {
         found.add_fact(FactKind::RecoveryHasNoEnd);
+        found.add_step(Step::look(
+            "if the recovery has just begun, wait; the runtime's journal names the shim for which it waits",
+        ));
+    } else {
+        let log =
+            "journalctl --no-pager -S -15min {} | grep -e 'process exited' -e panic -e fatal | tail -n 20";
+        let units = evidence.runtime_units().iter().flat_map(|unit| ["-u", unit]);
+        found.add_step(Step::look("why it ended").with(Command::new(log).options(units)));
     }
-    found.add_step(Step::look(
-        "if the recovery has just begun, wait; the runtime's journal names the shim for which it waits",
-    ));
     Some(found)
 }
 

@@ -2,23 +2,44 @@
 
 use super::failing_pods;
 use super::prelude::*;
-use crate::diagnosis::facts::Quoted;
-use crate::diagnosis::failing_pods::FailureCause;
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::failing_pods::{FailingPod, FailureCause};
 
-/// Applies D18. The cause is not a conflict of two names: an earlier create call for the same name has not finished.
+/// Applies D18 while the kubelet's creates fail because of a reserved name. This is no conflict of two names: an earlier create
+/// for the same name has not finished, unless the runtime lists the holder.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
-    let line = case.evidence.journal.as_ref().and_then(|journal| journal.name_reserved.clone());
-    let line = line?;
-    let found =
-        finding(RuleId::ReservedName, Severity::Warning, Confidence::Certain, FactKind::NameStaysReserved);
-    let id = line.split(|letter: char| !letter.is_ascii_hexdigit()).find(|word| word.len() == 64);
-    let mut found = case.about(found, id);
-    found.add_fact(FactKind::Logged { line: Quoted(line) });
-    let failing = failing_pods::persisting(case.evidence);
-    let waits = failing.iter().find(|failing| failing.cause == FailureCause::NameReserved);
-    found.add_facts(waits.map(|failing| failing_pods::since(failing, case.evidence.taken_at)));
+    let mut failing = failing_pods::persisting(case.evidence);
+    failing.retain(|failing| failing.cause == FailureCause::NameReserved);
+    let (failing, others) = failing.split_first().map(|(first, others)| (*first, others.len()))?;
+    let holder = holder(failing);
+    let is_created = holder.is_some_and(|id| is_listed(case.evidence, id));
+    let pod = failing.pod.clone();
+    let title = if is_created {
+        FactKind::NameIsTaken { pod, others }
+    } else {
+        FactKind::NameStaysReserved { pod, others }
+    };
+    let mut found = finding(RuleId::ReservedName, Severity::Warning, Confidence::Certain, title);
+    found.pod = Some(failing.pod.clone());
+    found.ids.extend(holder.map(str::to_owned));
+    found.add_fact(failing_pods::words(failing));
+    found.add_fact(failing_pods::since(failing, case.evidence.taken_at));
     found.add_step(Step::look(
         "find what that create waits for: storage, the network plugin, a mount; do not delete the pod first",
     ));
     Some(found)
+}
+
+/// Returns whether the runtime lists a sandbox or a container with this id.
+fn is_listed(evidence: &Evidence, id: &str) -> bool {
+    let runtime = &evidence.runtime;
+    let mut sandboxes = runtime.sandboxes.latest().into_iter().flatten();
+    let mut containers = runtime.containers.latest().into_iter().flatten();
+    sandboxes.any(|one| one.id == id) || containers.any(|one| one.id == id)
+}
+
+/// Returns the id for which containerd keeps the name. CRI-O does not say it.
+fn holder(failing: &FailingPod) -> Option<&str> {
+    let (_, holder) = failing.words.rsplit_once(" is reserved for \"")?;
+    holder.split('"').next().filter(|id| id.len() == 64)
 }

@@ -18,12 +18,16 @@ use crate::diagnosis::pod_holders::{self, Deletion, PodFacts, PodStatus};
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, PodRef, RuleId, Severity, Verdict};
 
 /// The errors of a kubelet with `short-unix` stamps: of pods whose network plugin failed on ADD and on DEL, whose runtime had a
-/// full file system and a store without snapshots, and of five pods with ordinary errors.
+/// full file system and a store without snapshots, of five pods with ordinary errors, and of pods for which the runtime had no
+/// sandbox image, another cgroup driver, or already something with their name.
 const RECORDED: &str = include_str!("../../../tests/recordings/failing-pods-1.36.2.log");
 
 /// Returns the lines about these pods, the last of them `ago` before `now`.
 fn recorded(pods: &[&str], now: Wall, ago: Duration) -> String {
-    let is_wanted = |line: &&str| pods.iter().any(|pod| line.contains(&format!("pod=\"default/{pod}")));
+    let is_of = |line: &&str, pod: &&str| {
+        ["default", "kube-system"].iter().any(|namespace| line.contains(&format!("pod=\"{namespace}/{pod}")))
+    };
+    let is_wanted = |line: &&str| pods.iter().any(|pod| is_of(line, pod));
     let lines: Vec<(f64, &str)> = RECORDED
         .lines()
         .filter(is_wanted)
@@ -211,6 +215,64 @@ async fn the_network_plugin_that_fails_holds_the_pod() {
     assert_eq!(holders(&young), [(HolderKind::Network, Confidence::Likely)], "{young:#?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_missing_sandbox_image_and_different_cgroup_drivers_are_named() {
+    for (pods, title, words) in [
+        (
+            "img-",
+            "the image of the sandboxes is missing: kube-system/img-0-n3 and 1 more cannot start",
+            "failed to get sandbox image",
+        ),
+        (
+            "cg-",
+            "the cgroup drivers of kubelet and runtime differ: kube-system/cg-1-n3 and 1 more cannot start",
+            "expected cgroupsPath to be of format",
+        ),
+    ] {
+        let evidence = with_journal(Scripted::with_pods(3), &[pods], 20).await;
+        let report = judge(&evidence);
+        let found = found(&report).unwrap();
+        assert_eq!((found.title.as_str(), found.confidence), (title, Confidence::Certain));
+        assert!(found.evidence[0].contains(words), "{:?}", found.evidence);
+        assert!(found.steps.iter().any(|step| step.command.is_some() && !step.changes_state));
+    }
+}
+
+/// Returns the title of D18.
+fn reserved(evidence: &Evidence) -> Option<String> {
+    judge(evidence)
+        .findings
+        .into_iter()
+        .find(|found| found.id == RuleId::ReservedName)
+        .map(|found| found.title)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reserved_name_is_reported_until_the_pod_has_its_sandbox() {
+    let mut evidence = with_journal(Scripted::with_pods(3), &["dup-"], 20).await;
+    let title =
+        "an earlier create has not finished, so a name stays reserved: kube-system/dup-1-n3 cannot start";
+    assert_eq!(reserved(&evidence).as_deref(), Some(title));
+    assert!(judge(&evidence).findings.iter().all(|found| found.id != RuleId::FailingPods));
+    // What has the name is listed: its create has finished.
+    let failing = &mut evidence.journal.as_mut().unwrap().failing_pods;
+    let dup = failing.iter_mut().find(|failing| failing.pod.name == "dup-1-n3").unwrap();
+    let uid = dup.pod.uid.clone();
+    let (_, holder) = dup.words.rsplit_once(" is reserved for ").unwrap();
+    dup.words = dup.words.replace(holder, &format!("{:?}", super::scripted::sandbox_id(2)));
+    let title = "the runtime has already created what has a pod's name: kube-system/dup-1-n3 cannot start";
+    assert_eq!(reserved(&evidence).as_deref(), Some(title));
+    // The kubelet has made the sandbox with its next name.
+    let mut script = Scripted::with_pods(3);
+    script.sandboxes[1].metadata.as_mut().unwrap().uid = uid;
+    script.sandboxes[1].created_at = script.now;
+    let started = with_journal(script, &["dup-"], 20).await;
+    assert_eq!(reserved(&started), None);
+    // The kubelet would have tried again.
+    let old = with_journal(Scripted::with_pods(3), &["dup-"], 200).await;
+    assert_eq!(reserved(&old), None);
+}
+
 /// Parses one error of a pod worker about the pod `shop/web-0`.
 fn of_error(error: &str) -> Option<(FailingStep, FailureCause, String)> {
     let error = format!("{error:?}");
@@ -261,6 +323,10 @@ fn an_error_has_the_step_the_cause_and_the_runtimes_words() {
         ("failed to get image registry.local/snapshot-controller:1: not found", FailureCause::Other),
         ("parent snapshot sha256:0f does not exist: not found", FailureCause::ImageStore),
         ("cgroup: the controller is not there", FailureCause::Cgroup),
+        (
+            "cri-o configured with cgroupfs cgroup manager, but received systemd slice as parent: a.slice",
+            FailureCause::CgroupDriver,
+        ),
     ] {
         assert_eq!(cause(words), expected, "{words}");
     }

@@ -264,18 +264,24 @@ async fn a_recovery_without_an_end_comes_before_a_runtime_that_cannot_be_reached
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reserved_name_is_reported_with_the_pod_that_has_it() {
+async fn a_runtime_that_a_person_restarts_is_no_finding_and_one_that_ends_twice_is_d21() {
     let mut evidence = healthy().await;
-    let holder = container_id(2);
-    let line = format!(
-        "containerd[1]: failed to reserve container name app_web-2: name \"app\" is reserved for \"{holder}\""
-    );
-    evidence.journal = Some(journal(&[&line]));
-    let report = judge(&evidence);
-    let found = find(&report, RuleId::ReservedName).unwrap();
-    assert_eq!(found.ids, [holder]);
-    assert_eq!(found.pod.as_ref().unwrap().to_string(), "default/web-2");
-    assert!(!found.title.contains("conflict"));
+    let start =
+        "containerd[1]: time=\"2026-11-28T00:57:12Z\" level=info msg=\"starting containerd\" version=2.1.9";
+    let again = "systemd[1]: containerd.service: Scheduled restart job, restart counter is at 1.";
+    for (lines, expected) in [
+        (vec![start; 4], None),
+        (vec![start, again, start], None),
+        (vec![again, start, again, start], Some(2)),
+    ] {
+        evidence.journal = Some(journal(&lines));
+        let report = judge(&evidence);
+        let found = find(&report, RuleId::RecoveringRuntime);
+        assert_eq!(found.is_some(), expected.is_some(), "{lines:?}");
+        let words =
+            "it has ended by itself, and systemd has started it again, 2 times within the last 15 minutes";
+        assert!(found.is_none_or(|found| found.evidence == [words]), "{found:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
