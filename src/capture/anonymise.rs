@@ -594,7 +594,8 @@ mod tests {
         });
         let host = json!({
             "first": sample, "second": [duration, sample], "networkPlugins": ["acme-cni"],
-            "disks": [{"directories": ["/acme (containerd)"], "disk": {"device": "/dev/acme", "kind": "ext4"}}],
+            "disks": [{"directories": [{"usage": "the runtime's root", "path": "/acme"}],
+                "disk": {"device": "/dev/acme", "kind": "ext4"}}],
             "overdueIds": {"7": "c1"}, "waits": [wait], "livingExits": [{"id": "c1", "pid": 7}],
             "clients": {"connections": 1, "waiting": 0,
                 "clients": [{"pid": 7, "comm": "acme", "connections": 1, "unread": 0}]},
@@ -618,6 +619,8 @@ mod tests {
             "lockups": ["acme"], "gpuError": "acme", "outOfMemory": "acme", "exhausted": "acme", "watchdog": "acme",
             "containerdVersion": "v2.1-acme", "criPluginError": "acme", "configUnread": "acme",
             "kubeletRuns": [{"pid": 7, "has_started": false, "reason": "acme", "continues": false}],
+            "failingPods": [{"pod": pod, "step": "createSandbox", "cause": "noSpace", "plugin": "acme", "words": "acme",
+                "path": "/acme", "failures": 3, "first": "2026-11-27T00:00:00Z", "last": "2026-11-27T00:00:00Z"}],
         });
         let refused = json!({"refused": {"at": {"file": "/acme", "line": 1, "column": 1}, "why": "acme"}});
         let facts = json!({

@@ -125,6 +125,9 @@ impl Evidence {
     pub fn read_stacks(&self, purpose: &str) -> Option<Step> {
         let command = match (self.save_stacks()?, self.family(), self.daemon()) {
             (_, DaemonFamily::Crio, _) => Command::new("plegctl stacks crio-1.txt crio-2.txt"),
+            _ if self.debug_socket.is_some() => {
+                Command::new("plegctl stacks containerd-1.txt containerd-2.txt")
+            }
             (_, DaemonFamily::Containerd, Some(daemon)) if daemon.role == Role::Daemon => {
                 Command::new("plegctl stacks stacks-1.txt /tmp/containerd.{}.stacks.log").pid(daemon.pid)
             }
@@ -140,9 +143,16 @@ impl Evidence {
         if daemon.is_some_and(|daemon| daemon.is_stopped() || self.is_frozen(daemon)) {
             return None;
         }
-        match self.family() {
+        match (self.family(), &self.debug_socket) {
+            (DaemonFamily::Containerd, Some(socket)) => {
+                let twice = Command::new(
+                    "for i in 1 2; do [ $i = 1 ] || sleep 60; curl -s -m 10 --unix-socket {} \
+                     'http://localhost/debug/pprof/goroutine?debug=2' > containerd-$i.txt; done",
+                );
+                Some(Step::look("containerd's stacks").with(twice.arg(socket.display())))
+            }
             // containerd writes each dump to the same file, and to its log (`dumpStacks` in cmd/containerd/command/main.go).
-            DaemonFamily::Containerd => {
+            (DaemonFamily::Containerd, None) => {
                 let first = self.write_stacks().then(Command::new("sleep 60"));
                 let (purpose, twice) = match daemon {
                     Some(daemon) => {
@@ -153,7 +163,7 @@ impl Evidence {
                 };
                 Some(Step::signal(purpose).with(twice.then(self.write_stacks())))
             }
-            DaemonFamily::Crio => {
+            (DaemonFamily::Crio, _) => {
                 let socket = self.socket.as_deref().unwrap_or_else(|| Path::new("/run/crio/crio.sock"));
                 let twice = Command::new(
                     "for i in 1 2; do [ $i = 1 ] || sleep 60; curl -s -m 10 --unix-socket {} \
@@ -161,7 +171,7 @@ impl Evidence {
                 );
                 Some(Step::look("CRI-O's stacks").with(twice.arg(socket.display())))
             }
-            DaemonFamily::Other => None,
+            (DaemonFamily::Other, _) => None,
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Finds the directories to which the runtime and the kubelet write, and reads how full the file systems of these
 //! directories are. It does not query network mounts, because their servers may not answer.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::evidence::{Evidence, WrittenDisk};
 use super::proc::{NodeMount, Ownership};
@@ -14,6 +17,7 @@ use super::{HealthRun, offload};
 use crate::host::disks::{Disk, DiskError, disk, resolve};
 use crate::host::proc::{ProcessStat, Role, command_line};
 use crate::host::{self, Arguments, kernel_text};
+use crate::report::rename::{rename, without_names};
 use crate::report::word_enum;
 
 /// The time limit for all disks together.
@@ -30,7 +34,7 @@ const STORAGE_CONF: [&str; 2] = ["/etc/containers/storage.conf", "/usr/share/con
 
 word_enum! {
     /// Who writes to a directory, and what.
-    pub enum DirectoryUse: as_str {
+    pub json enum DirectoryUse: as_str {
         /// The images and the containers of the runtime.
         RuntimeRoot = "the runtime's root",
         /// The state of the running containers.
@@ -40,8 +44,24 @@ word_enum! {
     }
 }
 
-/// The use of a directory, and the directory's path on the node.
-type OwnedDirectory = (DirectoryUse, PathBuf);
+/// A directory to which the runtime or the kubelet writes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenDirectory {
+    /// Who writes there, and what.
+    pub usage: DirectoryUse,
+    /// Its path on the node.
+    pub path: PathBuf,
+}
+
+impl fmt::Display for WrittenDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.path.display(), self.usage)
+    }
+}
+
+rename! { WrittenDirectory { usage, path: NodePath }; }
+
+without_names! { DirectoryUse }
 
 /// The command lines of the processes, which may name directories and settings files.
 struct Owners {
@@ -74,10 +94,10 @@ pub(super) async fn read_disks<R>(
     let sampled_mounts = is_own_proc.then(|| host.first.mounts.clone());
     let work = move |send: &dyn Fn(DiskStep)| {
         let mounts = sampled_mounts.unwrap_or_else(own_mounts);
-        for (owner, path) in directories(&owners, &root, &mounts) {
-            let directory = format!("{} ({owner})", path.display());
+        for directory in directories(&owners, &root, &mounts) {
             send(DiskStep::Started(directory.clone()));
-            send(DiskStep::Done(directory, disk(&root, &mounts, &path)));
+            let disk = disk(&root, &mounts, &directory.path);
+            send(DiskStep::Done(directory, disk));
         }
     };
     let (steps, ended) = offload::collect(TIME_LIMIT.min(run.budget.left()), work).await;
@@ -95,7 +115,7 @@ fn own_mounts() -> Vec<NodeMount> {
 pub struct WrittenDirectories {
     runtime: Option<u32>,
     kubelet: Option<u32>,
-    directories: Vec<OwnedDirectory>,
+    directories: Vec<WrittenDirectory>,
 }
 
 impl WrittenDirectories {
@@ -126,7 +146,7 @@ impl WrittenDirectories {
             self.directories = directories(&owners, root, &mounts);
         }
         let mut found: Vec<(DirectoryUse, Disk)> = Vec::new();
-        for (usage, path) in &self.directories {
+        for WrittenDirectory { usage, path } in &self.directories {
             let is_new = |disk: &Disk| found.iter().all(|(_, known)| known.device != disk.device);
             if let Some(disk) = disk(root, &mounts, path).ok().filter(is_new) {
                 found.push((*usage, disk));
@@ -145,8 +165,8 @@ fn listening_pid(socket: &Path) -> Option<u32> {
 
 /// What the reading thread reports for each directory.
 enum DiskStep {
-    Started(String),
-    Done(String, Result<Disk, DiskError>),
+    Started(WrittenDirectory),
+    Done(WrittenDirectory, Result<Disk, DiskError>),
 }
 
 /// Groups the directories by disk, and lists the disks that could not be read. `ended` means that the thread ended in
@@ -154,7 +174,7 @@ enum DiskStep {
 fn by_device(steps: Vec<DiskStep>, ended: bool) -> (Vec<WrittenDisk>, Vec<NotChecked>) {
     let mut disks: Vec<WrittenDisk> = Vec::new();
     let mut not_checked = Vec::new();
-    let mut skip = |directory: &str, why: String| {
+    let mut skip = |directory: &WrittenDirectory, why: String| {
         not_checked.push(NotChecked { what: format!("the disk under {directory}"), why });
     };
     let mut waits_for = None;
@@ -184,7 +204,7 @@ fn by_device(steps: Vec<DiskStep>, ended: bool) -> (Vec<WrittenDisk>, Vec<NotChe
 
 /// Returns the directories to which the runtime and the kubelet write: those in flags or settings files, otherwise the
 /// defaults.
-fn directories(owners: &Owners, root: &Path, mounts: &[NodeMount]) -> Vec<OwnedDirectory> {
+fn directories(owners: &Owners, root: &Path, mounts: &[NodeMount]) -> Vec<WrittenDirectory> {
     let mut found = Vec::new();
     if let Some((comm, arguments)) = &owners.runtime {
         let (root_of, state_of) = if comm == "crio" {
@@ -206,14 +226,14 @@ fn directories(owners: &Owners, root: &Path, mounts: &[NodeMount]) -> Vec<OwnedD
             _ => ["/var/lib/containerd", "/run/containerd"],
         };
         let owners = [DirectoryUse::RuntimeRoot, DirectoryUse::RuntimeState];
-        for ((owner, value), default) in owners.into_iter().zip([root_of, state_of]).zip(defaults) {
-            found.push((owner, PathBuf::from(value.as_deref().unwrap_or(default))));
+        for ((usage, value), default) in owners.into_iter().zip([root_of, state_of]).zip(defaults) {
+            found.push(WrittenDirectory { usage, path: value.as_deref().unwrap_or(default).into() });
         }
     }
     if let Some(arguments) = &owners.kubelet {
         let path =
             arguments.flag("root-dir").filter(|path| path.starts_with('/')).unwrap_or("/var/lib/kubelet");
-        found.push((DirectoryUse::Kubelet, PathBuf::from(path)));
+        found.push(WrittenDirectory { usage: DirectoryUse::Kubelet, path: path.into() });
     }
     found
 }
@@ -311,7 +331,7 @@ mod tests {
     }
 
     fn paths(owners: &Owners, root: &Path) -> Vec<String> {
-        directories(owners, root, &[]).into_iter().map(|(_, path)| path.display().to_string()).collect()
+        directories(owners, root, &[]).into_iter().map(|one| one.path.display().to_string()).collect()
     }
 
     #[test]
@@ -405,23 +425,24 @@ mod tests {
     fn a_disk_under_two_directories_is_listed_once_and_an_unread_disk_is_noted() {
         let disk = |device: &str| Ok(Disk { device: device.to_owned(), ..Disk::default() });
         let remote = DiskError::Remote { path: "/k".into(), kind: "nfs4".into() };
+        let at = |path: &str| WrittenDirectory { usage: DirectoryUse::Kubelet, path: path.into() };
         let steps = vec![
-            DiskStep::Done("a".into(), disk("8:1")),
-            DiskStep::Done("b".into(), disk("8:1")),
-            DiskStep::Done("c".into(), Err(DiskError::Absent("c".into()))),
-            DiskStep::Done("k".into(), Err(remote)),
-            DiskStep::Started("d".into()),
+            DiskStep::Done(at("a"), disk("8:1")),
+            DiskStep::Done(at("b"), disk("8:1")),
+            DiskStep::Done(at("c"), Err(DiskError::Absent("c".into()))),
+            DiskStep::Done(at("k"), Err(remote)),
+            DiskStep::Started(at("d")),
         ];
         let (disks, not_checked) = by_device(steps, false);
         assert_eq!(disks.len(), 1);
-        assert_eq!(disks[0].directories, ["a", "b"]);
+        assert_eq!(disks[0].directories, [at("a"), at("b")]);
         let skipped: Vec<String> =
             not_checked.iter().map(|skip| format!("{}: {}", skip.what, skip.why)).collect();
         assert_eq!(
             skipped,
             [
-                "the disk under k: `/k` is on nfs4; plegctl does not query it, because its server may be unreachable",
-                "the disk under d: it did not answer in time"
+                "the disk under k (the kubelet's): `/k` is on nfs4; plegctl does not query it, because its server may be unreachable",
+                "the disk under d (the kubelet's): it did not answer in time"
             ]
         );
     }

@@ -4,12 +4,14 @@
 //! The kubelet's message is read here, once, into a step, a cause and the runtime's own words. What is ordinary is left out:
 //! images that cannot be pulled, containers that crash, missing configuration, and calls that time out, which is a hang.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::journal_line::logged_by;
 use super::limits;
+use super::words::shortened;
 use crate::clock::Wall;
 use crate::report::rename::{rename, without_names};
 use crate::report::{PodRef, word_enum};
@@ -149,6 +151,8 @@ pub struct FailingPod {
     pub plugin: Option<String>,
     /// The last error, in the words of the plugin or of the runtime.
     pub words: String,
+    /// The first file or directory that these words name.
+    pub path: Option<PathBuf>,
     /// The number of errors.
     pub failures: usize,
     /// The time of the first error.
@@ -200,8 +204,10 @@ impl FailingPod {
         let cause = FailureCause::of_words(step, error);
         let of_plugin = plugin_and_words(error).filter(|_| cause == FailureCause::Network);
         let (plugin, words) = of_plugin.map_or((None, error), |(plugin, words)| (Some(plugin), words));
-        let (plugin, words) = (plugin.map(short), short(words.trim()));
-        Some(Self { pod, step, cause, plugin, words, failures: 1, first: at, last: at })
+        let (plugin, words) = (plugin.map(short), shortened(words.trim(), MAX_WORDS));
+        let mut names = error.split([' ', '"', ':']);
+        let path = names.find(|name| name.starts_with('/')).map(|path| short(path).into());
+        Some(Self { pod, step, cause, plugin, words, path, failures: 1, first: at, last: at })
     }
 
     /// Returns whether the step has failed again and again. The journal has the messages of the last `span`.
@@ -288,6 +294,6 @@ fn plugin_and_words(error: &str) -> Option<(&str, &str)> {
     Some((name, words))
 }
 
-rename! { FailingPod { pod, step, cause, plugin: Process, words: Text, failures, first, last }; }
+rename! { FailingPod { pod, step, cause, plugin: Process, words: Text, path: NodePath, failures, first, last }; }
 
 without_names! { FailingStep FailureCause }

@@ -239,7 +239,9 @@ async fn read_node<R: Runtime + 'static>(
     evidence.kubelet.certificates = files.certificates;
     // The answer of `/configz` overrides the command line and the files.
     evidence.kubelet.config = std::mem::take(&mut evidence.kubelet.config).over(files.config);
-    if let Some((disks, skipped)) = disks::read_disks(run, evidence).await
+    let (disks, socket) = tokio::join!(disks::read_disks(run, evidence), stacks::debug_socket(run, evidence));
+    evidence.debug_socket = socket;
+    if let Some((disks, skipped)) = disks
         && let Some(host) = &mut evidence.host
     {
         host.disks = disks;
@@ -335,7 +337,7 @@ fn kubelet_is_missed(evidence: &Evidence) -> bool {
 }
 
 /// Takes second samples of the lists, the node's processes and the kubelet's metrics, each only if the first one is
-/// suspicious or the mode is [`HealthMode::Deep`].
+/// suspicious or the user wants it, and only if the budget has time for it.
 async fn take_second_samples<R: Runtime + 'static>(
     run: HealthRun<'_, R>,
     evidence: &mut Evidence,
@@ -352,17 +354,20 @@ async fn take_second_samples<R: Runtime + 'static>(
         Some(source @ (MetricsSource::Url(_) | MetricsSource::Api(_))) if deep || stale => Some(source),
         _ => None,
     };
-    let wanted = if metrics.is_some() { limits::METRICS_APART } else { limits::SAMPLES_APART };
     // A capture has only one sample of each moment.
-    if !(lists || node || metrics.is_some()) || inputs.mode == HealthMode::Npd || inputs.is_recorded() {
+    if !(lists || node || metrics.is_some()) || inputs.is_recorded() {
         return;
     }
+    let has_time = |wait: Duration| budget.for_waiting() >= wait + inputs.deadlines().list;
+    let metrics = metrics.filter(|_| !(lists || node) || has_time(limits::METRICS_APART));
+    let wanted = if metrics.is_some() { limits::METRICS_APART } else { limits::SAMPLES_APART };
     let first_reading = evidence.kubelet.first.as_ref().filter(|_| metrics.is_some());
     let since_reading = first_reading.map(|reading| inputs.clock.wall().duration_since(reading.at));
     let since_sample = inputs.clock.mono().since(look.as_ref().map_or(sampled_at, |look| look.at));
     // The rules need a minimum time between two readings; the first reading is later than the first sample.
     let wait = wanted.saturating_sub(since_reading.unwrap_or(since_sample).min(since_sample));
-    if budget.for_waiting() < wait + inputs.deadlines().list {
+    if !has_time(wait) {
+        evidence.lacks_second_samples = true;
         evidence.skip("second samples", "no budget left");
         return;
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::failing_pods::{self, FailingPod, KUBELETS};
 use super::journal_line::logged_by;
 use super::kubelet::KubeletRuns;
+use super::words::shortened;
 use crate::clock::Wall;
 use crate::kubelet::go_duration;
 use crate::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename};
@@ -122,6 +123,9 @@ impl NoRelistYet {
         *self = Self { pid, lines, between: (first, time) };
     }
 }
+
+/// The most characters of a line or an error that are kept.
+const MAX_TEXT: usize = 300;
 
 /// The most names and UIDs whose errors are kept.
 const MAX_POD_ERRORS: usize = 1000;
@@ -258,8 +262,9 @@ impl Journal {
             rest.split('"').next().filter(|value| !value.is_empty())
         };
         // A volume operation has its error behind the names of the volume; other messages have it in quotation marks.
-        let of_volume = words.split_once(" Error: ").map(|(_, error)| short(error));
-        let error = of_volume.or_else(|| quoted(words, " err=\"")).unwrap_or_else(|| short(words));
+        let of_volume = words.split_once(" Error: ").map(|(_, error)| shortened(error, MAX_TEXT));
+        let error = of_volume.or_else(|| quoted(words, " err=\""));
+        let error = error.unwrap_or_else(|| shortened(words, MAX_TEXT));
         // This message only repeats that a volume operation has not succeeded.
         let is_effect = error.contains("unmounted volumes=");
         for key in [value(" pod=\""), value(" podUID=\""), value("(UID: \"")].into_iter().flatten() {
@@ -301,12 +306,12 @@ fn quoted(line: &str, before: &str) -> Option<String> {
         is_escaped = letter == '\\' && !is_escaped;
         is_end
     })?;
-    Some(short(&rest.get(..end)?.replace("\\\"", "\"")))
+    Some(shortened(&rest.get(..end)?.replace("\\\"", "\""), MAX_TEXT))
 }
 
-/// Returns the first 300 characters of a text.
+/// Returns the beginning of a line, with all of its ids.
 fn short(text: &str) -> String {
-    text.chars().take(300).collect()
+    text.chars().take(MAX_TEXT).collect()
 }
 
 /// Parses the age in "pleg was last seen active 3m5.5s ago".

@@ -118,8 +118,6 @@ pub enum HealthMode {
     Normal,
     /// Always takes a second sample.
     Deep,
-    /// Never takes a second sample, because node-problem-detector ends a run after five seconds.
-    Npd,
 }
 
 /// What the evidence keeps in addition to what the rules need.

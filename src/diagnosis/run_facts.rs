@@ -5,6 +5,7 @@
 //! of the kubelet travel.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,9 @@ pub struct RunFacts {
     /// The names of what the calls are about and no list has.
     names: Vec<OutsideId>,
     stacks: Option<StackReport>,
+    debug_socket: Option<PathBuf>,
     no_thread: bool,
+    lacks_second_samples: bool,
     interrupted: bool,
     bad_input: Vec<String>,
     /// What was not checked, with what concerns the calls.
@@ -100,7 +103,9 @@ impl From<Evidence> for RunFacts {
             other_sockets: std::mem::take(&mut evidence.other_sockets),
             names,
             stacks: evidence.stacks.take(),
+            debug_socket: evidence.debug_socket.take(),
             no_thread: evidence.no_thread,
+            lacks_second_samples: evidence.lacks_second_samples,
             interrupted: evidence.interrupted,
             bad_input: std::mem::take(&mut evidence.bad_input),
             not_checked: std::mem::take(&mut evidence.not_checked),
@@ -122,7 +127,9 @@ impl From<RunFacts> for Evidence {
             endpoint: facts.endpoint,
             other_sockets: facts.other_sockets,
             stacks: facts.stacks,
+            debug_socket: facts.debug_socket,
             no_thread: facts.no_thread,
+            lacks_second_samples: facts.lacks_second_samples,
             interrupted: facts.interrupted,
             bad_input: facts.bad_input,
             ..Self::default()

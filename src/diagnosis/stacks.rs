@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::evidence::Evidence;
 use super::facts::{FactKind, Quoted, Word};
 use super::input_file::InputFile;
-use super::proc::Ownership;
+use super::proc::{Ownership, Process, Role};
 use super::report::NotChecked;
 use super::{HealthRun, Inputs, overdue_processes};
 use crate::host::{self, HostRoot};
@@ -63,6 +63,26 @@ impl GoroutineDump {
     fn if_needed(self, is_needed: bool) -> Self {
         if is_needed { self } else { Self::default() }
     }
+}
+
+/// Finds the socket on which the probed containerd provides its dump, if it has one. Sends nothing.
+pub(super) async fn debug_socket<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Option<PathBuf> {
+    let HealthRun { inputs, budget, .. } = run;
+    // A simulated or recorded node has no files.
+    if inputs.simulated_processes.is_some() || inputs.is_recorded() {
+        return None;
+    }
+    let is_containerd = |daemon: &&Process| daemon.role == Role::Daemon && daemon.comm == "containerd";
+    let arguments = &evidence.daemon().filter(is_containerd)?.command;
+    let config = arguments.flag("config").or_else(|| arguments.flag("c"));
+    let config = config.filter(|file| file.starts_with('/')).map(str::to_owned);
+    let root = inputs.host_root.clone();
+    let find = move || {
+        let host = HostRoot::resolve(Some(&root));
+        let path = sources::debug_socket(&host, config.as_deref(), &mut Vec::new())?;
+        Some(Path::new("/").join(path.strip_prefix(&root).unwrap_or(&path)))
+    };
+    super::offload::value(super::offload::FILES_TIME_LIMIT.min(budget.left()), find).await?
 }
 
 /// Fetches and judges the dump, if a call is silent, a process is overdue or seems left over, or a bundle is written; never,

@@ -111,7 +111,7 @@ fn only_the_hung_status_call_is_made_again() {
     make_the_next_call_due(&state(&fake));
     let again = npd(&fake);
     assert_eq!(
-        again.stdout, "D01 still after 5m: status hang shop/db-0/postgres rpc=ContainerStatus\n",
+        again.stdout, "D01 still after 5m: degraded, PLEG works: status hang shop/db-0/postgres\n",
         "{again}"
     );
     assert_eq!(count(&fake, Rpc::ContainerStatus), 2);

@@ -134,10 +134,22 @@ fn a_held_status_lock_is_traced_to_its_container(version: Containerd) {
 fn stopped_daemon_is_silent_and_reported_as_stopped(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     runtime.run_pods(1, 1);
+    let list = runtime.directory().join("pods.json");
+    let pod = serde_json::json!({"metadata": {"name": "web", "namespace": "default", "uid": "web"},
+        "status": {"phase": "Running"}});
+    std::fs::write(&list, serde_json::json!({"kind": "PodList", "items": [pod]}).to_string()).unwrap();
     let stopped = runtime.stop_daemon();
     let report = diagnose(&runtime);
+    let list = list.to_str().unwrap();
+    let why = ["pods", "-r", &runtime.endpoint(), "--api-pods", list, "--why", "default/web"];
+    let why = plegctl_on_this_machine(&why);
     drop(stopped);
     assert_row(&report, Verdict::Unhealthy, Phase::Connect, RuleId::SilentRuntime);
+    assert_eq!(why.code, Some(1), "{why}");
+    assert!(
+        why.stdout.starts_with("nothing is known of default/web, and nothing starts or ends it: "),
+        "{why}"
+    );
 }
 
 fn killed_daemon_refuses_connections(version: Containerd) {
@@ -153,7 +165,13 @@ fn stopped_shim_is_reported_although_every_call_is_answered(version: Containerd)
     let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     let stopped = runtime.stop_shim(&pod.sandbox_id);
     let report = diagnose(&runtime);
+    // A busy machine may leave it no time within its four seconds; then it does not know.
+    let npd = || plegctl_on_this_machine(&["health", "-r", &runtime.endpoint(), "--npd"]);
+    let runs = [npd(), npd(), npd()];
     drop(stopped);
+    let words = "D10 degraded, PLEG works: likely shim or runc hang default/web";
+    assert!(runs.iter().any(|npd| (npd.code, npd.stdout.trim_end()) == (Some(0), words)), "{runs:?}");
+    assert!(!runs.iter().any(|npd| npd.stdout.contains("healthy")), "{runs:?}");
     let found = report.findings.iter().find(|finding| finding.id == RuleId::HungProcess).unwrap();
     assert_eq!(found.pod.as_ref().unwrap().name, "web", "{report:#?}");
     assert_eq!(report.verdict, Verdict::Degraded);

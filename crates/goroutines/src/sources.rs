@@ -193,7 +193,8 @@ pub fn sources_of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: O
     if is_crio {
         return NodeSources { usable: vec![NodeSource::Socket(socket.to_owned())], refused, is_crio };
     }
-    if let Some(debug) = debug_socket(host, proc, daemon, &mut refused) {
+    let config = daemon.and_then(|pid| config_flag(proc, pid));
+    if let Some(debug) = debug_socket(host, config.as_deref(), &mut refused) {
         return NodeSources { usable: vec![NodeSource::Socket(debug)], refused, is_crio };
     }
     let file = newest_dump_file(&host.path("/tmp"), proc, &mut refused)
@@ -209,7 +210,8 @@ pub fn sources_of_node(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> Nod
     let mut crio = ["/run/crio/crio.sock", "/var/run/crio/crio.sock"].map(|path| host.path(path)).into_iter();
     found.extend(crio.find(|path| is_trusted_socket(host, path, &mut refused)).map(NodeSource::Socket));
     let is_crio = !found.is_empty();
-    found.extend(debug_socket(host, proc, daemon, &mut refused).map(NodeSource::Socket));
+    let config = daemon.and_then(|pid| config_flag(proc, pid));
+    found.extend(debug_socket(host, config.as_deref(), &mut refused).map(NodeSource::Socket));
     if found.is_empty() {
         found.extend(newest_dump_file(&host.path("/tmp"), proc, &mut refused).map(NodeSource::File));
     }
@@ -229,15 +231,10 @@ fn is_trusted_socket(host: &HostRoot, path: &Path, refused: &mut Vec<String>) ->
     open_directory.is_none()
 }
 
-/// Finds containerd's debug socket: the one that its configuration names, otherwise the one at the well-known path.
-fn debug_socket(
-    host: &HostRoot,
-    proc: &Path,
-    daemon: Option<u32>,
-    refused: &mut Vec<String>,
-) -> Option<PathBuf> {
-    let started_with = daemon.and_then(|pid| config_flag(proc, pid));
-    let config = started_with.unwrap_or_else(|| "/etc/containerd/config.toml".to_owned());
+/// Finds containerd's debug socket: the one that its configuration names, otherwise the one at the well-known path. `config` is
+/// the absolute path with which containerd was started. Adds to `refused` why a socket is not trusted.
+pub fn debug_socket(host: &HostRoot, config: Option<&str>, refused: &mut Vec<String>) -> Option<PathBuf> {
+    let config = config.unwrap_or("/etc/containerd/config.toml");
     let configured =
         small_text(&host.path(config)).and_then(|text| debug_address(&text)).map(|path| host.path(path));
     let well_known = host.path("/run/containerd/debug.sock");

@@ -393,19 +393,11 @@ pub async fn save_bundle(
 }
 
 impl HealthArgs {
-    const fn mode(&self) -> HealthMode {
-        match (self.npd, self.deep) {
-            (true, _) => HealthMode::Npd,
-            (false, true) => HealthMode::Deep,
-            (false, false) => HealthMode::Normal,
-        }
-    }
-
     fn budget(&self) -> Duration {
-        self.budget.unwrap_or(match self.mode() {
-            HealthMode::Npd => NPD_BUDGET,
-            HealthMode::Deep => DEEP_BUDGET,
-            HealthMode::Normal => BUDGET,
+        self.budget.unwrap_or(match (self.npd, self.deep) {
+            (true, _) => NPD_BUDGET,
+            (false, true) => DEEP_BUDGET,
+            (false, false) => BUDGET,
         })
     }
 
@@ -413,7 +405,7 @@ impl HealthArgs {
     fn inputs(&self, session: &Session) -> Result<Inputs<Client>, Error> {
         let budget = self.budget();
         let mut inputs = inputs(session, (budget, budget), self.kubelet(session)?)?;
-        inputs.mode = self.mode();
+        inputs.mode = if self.deep { HealthMode::Deep } else { HealthMode::Normal };
         // The budget starts with the process, so it includes the search for the endpoint.
         inputs.began = Mono::default();
         // Tests set a divisor, so that they do not wait for the real limits of silence.

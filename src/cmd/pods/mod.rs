@@ -290,7 +290,8 @@ impl PodsArgs {
         let labels = LazyCell::new(|| pod.labels.read());
         let label = |key: &str| labels.get(key).map(String::as_str);
         let (namespace, name, uid) = (&pod.namespace, &pod.name, &pod.uid);
-        let is_ending = matches!(pod.verdict, PodVerdict::Terminating | PodVerdict::Stuck);
+        let is_ending = pod.verdict == PodVerdict::Terminating
+            || pod.verdict == PodVerdict::Stuck && pod.views.wants_end();
         (is_ending || !self.terminating)
             && self.selection.shows(Candidate { namespace, name, uid, label: &label })
     }

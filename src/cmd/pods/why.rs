@@ -62,6 +62,7 @@ pub fn run(arguments: &PodsArgs, node: &Rc<Node>, kubelet: &Kubelet, pod: &str) 
     Ok(match report.state {
         PodHold::Held | PodHold::NotStarting => Exit::Bad,
         PodHold::Starting | PodHold::InGrace | PodHold::Free | PodHold::NotDeleted => Exit::Good,
+        PodHold::Unknown => Exit::NoAnswer,
     })
 }
 

@@ -19,7 +19,7 @@ pub fn name(report: &PodWhy, out: &mut Page<'_>) -> io::Result<()> {
 pub fn screen(report: &PodWhy, out: &mut Page<'_>, style: ScreenStyle) -> io::Result<()> {
     let code = match report.state {
         PodHold::Held | PodHold::NotStarting => "1;31",
-        PodHold::InGrace | PodHold::Starting => "33",
+        PodHold::InGrace | PodHold::Starting | PodHold::Unknown => "33",
         PodHold::Free | PodHold::NotDeleted => "32",
     };
     let sentence = wrapped(&report.summary, style.columns(), "  ");

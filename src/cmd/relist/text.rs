@@ -12,7 +12,7 @@ use crate::cmd::render::watch::{about, pod};
 use crate::cmd::render::words::{NONE, SHORT_ID, age, or_none, percent, short_id, took};
 use crate::cri::{KUBELET_RECEIVE_LIMIT, Outcome};
 use crate::pleg::CallRecord;
-use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
+use crate::pleg::report::{RelistCost, RelistReport, ReportedContainer, ReportedPod};
 use crate::report::bytes::bytes;
 use crate::report::plural;
 
@@ -84,7 +84,7 @@ pub fn table(report: &RelistReport, shown: &Shown<'_>, out: &mut Page<'_>) -> io
         slowest(&report.relist.calls, out)?;
         writeln!(out)?;
     }
-    writeln!(out, "{}", latency(report))
+    writeln!(out, "{}", latency(&report.relist))
 }
 
 /// Prints one line for each pod.
@@ -158,23 +158,30 @@ fn slowest(calls: &[CallRecord], out: &mut Page<'_>) -> io::Result<()> {
     table::write(out, &["TOOK", "CALL", "OUTCOME", "RECEIVED", "MESSAGE"], rows)
 }
 
-/// Formats `relist 4.1ms = ListPodSandbox 1.9ms (…) + ListContainers 2.2ms (…) + 12 status calls 30ms, 1 silent`.
-fn latency(report: &RelistReport) -> String {
-    let (lists, statuses): (Vec<_>, Vec<_>) = report.relist.calls.iter().partition(|call| call.id.is_none());
+/// Formats `relist 4.1ms = ListPodSandbox 1.9ms (…) + ListContainers 2.2ms (…)`, and what the status calls add: some of them wait
+/// at the same time, so their times together may be longer than the relist.
+fn latency(relist: &RelistCost) -> String {
+    let (lists, statuses): (Vec<_>, Vec<_>) = relist.calls.iter().partition(|call| call.id.is_none());
+    let whole = relist.duration_seconds.duration();
+    let of_lists: Duration = lists.iter().map(|call| call.duration_seconds.duration()).sum();
     let mut parts: Vec<String> = lists.into_iter().map(call).collect();
     if !statuses.is_empty() {
         let total: Duration = statuses.iter().map(|call| call.duration_seconds.duration()).sum();
-        let mut part = format!("{} {}", plural(statuses.len(), "status call"), took(total));
+        let rest = whole.saturating_sub(of_lists);
+        let mut part = format!("{} {}", plural(statuses.len(), "status call"), took(rest));
+        if total > rest {
+            // Writing to a String cannot fail.
+            let _ = write!(part, " ({} added up)", took(total));
+        }
         for outcome in [Outcome::Error, Outcome::Silent] {
             let count = statuses.iter().filter(|call| call.outcome == outcome).count();
             if count > 0 {
-                // Writing to a String cannot fail.
                 let _ = write!(part, ", {count} {}", outcome.as_str());
             }
         }
         parts.push(part);
     }
-    format!("relist {} = {}", took(report.relist.duration_seconds.duration()), parts.join(" + "))
+    format!("relist {} = {}", took(whole), parts.join(" + "))
 }
 
 /// Formats one call with its duration, its size and its error.
@@ -244,4 +251,25 @@ pub fn prometheus(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> 
 
 fn gauge(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
     writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_relist_add_up_to_it_although_status_calls_wait_at_the_same_time() {
+        let relist = |status_seconds: f64| {
+            let call = |rpc: &str, id: Option<&str>, seconds: f64| json!({"rpc": rpc, "id": id, "durationSeconds": seconds, "responseBytes": 100, "outcome": "ok"});
+            let status = |id| call("ContainerStatus", Some(id), status_seconds);
+            let lists = ["ListPodSandbox", "ListContainers"].map(|rpc| call(rpc, None, 0.001));
+            let calls = lists.into_iter().chain([status("a"), status("b")]).collect::<Vec<_>>();
+            latency(&serde_json::from_value(json!({"durationSeconds": 0.012, "calls": calls})).unwrap())
+        };
+        let lists = "relist 12.0ms = ListPodSandbox 1.00ms (100 B, 0.0% of 16 MiB) + ListContainers 1.00ms (100 B, 0.0% of 16 MiB)";
+        assert_eq!(relist(0.01), format!("{lists} + 2 status calls 10.0ms (20.0ms added up)"));
+        assert_eq!(relist(0.004), format!("{lists} + 2 status calls 10.0ms"));
+    }
 }

@@ -625,7 +625,9 @@ impl Model {
         let ((namespace, pod, container), (count, how)) =
             failures.into_iter().max_by_key(|(_, (count, _))| *count)?;
         let count = plural(count, "time");
-        Some(format!("{how}, {count}: kubectl -n {namespace} logs {pod} -c {container} -p"))
+        Some(format!(
+            "{container} failed {count} ({how}): kubectl -n {namespace} logs {pod} -c {container} -p"
+        ))
     }
 
     /// Returns when the node is `NotReady` at the latest if nothing changes.

@@ -715,5 +715,5 @@ fn a_container_that_fails_again_and_again_is_named_with_the_command_for_its_log(
     event(&mut model, seconds(5), "shop/web-1/nginx", PlegState::Running, PlegState::Exited);
     relist(&mut model, 2, seconds(6), Duration::from_millis(9), None);
     let hint = model.judge(seconds(6).mono).hint;
-    assert_eq!(hint, "137 OOMKilled, 2 times: kubectl -n shop logs cache-0 -c cache -p");
+    assert_eq!(hint, "cache failed 2 times (137 OOMKilled): kubectl -n shop logs cache-0 -c cache -p");
 }

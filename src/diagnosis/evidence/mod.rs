@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Mono, Wall};
 use crate::diagnosis::daemon_watch::DaemonWatch;
+use crate::diagnosis::disks::WrittenDirectory;
 use crate::diagnosis::forecast::LimitForecast;
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::journal::{Journal, SystemState};
@@ -84,10 +85,14 @@ pub struct Evidence {
     pub no_thread: bool,
     /// The judged goroutine dump of the runtime, if a call is silent and the runtime provides a dump.
     pub stacks: Option<StackReport>,
+    /// The socket on which containerd provides its goroutine dump, as a path on the node.
+    pub debug_socket: Option<PathBuf>,
     /// The limits that will be reached, by a recorder on this node.
     pub forecasts: Vec<LimitForecast>,
     /// Files of the node, if a bundle is written.
     pub input_files: Vec<InputFile>,
+    /// Whether something looked suspicious, and no time was left to look a second time.
+    pub lacks_second_samples: bool,
     /// Why the run ended before all probes were made, if it did.
     pub ended_early: Option<String>,
     /// Whether the caller ended the run.
@@ -228,8 +233,8 @@ pub struct HostEvidence {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WrittenDisk {
-    /// The directories on this file system, with their owners.
-    pub directories: Vec<String>,
+    /// The directories on this file system.
+    pub directories: Vec<WrittenDirectory>,
     /// Its size and free space.
     pub disk: Disk,
 }
@@ -259,5 +264,5 @@ rename! {
         ownership, sampled_at = Mono::default(), first, network_plugins: Process, second, throttled_at_end,
         daemon_watch, disks, overdue_ids: Id, clients, left_over_shims, living_exits, waits
     };
-    WrittenDisk { directories: NodePath, disk };
+    WrittenDisk { directories, disk };
 }

@@ -277,6 +277,8 @@ facts! {
 
     // D34
     CannotWriteFiles => "the runtime or the kubelet cannot write to its directories";
+    PodsFindNoSpace { directory: FilePath, step: FailingStep, pod: PodRef, others: usize } =>
+        "the disk of {directory} is full: {pod}{} cannot {}", and_more(*others), if step.is_of_end() { "end" } else { "start" };
     DiskIsReadOnly { file_system: FileSystem, device: Quoted, directories: Vec<FilePath> } =>
         "{file_system} ({device}) is read-only: {}", list(directories);
     DiskIsFull { file_system: FileSystem, device: Quoted, free_bytes: u64, bytes: u64, directories: Vec<FilePath> } =>
@@ -920,7 +922,9 @@ facts! {
     // outside: what the documents and the dumps of a kubelet show
     RelistWaitsFor { call: Call } => "{call} does not answer: the kubelet's relist waits for it";
     SameCallInBothDumps { apart: Took } => "two goroutine dumps of the kubelet, {apart} apart, show the same call";
-    CallHasWaited { about: Took } => "by Go's count, it has waited for about {about:#}";
+    CallHasWaited { about: Took } => "Go counts {} of waiting, and may be two minutes wrong", {
+        plural(number(about.duration().as_secs() / 60), "minute")
+    };
     GoroutinesWaitForCall { rpc: Word, goroutines: usize } => "{goroutines} goroutines of the kubelet wait for {rpc}";
     AllCallsWait { rpcs: Vec<Word> } => "Version waits too, so the runtime answers no call: {}", list(rpcs);
     MetricsWaitToo => "the kubelet's /configz answers and its /metrics is silent";

@@ -156,7 +156,10 @@ fn facts(case: &Case<'_>, findings: &[HealthFinding]) -> VerdictFacts {
             || runtime.status_is_open()
             || evidence.ended_early.is_some()
             || evidence.recorded_diagnosis.is_some()
-            || evidence.list_may_be_large(),
+            || evidence.list_may_be_large()
+            // A second look might have confirmed what is only possible.
+            || evidence.lacks_second_samples
+                && findings.iter().any(|finding| finding.confidence == Confidence::Possible),
         reported: None,
     }
 }

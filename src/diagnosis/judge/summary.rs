@@ -88,12 +88,14 @@ fn why_unknown(evidence: &Evidence, skipped: impl Fn(&NotChecked) -> String) -> 
         Some(format!("{rpc} had no answer yet after {}", seconds(waited)))
     };
     let first = || evidence.not_checked.first().map(&skipped);
+    let again = || evidence.lacks_second_samples.then(|| "no time was left for a second look".to_owned());
     let size = || evidence.list_may_be_large().then(|| FactKind::ListMayBeLarge.to_string());
     bad.or_else(unread)
         .or_else(ended_early)
         .or_else(list)
         .or_else(recorded)
         .or_else(silent)
+        .or_else(again)
         .or_else(size)
         .or_else(first)
 }

@@ -176,6 +176,7 @@ impl<'a> HolderCase<'a> {
                 }
             }
             _ if holders.iter().any(is_likely_or_certain) => PodHold::Held,
+            _ if self.evidence.runtime.containers.latest().is_none() => PodHold::Unknown,
             Deletion::NotRequested => PodHold::NotDeleted,
             _ => PodHold::Free,
         }
@@ -190,6 +191,10 @@ impl<'a> HolderCase<'a> {
             (Deletion::NotRequested, _) if self.direction() == Direction::Starts => {
                 return format!("{pod} {}{}", self.how_it_starts(state), after(": "));
             }
+            (Deletion::NotRequested, _) if self.direction() == Direction::Unknown => match state {
+                PodHold::Held => format!("nothing is known of {pod}, and nothing starts or ends it"),
+                _ => format!("nothing is known of {pod}"),
+            },
             (Deletion::NotRequested, _) => {
                 let status = self.facts.status.as_ref().filter(|status| status.has_ended);
                 let has_ended = |status: &PodStatus| {
@@ -218,6 +223,9 @@ impl<'a> HolderCase<'a> {
         };
         match (state, first) {
             (PodHold::Held, _) => format!("{how}{}", after(": ")),
+            (PodHold::Unknown, _) => {
+                format!("{how}; the runtime does not list its containers: plegctl health shows why")
+            }
             (_, Some(first)) => format!("{how}; plegctl found only what possibly holds it: {first}"),
             (_, None) => format!("{how}; plegctl found nothing on this node that holds it"),
         }
@@ -439,7 +447,11 @@ impl<'a> HolderCase<'a> {
         let others = others.into_iter().filter(counts);
         let others = others.filter_map(|finding| Some((kind_for_all(finding, direction)?, finding)));
         let mut holders: Vec<PodHolder> = own.map(|(kind, finding)| of_finding(kind, finding)).collect();
-        holders.extend(others.take(MAX_OF_KIND).map(|(kind, finding)| of_finding(kind, finding)));
+        holders.extend(others.take(MAX_OF_KIND).map(|(kind, finding)| {
+            let mut holder = of_finding(kind, finding);
+            holder.steps.insert(0, whole_node());
+            holder
+        }));
         holders.extend(self.calls_without_finding());
         holders
     }
@@ -465,7 +477,7 @@ impl<'a> HolderCase<'a> {
         });
         let mut holder = PodHolder::new(HolderKind::Runtime, Confidence::Possible, lines.next()?);
         holder.evidence.extend(lines.take(MAX_OF_KIND));
-        holder.add_step(Step::look("what the whole node shows").with(Command::new("plegctl health")));
+        holder.add_step(whole_node());
         Some(holder)
     }
 
@@ -799,6 +811,10 @@ fn of_finding(kind: HolderKind, finding: &HealthFinding) -> PodHolder {
     let explain = Command::new("plegctl explain {}").arg(finding.id);
     holder.add_step(Step::look("more about it").with(explain));
     holder
+}
+
+fn whole_node() -> Step {
+    Step::look("what the whole node shows").with(Command::new("plegctl health"))
 }
 
 /// Whether a task is in the umount of a file system.

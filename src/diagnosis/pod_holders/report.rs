@@ -50,6 +50,8 @@ word_enum! {
         Free = "free",
         /// The pod runs or has ended, and is not being deleted.
         NotDeleted = "notDeleted",
+        /// The pod should run, and the runtime does not say whether it does.
+        Unknown = "unknown",
     }
 }
 

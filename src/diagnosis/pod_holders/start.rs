@@ -7,6 +7,7 @@ use super::judge::{HolderCase, MARGIN, MAX_OF_KIND, UMOUNT_OLD, UMOUNT_YOUNG};
 use super::look::Umount;
 use super::report::{HolderKind, PodHold, PodHolder};
 use crate::cri::{ContainerState, SandboxState};
+use crate::diagnosis::words::shortened;
 use crate::kubelet::pod_status::WaitingContainer;
 use crate::report::duration::elapsed;
 use crate::report::{Command, Confidence, Step, plural};
@@ -33,7 +34,7 @@ pub(super) enum Direction {
     Runs,
     /// It has ended, and the kubelet starts it no more.
     HasEnded,
-    /// No source says whether it should run.
+    /// No source says whether it should run, or the runtime does not say whether it runs.
     Unknown,
 }
 
@@ -51,8 +52,13 @@ impl HolderCase<'_> {
             Deletion::NotRequested => {
                 let waits = self.waiting().next().is_some();
                 let is_pending = status.is_some_and(|status| status.phase == "Pending");
-                let runs = self.running_containers().map_or(!is_pending, |running| running > 0);
-                if waits || !runs { Direction::Starts } else { Direction::Runs }
+                match self.running_containers() {
+                    _ if waits => Direction::Starts,
+                    Some(0) => Direction::Starts,
+                    Some(_) => Direction::Runs,
+                    None if is_pending => Direction::Starts,
+                    None => Direction::Unknown,
+                }
             }
         }
     }
@@ -159,7 +165,7 @@ impl HolderCase<'_> {
             }
             let confidence = if is_cause { Confidence::Certain } else { Confidence::Likely };
             let words = waiting.to_string();
-            let mut holder = PodHolder::new(HolderKind::Status, confidence, shortened(&words));
+            let mut holder = PodHolder::new(HolderKind::Status, confidence, shortened(&words, MAX_WORDS));
             holder.add_evidence(format!("{by} says: {words}"));
             holder.add_step(self.show_events());
             found.push(holder);
@@ -178,7 +184,8 @@ impl HolderCase<'_> {
             .and_then(|errors| errors.get(self.uid()).or_else(|| errors.get(&self.facts.pod.to_string())));
         // The status has the same words as the journal, and is newer.
         if let Some(error) = error.filter(|_| found.is_empty() && !fails) {
-            let mut holder = PodHolder::new(HolderKind::Status, Confidence::Likely, shortened(error));
+            let mut holder =
+                PodHolder::new(HolderKind::Status, Confidence::Likely, shortened(error, MAX_WORDS));
             holder.add_evidence(format!("the kubelet's last error about it: {error}"));
             holder.add_step(self.show_log());
             found.push(holder);
@@ -231,11 +238,4 @@ impl HolderCase<'_> {
         let events = Command::limited(10, events).arg(&pod.namespace).arg(&pod.name);
         Step::look("its events").with(events)
     }
-}
-
-/// Returns the beginning of a long text.
-fn shortened(text: &str) -> String {
-    let mut chars = text.chars();
-    let start: String = chars.by_ref().take(MAX_WORDS).collect();
-    if chars.next().is_some() { format!("{start}…") } else { start }
 }

@@ -2,6 +2,8 @@
 
 use super::full_disk::what_is_full;
 use super::prelude::*;
+use std::path::Path;
+
 use crate::clock::Wall;
 use crate::diagnosis::forecast::{LimitForecast, LimitKind};
 
@@ -65,7 +67,7 @@ fn steps(forecast: &LimitForecast) -> Vec<Step> {
             | LimitKind::KubeletInodes,
             _,
         ) => vec![
-            what_is_full(),
+            what_is_full(directories(forecast.limit).into_iter().map(Path::new)),
             Step::change("remove what fills it: the kubelet's own cleaning is not enough"),
         ],
         (
@@ -74,6 +76,17 @@ fn steps(forecast: &LimitForecast) -> Vec<Step> {
         ) => {
             vec![restart()]
         }
+    }
+}
+
+/// Returns the usual directories on the file system of a limit.
+const fn directories(limit: LimitKind) -> [&'static str; 2] {
+    match limit {
+        LimitKind::KubeletBytes | LimitKind::KubeletInodes => ["/var/lib/kubelet", "/var/lib/kubelet/pods"],
+        LimitKind::RuntimeStateBytes | LimitKind::RuntimeStateInodes => {
+            ["/run/containerd", "/run/containers"]
+        }
+        _ => ["/var/lib/containerd", "/var/lib/containers"],
     }
 }
 

@@ -11,7 +11,7 @@ use crate::diagnosis::failing_pods::{FailingPod, FailingStep, FailureCause};
 use crate::host::CNI_DIRECTORY;
 
 /// The most pods that the evidence names.
-const MAX_NAMED: usize = 3;
+pub(super) const MAX_NAMED: usize = 3;
 
 /// Returns whether the journal has an error with this cause.
 pub(super) fn any(evidence: &Evidence, cause: FailureCause) -> bool {

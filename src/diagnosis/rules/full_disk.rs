@@ -1,31 +1,83 @@
 //! D34: the disk under the runtime or the kubelet is full or read-only.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::failing_pods::{self, MAX_NAMED};
 use super::prelude::*;
+use crate::clock::Wall;
 use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::facts::{FilePath, FileSystem, Quoted};
+use crate::diagnosis::failing_pods::{FailingPod, FailureCause};
 use crate::host::disks::Disk;
 
-/// Applies D34. That the disk is full is certain, but that this explains a hang is at most likely.
+/// Applies D34. That the disk is full is certain, but that this explains a hang is at most likely. That pods fail because of it is
+/// certain if the runtime's words about them name a directory on this disk.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
-    let signs: Vec<FactKind> = host.disks.iter().filter_map(sign).collect();
-    if signs.is_empty() {
-        return None;
-    }
-    let severity = case.severity_of_cause();
-    let mut found = case.cause(RuleId::FullDisk, severity, Confidence::Likely, FactKind::CannotWriteFiles);
+    let (disks, signs): (Vec<&WrittenDisk>, Vec<FactKind>) =
+        host.disks.iter().filter_map(|disk| Some((disk, sign(disk)?))).unzip();
+    let mut found = case.cause(
+        RuleId::FullDisk,
+        case.severity_of_cause(),
+        Confidence::Likely,
+        FactKind::CannotWriteFiles,
+    );
     found.add_facts(signs);
-    found.add_step(what_is_full());
+    let named = disks.iter().find_map(|disk| without_space_on(disk, case));
+    let disk = named.as_ref().map_or(*disks.first()?, |(disk, _)| disk);
+    if let Some((_, pods)) = named {
+        add_pods(&mut found, disk, &pods, case.evidence.taken_at);
+    }
+    found.add_step(what_is_full(disk.directories.iter().map(|directory| directory.path.as_path())));
     found.add_step(Step::look(
         "if read-only: `dmesg -T` shows the error; free space or repair the disk before you restart anything",
     ));
     Some(found)
 }
 
-/// The step that shows what fills the disks.
-pub(super) fn what_is_full() -> Step {
-    let show = "timeout 20 df -h; timeout 20 df -i; crictl --timeout 20s images; timeout 60 du -xsh /var/log/pods /var/log/journal";
-    Step::look("what is full, and with what").with(Command::new(show))
+/// Returns the disk with the pods that fail because the runtime finds no space on it; `None` if there are none, or if a call
+/// hangs, which is worse.
+fn without_space_on<'a>(
+    written: &'a WrittenDisk,
+    case: &Case<'a>,
+) -> Option<(&'a WrittenDisk, Vec<&'a FailingPod>)> {
+    if written.disk.read_only || case.stuck() {
+        return None;
+    }
+    let is_here =
+        |path: &PathBuf| written.directories.iter().any(|directory| path.starts_with(&directory.path));
+    let mut pods = failing_pods::persisting(case.evidence);
+    pods.retain(|pod| pod.cause == FailureCause::NoSpace && pod.path.as_ref().is_some_and(is_here));
+    pods.sort_by_key(|pod| (pod.step.is_of_end(), pod.first, &pod.pod.uid));
+    let is_of_end = pods.first()?.step.is_of_end();
+    pods.retain(|pod| pod.step.is_of_end() == is_of_end);
+    Some((written, pods))
+}
+
+/// Makes the pods that fail because of the full disk the headline.
+fn add_pods(found: &mut HealthFinding, disk: &WrittenDisk, pods: &[&FailingPod], now: Wall) {
+    let uids: BTreeSet<&str> = pods.iter().map(|failing| failing.pod.uid.as_str()).collect();
+    if let (Some(first), Some(directory)) = (pods.first(), disk.directories.first()) {
+        let (directory, pod) = (FilePath::from(&directory.path.display()), first.pod.clone());
+        found.set_title(FactKind::PodsFindNoSpace {
+            directory,
+            step: first.step,
+            pod,
+            others: uids.len() - 1,
+        });
+        found.add_fact(failing_pods::words(first));
+    }
+    found.confidence = Confidence::Certain;
+    found.add_facts(pods.iter().take(MAX_NAMED).map(|failing| failing_pods::since(failing, now)));
+}
+
+/// The step that shows what fills the disk of these directories.
+pub(super) fn what_is_full<'a>(directories: impl Iterator<Item = &'a Path>) -> Step {
+    let show = "timeout 20 df -h; timeout 20 df -i; crictl --timeout 20s images; \
+                timeout 60 du -xhd1 {} /var/log/pods /var/log/journal | sort -h | tail -20";
+    let show = Command::new(show).args(directories.map(Path::display));
+    Step::look("what is full, and with what").with(show)
 }
 
 /// Returns whether the disk is full although some blocks are free: either they are reserved for root, or the disk is

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::node::{FakeNode, written};
 use super::pod_holders::holders;
 use super::scripted::{Scripted, inputs};
 use super::travels::judge;
@@ -16,6 +17,7 @@ use crate::diagnosis::journal::Journal;
 use crate::diagnosis::pod_holders::report::{HolderKind, PodHold, PodWhy};
 use crate::diagnosis::pod_holders::{self, Deletion, PodFacts, PodStatus};
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, PodRef, RuleId, Severity, Verdict};
+use crate::host::disks::Disk;
 
 /// The errors of a kubelet with `short-unix` stamps: of pods whose network plugin failed on ADD and on DEL, whose runtime had a
 /// full file system and a store without snapshots, of five pods with ordinary errors, and of pods for which the runtime had no
@@ -108,6 +110,38 @@ async fn creates_that_fail_degrade_the_node_by_their_cause() {
         assert_eq!(judged(&one).1.unwrap().1, Confidence::Likely, "{title}");
         let over = with_journal(Scripted::with_pods(3), &pods, 200).await;
         assert_eq!(judged(&over), (Verdict::Healthy, None), "{title}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_that_the_runtimes_error_names_is_the_headline_with_the_pods_that_it_stops() {
+    let node = FakeNode::new("full-pods").with_pods(3);
+    let mut evidence = node.gathered(Scripted::with_pods(3)).await;
+    let journal = recorded(&["full-1", "full-2"], evidence.taken_at, Duration::from_secs(5));
+    evidence.journal = Some(Journal::of(&journal));
+    let mut with_full_disk = |path: &str, read_only| {
+        let disk =
+            Disk { kind: "ext4".into(), device: "7:0".into(), size: 106 << 20, read_only, ..Disk::default() };
+        evidence.host.as_mut().unwrap().disks = vec![written(path, disk)];
+        judge(&evidence)
+    };
+    let report = with_full_disk("/var/lib/containerd", false);
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((primary.id, primary.confidence), (RuleId::FullDisk, Confidence::Certain), "{report:#?}");
+    let title = "the disk of /var/lib/containerd is full: default/full-1 and 1 more cannot start";
+    assert_eq!((primary.title.as_str(), report.verdict), (title, Verdict::Degraded));
+    assert!(primary.evidence[0].starts_with("ext4 (7:0) is full: 0 of 106 MiB are free"), "{primary:#?}");
+    assert!(primary.evidence[1].ends_with("…: no space left on device"), "{primary:#?}");
+    assert!(primary.evidence[2].starts_with("default/full-1: "), "{primary:#?}");
+    let command = primary.steps[0].command.as_deref().unwrap();
+    assert!(command.contains("du -xhd1 /var/lib/containerd "), "{command}");
+    assert_eq!(found(&report).unwrap().confidence, Confidence::Certain);
+    // The error is about another directory, or no write is possible for another reason.
+    for (path, read_only) in [("/data", false), ("/var/lib/containerd", true)] {
+        let report = with_full_disk(path, read_only);
+        let disk = report.findings.iter().find(|finding| finding.id == RuleId::FullDisk).unwrap();
+        assert_eq!(disk.confidence, Confidence::Likely, "{report:#?}");
+        assert_eq!(disk.title, "the runtime or the kubelet cannot write to its directories");
     }
 }
 

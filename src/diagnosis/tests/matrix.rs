@@ -10,7 +10,7 @@ use super::travels::judge;
 use crate::cri::{Code, ContainerState, Error, Labels, Outcome, Rpc, SandboxState, label};
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Severity, Verdict};
-use crate::diagnosis::{CallersPendingCall, HealthMode, Inputs, gather};
+use crate::diagnosis::{CallersPendingCall, Inputs, gather};
 use crate::kubelet::KubeletVersion;
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
@@ -625,7 +625,6 @@ async fn npd_ends_within_its_budget() {
         .on(Rpc::ListContainers, Behaviour::Hangs)
         .on_id(guilty.clone(), Behaviour::Hangs);
     let mut inputs = inputs(script);
-    inputs.mode = HealthMode::Npd;
     inputs.budget = Duration::from_secs(4);
     inputs.host_root = root_with_logs("npd", 143);
     let report = diagnose(&inputs).await;

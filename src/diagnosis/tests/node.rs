@@ -2,6 +2,7 @@
 //! file system.
 
 use std::fs;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use super::kubelet::journal;
 use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 use super::travels::judge;
 use crate::cri::Rpc;
+use crate::diagnosis::disks::{DirectoryUse, WrittenDirectory};
 use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::journal::SystemState;
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
@@ -383,6 +385,12 @@ async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
     assert_eq!(find(&starved, RuleId::CpuStarved).unwrap().confidence, Confidence::Likely);
 }
 
+/// A disk under a directory of the runtime.
+pub(super) fn written(path: &str, disk: Disk) -> WrittenDisk {
+    let directory = WrittenDirectory { usage: DirectoryUse::RuntimeRoot, path: path.into() };
+    WrittenDisk { directories: vec![directory], disk }
+}
+
 /// Replaces a pod's shim by a conmon, as with CRI-O.
 fn conmon(node: &FakeNode, pod: usize, state: char) {
     node.process(&FakeProcess {
@@ -625,7 +633,7 @@ async fn a_full_disk_is_reported_and_explains_a_hang() {
         let host = evidence.host.as_mut().unwrap();
         // The run has measured the disk of the test's own directory.
         assert_eq!(host.disks.len(), 1, "{:?}", host.disks);
-        host.disks = vec![WrittenDisk { directories: vec!["/data (the runtime's root)".into()], disk }];
+        host.disks = vec![written("/data", disk)];
         let report = judge(&evidence);
         let found = find(&report, RuleId::FullDisk);
         assert_eq!(found.is_some(), text.is_some(), "{report:#?}");
@@ -684,6 +692,18 @@ async fn a_stopped_daemon_is_named_as_stopped() {
         "it cannot answer: {:?}",
         report.keep
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stacks_of_a_containerd_with_a_debug_socket_need_no_signal() {
+    let node = FakeNode::new("debug-socket").with_pods(20).listening();
+    let first_to_keep = async || node.diagnose(hung(20, 3)).await.keep[0].to_string();
+    assert!(first_to_keep().await.contains("kill -USR1 200"));
+    fs::create_dir_all(node.root.join("run/containerd")).unwrap();
+    let _socket = UnixListener::bind(node.root.join("run/containerd/debug.sock")).unwrap();
+    let step = first_to_keep().await;
+    let get = "--unix-socket /run/containerd/debug.sock 'http://localhost/debug/pprof/goroutine?debug=2'";
+    assert!(step.contains(get) && !step.contains("USR1"), "{step}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -1092,7 +1112,6 @@ async fn a_throttled_daemon_is_the_cause_and_no_pod_is_blamed() {
     let mut script = Scripted::with_pods(20).on_id(container_id(9), Behaviour::Hangs);
     script.crio = true;
     let mut inputs = at_socket(&node, script);
-    inputs.mode = crate::diagnosis::HealthMode::Npd;
     inputs.budget = Duration::from_secs(4);
     let later = async {
         tokio::time::sleep(Duration::from_secs(2)).await;

@@ -9,7 +9,7 @@ use super::pod_holders::{SERVER, deleted, ended, holders, node_after_the_end, pa
 use super::scripted::{Behaviour, Scripted, container_id, id};
 use super::travels::judge;
 use crate::clock::Wall;
-use crate::cri::ContainerState;
+use crate::cri::{Code, ContainerState, Error, Rpc};
 use crate::diagnosis::gather;
 use crate::diagnosis::journal::Journal;
 use crate::diagnosis::pod_holders::report::{HolderKind, PodHold, PodWhy};
@@ -90,7 +90,7 @@ async fn a_network_plugin_that_hangs_for_the_pod_is_named_in_both_directions() {
 async fn a_finding_of_health_about_the_pod_is_named_whatever_the_pod_should_do() {
     let node = FakeNode::new("starts-finding").with_pods(3);
     node.process(&FakeProcess { pid: 1001, comm: "containerd-shim", state: 'T', ..FakeProcess::default() });
-    let script = || hung(3, 1).on(crate::cri::Rpc::ListContainers, Behaviour::Hangs);
+    let script = || hung(3, 1).on(Rpc::ListContainers, Behaviour::Hangs);
     let gone = |_: Wall| PodFacts { pod: pod(), deletion: Deletion::Gone, ..PodFacts::default() };
     let of_health = judge(&gather(&node.inputs(script()), &|_| ()).await);
     let own = |title: &str| {
@@ -114,6 +114,26 @@ async fn a_finding_of_health_about_the_pod_is_named_whatever_the_pod_should_do()
         why(&FakeNode::new("starts-slow").with_pods(3), slow, wanted(3600, "Running", json!([]))).await;
     assert_eq!(slow.state, PodHold::NotDeleted, "{slow:#?}");
     assert!(slow.holders.iter().any(|holder| holder.kind == HolderKind::Runtime), "a slow call: {slow:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_known_of_a_pod_while_the_runtime_does_not_list_its_containers() {
+    let node = FakeNode::new("starts-silent").with_pods(3);
+    let running = || wanted(3600, "Running", json!([]));
+    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
+    let silent =
+        lists.into_iter().fold(Scripted::with_pods(3), |script, rpc| script.on(rpc, Behaviour::Hangs));
+    let held = why(&node, silent.on(Rpc::Version, Behaviour::Hangs), running()).await;
+    let begin = "nothing is known of default/web-1, and nothing starts or ends it: the runtime accepts";
+    assert!(held.state == PodHold::Held && held.summary.starts_with(begin), "{held:#?}");
+    let step = held.holders[0].steps[0].command.as_deref();
+    assert_eq!(step, Some("plegctl health"));
+    let starting =
+        Error::Runtime { rpc: Rpc::ListContainers, code: Code::Unavailable, message: "starting".into() };
+    let script = Scripted::with_pods(3).on(Rpc::ListContainers, Behaviour::Fails(starting));
+    let unknown = why(&node, script, running()).await;
+    let why_unknown = "nothing is known of default/web-1; the runtime does not list its containers: plegctl health shows why";
+    assert_eq!((unknown.state, unknown.summary.as_str()), (PodHold::Unknown, why_unknown), "{unknown:#?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,6 @@ use super::node::{FakeNode, FakeProcess, find, listening_socket};
 use super::scripted::{Behaviour, Scripted, container_id, sandbox_id};
 use super::travels::judge;
 use crate::cri::{Code, Error, Rpc};
-use crate::diagnosis::HealthMode;
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Severity, Verdict};
 
 /// The sandbox of a shim that no list has.
@@ -159,7 +158,7 @@ async fn one_look_or_an_unknown_bundle_make_it_only_possible_and_a_shim_that_end
     assert_eq!(left_over(&unknown).unwrap().0, Confidence::Possible);
     symlink(deleted(&id), node.proc().join("1900/cwd")).unwrap();
     let mut inputs = node.inputs(Scripted::with_pods(3));
-    inputs.mode = HealthMode::Npd;
+    inputs.budget = std::time::Duration::from_secs(2);
     let once = judge(&crate::diagnosis::gather(&inputs, &|_| ()).await);
     assert_eq!(left_over(&once).unwrap().0, Confidence::Possible);
     let mut evidence = node.gathered(Scripted::with_pods(3)).await;

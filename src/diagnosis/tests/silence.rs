@@ -8,7 +8,7 @@ use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 use super::travels::judge;
 use crate::cri::{Outcome, Rpc};
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Verdict};
-use crate::diagnosis::{CallEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, Inputs, gather};
+use crate::diagnosis::{CallEnd, CallersAbandonedCall, CallersPendingCall, Inputs, gather};
 use crate::kubelet::{KubeletVersion, ListCalls};
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
@@ -136,7 +136,6 @@ async fn a_hung_call_is_reported_before_slow_calls() {
 #[tokio::test(start_paused = true)]
 async fn with_npd_and_small_budgets_a_hang_is_likely() {
     let mut npd = inputs(Scripted::with_pods(20).on_id(sandbox_id(3), Behaviour::Hangs));
-    npd.mode = HealthMode::Npd;
     npd.budget = Duration::from_secs(4);
     let report = diagnose(&npd).await;
     let primary = report.primary.as_ref().unwrap();
@@ -165,7 +164,6 @@ async fn a_call_that_was_made_late_in_a_short_run_is_no_culprit() {
         script = script.on_id(container_id(pod), late(1800));
     }
     let mut inputs = inputs(script);
-    inputs.mode = HealthMode::Npd;
     inputs.budget = Duration::from_secs(4);
     let report = diagnose(&inputs).await;
     assert!(find(&report, RuleId::HungStatus).is_none(), "{report:#?}");

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use plegctl_engine::cri::{Code, Rpc};
 use serde_json::{Value, json};
 
 use super::api_server::TestDir;
@@ -167,6 +168,33 @@ fn the_kubelets_own_reason_for_a_container_that_waits_is_the_answer() {
         "shop/web does not start since 10m: container main waits: ImagePullBackOff: Back-off pulling image \"shop/web:9\"",
         "{output}"
     );
+}
+
+#[test]
+fn nothing_is_known_of_a_pod_while_the_runtime_answers_nothing() {
+    let folder = TestDir::new("why-silent");
+    let pod = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "uid-web"},
+        "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}});
+    let file = folder.file("pods.json", json!({"kind": "PodList", "items": [pod]}).to_string());
+    let runtime = FakeRuntime::start(Node::new().pod("shop/web", "uid-web").sandbox("s1"));
+    let why = || {
+        let endpoint = runtime.endpoint();
+        let words = ["pods", "-r", &endpoint, "--api-pods", &file, "--node-name", "n1", "--why", "shop/web"];
+        Invocation::new(&words).with_short_silences().run()
+    };
+    runtime.on(Rpc::ListContainers).fail(Code::Unavailable, "starting");
+    let unknown = why();
+    let sentence =
+        "nothing is known of shop/web; the runtime does not list its containers: plegctl health shows why";
+    assert_eq!((unknown.code, unknown.stdout.lines().next()), (Some(2), Some(sentence)), "{unknown}");
+    runtime.remove_rules();
+    for rpc in [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers] {
+        runtime.on(rpc).hang();
+    }
+    let held = why();
+    assert_eq!(held.code, Some(1), "{held}");
+    let begin = "nothing is known of shop/web, and nothing starts or ends it: ";
+    assert!(held.stdout.starts_with(begin) && held.stdout.contains(": plegctl health\n"), "{held}");
 }
 
 /// Returns the words of a text whose lines a shell has joined.

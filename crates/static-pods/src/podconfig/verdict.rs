@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -19,7 +20,12 @@ use crate::PodIdentity;
 use plegctl_base::clock::Wall;
 use plegctl_base::report::duration::elapsed;
 use plegctl_base::report::{plural, word_enum};
-use plegctl_node::kubelet::pod_status::{WaitingContainer, container_statuses, has_ended};
+use plegctl_node::kubelet::pod_status::{
+    WaitingContainer, container_statuses, has_ended, moment, transition,
+};
+
+/// The longest time for which a pod may wait for its sandbox: volumes may have to be attached.
+const LONGEST_START: Duration = Duration::from_secs(300);
 
 word_enum! {
     /// The verdict on a pod.
@@ -37,7 +43,8 @@ word_enum! {
         Orphan = "orphan",
         /// The pod is ending, because it was deleted or because its source dropped it.
         Terminating = "terminating",
-        /// The pod is being deleted, and its grace period has been over for more than a minute.
+        /// The pod is being deleted, and its grace period has been over for more than a minute; or it is Pending, and a container
+        /// of it has failed to start for more than a minute, or it has had no sandbox for more than five.
         Stuck = "stuck",
         /// Another source has a pod with the same name, and only one of them can run.
         Duplicate = "duplicate",
@@ -311,9 +318,14 @@ impl<'a> PodIndex<'a> {
         let (status, who) = self.status(pod);
         let mut row = self.compared_pod((source, pod), own, (&status, who));
         let is_explained = has_ended(&status)
+            || pod.is_terminating()
             || !matches!(
                 row.verdict,
-                PodVerdict::Running | PodVerdict::Starting | PodVerdict::Missing | PodVerdict::Unknown
+                PodVerdict::Running
+                    | PodVerdict::Starting
+                    | PodVerdict::Stuck
+                    | PodVerdict::Missing
+                    | PodVerdict::Unknown
             );
         let runs = |name: &str| {
             own.and_then(|own| own.container(name)).is_some_and(|(_, state)| state == ContainerState::Running)
@@ -369,7 +381,7 @@ impl<'a> PodIndex<'a> {
             return PodRow { running: Some(other.state()), ..row };
         }
         let (verdict, why) = self.nothing_runs(pod, own, status);
-        row(verdict, why.to_owned())
+        row(verdict, why)
     }
 
     /// Returns the verdict and the reason of a pod that is being deleted.
@@ -406,14 +418,22 @@ impl<'a> PodIndex<'a> {
         pod: &WantedPod,
         own: Option<&RuntimePod>,
         status: &Value,
-    ) -> (PodVerdict, &'static str) {
+    ) -> (PodVerdict, String) {
         if self.is_young(pod.changed) {
-            return (PodVerdict::Starting, "its file is younger than a minute; it does not run yet");
+            return (
+                PodVerdict::Starting,
+                "its file is younger than a minute; it does not run yet".to_owned(),
+            );
         }
         let kubelet_has_pod =
             pod.known_uid().and_then(|uid| self.input.kubelet.map(|kubelet| kubelet.pods.contains_key(uid)));
         if is_pending(status) && own.is_none() {
-            return (PodVerdict::Starting, "Pending: the kubelet has not created a sandbox for it");
+            let accepted = moment(status.get("startTime")).or_else(|| transition(status, "PodScheduled"));
+            let waited = accepted.map(|accepted| self.input.now.duration_since(accepted));
+            let is_late = waited.is_some_and(|waited| waited > LONGEST_START);
+            let verdict = if is_late { PodVerdict::Stuck } else { PodVerdict::Starting };
+            let waited = waited.map(|waited| format!(" for {}", elapsed(waited))).unwrap_or_default();
+            return (verdict, format!("Pending{waited}: the kubelet has not created a sandbox for it"));
         }
         let why = match (own, kubelet_has_pod) {
             (Some(_), _) => "its sandboxes have ended, and the kubelet has not created a new one",
@@ -428,7 +448,7 @@ impl<'a> PodIndex<'a> {
                  waits; the kubelet's log and its /pods show the reason"
             }
         };
-        (PodVerdict::Missing, why)
+        (PodVerdict::Missing, why.to_owned())
     }
 
     /// Returns the row of a pod with a sandbox or a container, but without a running container in a ready sandbox.
@@ -439,11 +459,18 @@ impl<'a> PodIndex<'a> {
         status: &Value,
     ) -> PodRow {
         let is_young = self.is_young(own.since());
-        let age = if is_young { "young" } else { "older than a minute" };
-        let verdict = if is_young || is_pending(status) { PodVerdict::Starting } else { PodVerdict::Missing };
+        let verdict = match (is_pending(status), WaitingContainer::all(status).next()) {
+            (true, Some(_)) if !is_young => PodVerdict::Stuck,
+            (is_pending, _) if is_young || is_pending => PodVerdict::Starting,
+            _ => PodVerdict::Missing,
+        };
         let why = match (own.ready(), own.containers()) {
             (0, _) => "containers run without a ready sandbox".to_owned(),
-            (_, 0) => format!("it has a sandbox ({age}), but no container yet"),
+            (_, 0) => {
+                let age = own.since().map(|since| elapsed(self.input.now.duration_since(since)));
+                let since = age.map(|age| format!(" for {age}")).unwrap_or_default();
+                format!("it has had a sandbox{since}, but no container yet")
+            }
             (_, 1) => "it has a sandbox, but its container does not run".to_owned(),
             (_, all) => format!("it has a sandbox, but none of its {all} containers runs"),
         };

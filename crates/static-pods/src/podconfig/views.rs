@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::kubelet_pods::newest_change;
 use super::verdict::{PodRow, VerdictInput};
-use super::{PodSource, RuntimePod, WantedPod};
+use super::{PodSource, WantedPod};
 use crate::PodIdentity;
 use plegctl_base::clock::Wall;
 use plegctl_base::report::Seconds;
@@ -18,6 +18,8 @@ use plegctl_node::kubelet::pod_status::moment;
 
 /// The state of a pod in a view that was read and does not have the pod.
 pub const ABSENT: &str = "absent";
+/// The state of a pod that its source wants to stop.
+const DELETED: &str = "deleted";
 /// The state of a pod that was deleted and still exists.
 pub const TERMINATING: &str = "Terminating";
 
@@ -63,6 +65,11 @@ impl PodViews {
         (is(&kubelet, "Running") && runtime.is_some() && !runs)
             || (runs && (is(&kubelet, ABSENT) || is(&kubelet, "Pending")))
             || (kubelet.is_some() && api.is_some() && kubelet != api)
+    }
+
+    /// Whether the source of the pod wants it to stop.
+    pub fn wants_end(&self) -> bool {
+        self.wanted.as_ref().is_some_and(|view| view.state == DELETED)
     }
 
     /// Returns the views in the order of the columns of the wide table.
@@ -138,7 +145,7 @@ impl Index<'_> {
             return Some(view("unwanted", self.read_at(source), None));
         };
         let (state, since) = if pod.is_terminating() {
-            ("deleted", deleted_at(&pod.content.deleted.read(), &pod.content.grace.read()))
+            (DELETED, deleted_at(&pod.content.deleted.read(), &pod.content.grace.read()))
         } else {
             ("wanted", pod.changed)
         };
@@ -168,7 +175,8 @@ impl Index<'_> {
         let found =
             if uid.is_empty() { pods.values().find(|pod| pod.identity == *identity) } else { pods.get(uid) };
         Some(match found {
-            Some(pod) => view(pod.state().state, at, RuntimePod::newest(pod)),
+            // The lists do not say when something ended.
+            Some(pod) => view(pod.state().state, at, pod.newest().filter(|_| pod.is_alive())),
             None => view(ABSENT, at, None),
         })
     }

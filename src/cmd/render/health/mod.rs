@@ -521,7 +521,7 @@ fn footer_of_hidden_parts(report: &HealthReport, primary: Option<&HealthFinding>
         parts.push(plural(report.probes.len(), "probe"));
     }
     let skipped = most_important(&report.not_checked).filter(|_| not_looked_at(report).is_none());
-    if let Some(skipped) = skipped {
+    if let Some((skipped, _)) = skipped {
         let rest = match report.not_checked.len() {
             1 => String::new(),
             all => format!(" and {} more", all - 1),
@@ -538,12 +538,12 @@ fn footer_of_hidden_parts(report: &HealthReport, primary: Option<&HealthFinding>
     format!("with -o wide: {}{explain}", parts.join(", "))
 }
 
-/// Returns the part of the node that was not checked and may change the answer most.
-fn most_important(not_checked: &[NotChecked]) -> Option<&str> {
+/// Returns the part of the node that was not checked and may change the answer most, and whether findings come from there.
+fn most_important(not_checked: &[NotChecked]) -> Option<(&str, bool)> {
     const FIRST: [&str; 5] = ["the rest", "lists and status calls", "processes", "who waits", "the journal"];
     let rank = |skipped: &&NotChecked| FIRST.iter().position(|what| skipped.what.starts_with(what));
     let known = not_checked.iter().filter(|skipped| rank(skipped).is_some()).min_by_key(rank);
-    Some(short_name(known.or(not_checked.first())?))
+    Some((short_name(known.or(not_checked.first())?), known.is_some()))
 }
 
 /// Returns the beginning of what was not checked, without its details.

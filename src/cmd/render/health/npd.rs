@@ -2,41 +2,48 @@
 
 use std::time::Duration;
 
+use super::most_important;
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Verdict};
 use crate::diagnosis::rules::row;
 
 /// The longest line that node-problem-detector keeps.
 const NPD_BYTES: usize = 80;
 
-/// Formats one line of at most 80 ASCII bytes, which starts with the id of the finding. While the problem lasts, only
-/// `hung_for` changes, the age of a hang from the state file.
+/// Formats one line of at most 80 ASCII bytes, which starts with the id of the finding. It has the word *healthy* only if the
+/// verdict is healthy and everything that may change it was looked at. While the problem lasts, only `hung_for` changes, the age
+/// of a hang from the state file.
 pub fn npd(report: &HealthReport, hung_for: Option<Duration>) -> String {
-    let line = match &report.primary {
-        Some(primary) if report.verdict != Verdict::Healthy => {
-            let phrase = row(primary.id).screen.words;
-            let age = hung_for.map_or_else(String::new, still_after);
-            let mut line = format!("{} {age}{}{phrase}", primary.id, confidence(primary));
-            if let Some(pod) = &primary.pod {
-                line.push(' ');
-                line.push_str(&pod.to_string());
-                if let Some(container) = &primary.container {
-                    line.push('/');
-                    line.push_str(&container.name);
-                }
-            }
-            if let Some(rpc) = &primary.rpc {
-                line.push_str(" rpc=");
-                line.push_str(rpc);
-            }
-            line
-        }
-        _ if report.verdict == Verdict::Healthy => "D00 healthy".to_owned(),
-        _ => "D00 unknown: not judged".to_owned(),
+    let line = match (&report.primary, report.verdict) {
+        (_, Verdict::Healthy) => match most_important(&report.not_checked) {
+            Some((what, true)) => format!("D00 nothing found; not looked at: {what}"),
+            Some((_, false)) | None => "D00 healthy".to_owned(),
+        },
+        (Some(primary), verdict) => about(primary, verdict, hung_for),
+        (None, _) => "D00 unknown: not judged".to_owned(),
     };
     line.chars()
         .map(|letter| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' })
         .take(NPD_BYTES)
         .collect()
+}
+
+/// Names the finding, the verdict if the node stays Ready or is not judged, and the pod; the call only if it fits.
+fn about(primary: &HealthFinding, verdict: Verdict, hung_for: Option<Duration>) -> String {
+    let age = hung_for.map_or_else(String::new, still_after);
+    let verdict = match verdict {
+        Verdict::Degraded => "degraded, PLEG works: ",
+        Verdict::Unknown => "unknown: ",
+        Verdict::Healthy | Verdict::Unhealthy => "",
+    };
+    let phrase = row(primary.id).screen.words;
+    let mut line = format!("{} {age}{verdict}{}{phrase}", primary.id, confidence(primary));
+    if let Some(pod) = &primary.pod {
+        let container = primary.container.as_ref().map(|container| format!("/{}", container.name));
+        line.extend([" ".to_owned(), pod.to_string(), container.unwrap_or_default()]);
+    }
+    let rpc = primary.rpc.as_ref().map(|rpc| format!(" rpc={rpc}"));
+    line.extend(rpc.filter(|rpc| line.len() + rpc.len() <= NPD_BYTES));
+    line
 }
 
 fn still_after(age: Duration) -> String {
@@ -47,9 +54,13 @@ fn still_after(age: Duration) -> String {
     }
 }
 
-/// Returns `likely ` for a finding that is only likely. A short run cannot be certain of a hang.
+/// Says that a finding is not certain. A short run cannot be certain of a hang.
 const fn confidence(primary: &HealthFinding) -> &'static str {
-    if matches!(primary.confidence, Confidence::Likely) { "likely " } else { "" }
+    match primary.confidence {
+        Confidence::Certain => "",
+        Confidence::Likely => "likely ",
+        Confidence::Possible => "possible ",
+    }
 }
 
 #[cfg(test)]

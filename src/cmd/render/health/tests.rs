@@ -5,7 +5,7 @@ use crate::cmd::render::PLAIN;
 use crate::cmd::render::page::tests::printed;
 use crate::cri::Rpc;
 use crate::diagnosis::report::{KubeletReport, RuleId};
-use crate::diagnosis::{HealthMode, gather, judge};
+use crate::diagnosis::{gather, judge};
 use crate::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 
 async fn report(script: Scripted) -> HealthReport {
@@ -270,10 +270,9 @@ async fn hostile_names_do_not_reach_the_terminal() {
 #[tokio::test(start_paused = true)]
 async fn npd_has_80_ascii_bytes_and_says_likely() {
     let mut inputs = inputs(Scripted::with_pods(143).on_id(container_id(42), Behaviour::Hangs));
-    inputs.mode = HealthMode::Npd;
     inputs.budget = Duration::from_secs(4);
     let mut report = judge(&gather(&inputs, &|_| ()).await);
-    assert_eq!(npd(&report, None), "D01 likely status hang default/web-42/app rpc=ContainerStatus");
+    assert_eq!(npd(&report, None), "D01 degraded, PLEG works: likely status hang default/web-42/app");
     report.primary.as_mut().unwrap().pod.as_mut().unwrap().name = "ä".repeat(200);
     let line = npd(&report, None);
     assert!(line.is_ascii() && line.len() <= 80, "{line}");

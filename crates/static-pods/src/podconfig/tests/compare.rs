@@ -151,6 +151,12 @@ fn a_view_that_was_not_read_is_left_out_and_one_without_the_pod_is_absent() {
     let row = pod_rows(&views.input()).remove(0);
     assert!(row.views.kubelet.is_none());
     assert_eq!(row.views.runtime.unwrap().state, "absent");
+    let mut views = Views::of(vec![bound("1", 300)], None);
+    let ended = running_pod(identity("shop", "web"), ("1", "api"), false, HOUR, ContainerState::Exited);
+    views.runtime = RuntimePod::group([ended]);
+    let exited = pod_rows(&views.input()).remove(0).views.runtime.unwrap();
+    let (state, age) = (exited.state.as_str(), exited.age_seconds);
+    assert_eq!((state, age), ("exited", None), "the runtime lists only when it was created");
     let mut deleted = bound("1", 300);
     deleted.content.deleted = json!(ago(5)).into();
     deleted.content.grace = json!(30).into();

@@ -180,7 +180,7 @@ fn what_a_container_waits_for_comes_before_what_the_runtime_shows() {
     };
     let pulls = json!({"phase": "Pending", "containerStatuses": [waiting("app", "ImagePullBackOff")]});
     let (found, why) = verdict(HOUR, ContainerState::Created, pulls);
-    assert_eq!(found, PodVerdict::Starting, "a Pending pod is starting, however old its sandbox is");
+    assert_eq!(found, PodVerdict::Stuck);
     assert!(
         why.starts_with("container app waits: ImagePullBackOff: Back-off pulling image; it has a"),
         "{why}"
@@ -193,7 +193,24 @@ fn what_a_container_waits_for_comes_before_what_the_runtime_shows() {
     let old = json!({"phase": "Running", "containerStatuses": [waiting("main", "CrashLoopBackOff")]});
     assert!(verdict(HOUR, ContainerState::Running, old).1.starts_with("1 of 1 containers run"));
     let new = json!({"phase": "Pending", "containerStatuses": [waiting("app", "ContainerCreating")]});
-    assert!(verdict(HOUR, ContainerState::Created, new).1.starts_with("it has a sandbox"));
+    let (found, why) = verdict(HOUR, ContainerState::Created, new);
+    assert_eq!(found, PodVerdict::Starting, "an image may be pulled for an hour");
+    assert!(why.starts_with("it has a sandbox"), "{why}");
+}
+
+#[test]
+fn a_pending_pod_without_a_sandbox_is_stuck_after_five_minutes() {
+    let verdict = |accepted: &str| {
+        let status = json!({"phase": "Pending", "startTime": accepted});
+        let pods = Some(vec![with(&pod("web", "1"), |pod| pod.status = status.clone().into())]);
+        let sources = [(PodSource::Api, SourceState { pods, refused: Vec::new() })].into();
+        let (_, verdict, why) = verdict_rows(&sources, []).remove(0);
+        (verdict, why)
+    };
+    // NOW is 2001-09-09T01:46:40Z.
+    let late = "Pending for 5m1s: the kubelet has not created a sandbox for it".to_owned();
+    assert_eq!(verdict("2001-09-09T01:41:39Z"), (PodVerdict::Stuck, late));
+    assert_eq!(verdict("2001-09-09T01:41:40Z").0, PodVerdict::Starting);
 }
 
 #[test]
