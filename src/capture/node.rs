@@ -65,7 +65,7 @@ pub struct ShimSample {
 
 /// The state of the kubelet's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "state", try_from = "KubeletStateFields")]
+#[serde(rename_all = "camelCase", tag = "state")]
 pub enum SampledKubeletState {
     /// The process runs.
     Running {
@@ -79,26 +79,6 @@ pub enum SampledKubeletState {
     },
     /// The process has ended.
     Gone,
-}
-
-/// The fields of a [`SampledKubeletState`] in JSON. serde's own reader of tagged values would add 7 KB to the program.
-#[derive(Deserialize)]
-struct KubeletStateFields {
-    state: String,
-    pid: Option<u32>,
-}
-
-impl TryFrom<KubeletStateFields> for SampledKubeletState {
-    type Error = String;
-
-    fn try_from(fields: KubeletStateFields) -> Result<Self, Self::Error> {
-        match (fields.state.as_str(), fields.pid) {
-            ("running", Some(pid)) => Ok(Self::Running { pid }),
-            ("stopped", Some(pid)) => Ok(Self::Stopped { pid }),
-            ("gone", _) => Ok(Self::Gone),
-            (state, _) => Err(format!("`{state}` is not a state of a kubelet with these fields")),
-        }
-    }
 }
 
 /// The pressure on one resource, from `/proc/pressure`.

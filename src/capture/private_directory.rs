@@ -58,7 +58,7 @@ impl PrivateDirectory {
     pub fn replace(&self, name: &str, new: &str, content: &[u8]) -> io::Result<()> {
         self.remove(new)?;
         self.create(new)?.write_all(content)?;
-        self.rename(new, name)
+        Ok(renameat(&self.0, new, &self.0, name)?)
     }
 
     /// Returns the names of the files in the directory.
@@ -125,11 +125,6 @@ impl PrivateDirectory {
             Err(Errno::NOENT) => Ok(()),
             other => Ok(other?),
         }
-    }
-
-    /// Renames a file.
-    pub fn rename(&self, name: &str, to: &str) -> io::Result<()> {
-        Ok(renameat(&self.0, name, &self.0, to)?)
     }
 
     /// Returns the free space of the disk in bytes.
@@ -260,7 +255,7 @@ mod tests {
         symlink("trap", path("capture")).unwrap();
         drop(directory.create("new").unwrap());
         directory.remove("old").unwrap();
-        directory.rename("new", "newer").unwrap();
+        directory.replace("newer", "new", b"").unwrap();
         assert_eq!(directory.names().unwrap(), ["newer"]);
         assert!(path("moved/newer").exists() && path("trap/old").exists() && !path("trap/newer").exists());
     }

@@ -542,11 +542,8 @@ impl Playback {
                 return call(index);
             }
         }
-        let before = indices.partition_point(|index| call(*index).is_some_and(|call| call.sent <= now));
-        let mut before = indices.iter().take(before).rev().filter_map(|index| call(*index));
         // The end of the recorder cuts some calls short, so that their missing answers mean nothing.
-        let last = before.find(|call| !self.capture.was_cut_short(call));
-        last.filter(|call| call.sent.session == now.session)
+        self.sent_by(key, now).find(|call| !self.capture.was_cut_short(call))
     }
 
     /// Returns the current moment of the replay.
@@ -820,12 +817,11 @@ impl Playback {
         }
         let mut key = RequestKey::for_request(rpc, &request.subject, &request.message);
         let mut known = self.known(&key, now);
-        let mut part = None;
+        let mut is_part = false;
         if matches!(known, KnownResult::Nothing)
             && let Some(containing) = self.containing_key(&key)
         {
-            // The whole list contains the requested part.
-            part = Some(&request.subject).filter(|subject| subject.id().is_empty());
+            is_part = true;
             known = self.known(&containing, now);
             key = containing;
         }
@@ -868,11 +864,21 @@ impl Playback {
         if let Some(took) = took {
             self.store_duration(&request.message, rpc, took);
         }
-        let answer = as_requested(rpc, call, self.messages_of(call)?)?;
-        Ok(Answer::all(match part {
-            Some(part) => answer.into_iter().filter_map(|list| part.select(list)).collect(),
-            None => answer,
-        }))
+        self.answer_from(call, request, is_part)
+    }
+
+    /// Returns the recorded answer of a call, or only the requested part if the call lists everything.
+    fn answer_from(
+        &self,
+        call: &RecordedCall,
+        request: &CallRequest,
+        is_part: bool,
+    ) -> Result<Answer, Error> {
+        let mut messages = as_requested(request.rpc, call, self.messages_of(call)?)?;
+        if is_part && request.subject.id().is_empty() {
+            messages = messages.into_iter().filter_map(|list| request.subject.select(list)).collect();
+        }
+        Ok(Answer::all(messages))
     }
 
     fn relist_pause(&self) -> Duration {
@@ -893,15 +899,9 @@ impl Playback {
     async fn play_call(&self, request: CallRequest) -> Result<Answer, Error> {
         let key = RequestKey::for_request(request.rpc, &request.subject, &request.message);
         let now = self.now();
-        let mut part = None;
-        let mut found = self.find(&key, now);
-        if found.is_none()
-            && let Some(containing) = self.containing_key(&key)
-        {
-            part = Some(&request.subject);
-            found = self.find(&containing, now);
-        }
-        let call = match found {
+        let own = self.find(&key, now);
+        let whole = || self.find(&self.containing_key(&key)?, now);
+        let call = match own.or_else(whole) {
             Some(call) => call,
             None if request.rpc == Rpc::Version => return Ok(self.version_of_session(now)),
             None => {
@@ -914,11 +914,7 @@ impl Playback {
             let waited = deadline.unwrap_or_default();
             return Err(Error::Silent { rpc: call.rpc, waited });
         }
-        let answer = as_requested(request.rpc, call, self.messages_of(call)?)?;
-        Ok(Answer::all(match part.filter(|subject| subject.id().is_empty()) {
-            Some(part) => answer.into_iter().filter_map(|list| part.select(list)).collect(),
-            None => answer,
-        }))
+        self.answer_from(call, &request, own.is_none())
     }
 
     /// Returns a key whose answer contains the answer to `key`: the whole list for a part, or the full id for a unique

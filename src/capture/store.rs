@@ -207,7 +207,7 @@ impl Store {
         }
         let lock = lock(&directory, path)?;
         // From here on, no other recorder adds or deletes segments.
-        let numbers = renumbered(&directory, numbers(&directory).map_err(fail)?);
+        let numbers = numbers(&directory).map_err(fail)?;
         let own: u64 = numbers.iter().map(|number| directory.size(&segment::name(*number))).sum();
         let free = directory.free_bytes().unwrap_or(limits.size);
         let whole = limits.size.min(free.saturating_add(own));
@@ -222,11 +222,7 @@ impl Store {
             sealed: Vec::new(),
             pins: Vec::new(),
             timeline: RunTimeline::default(),
-            next: numbers
-                .iter()
-                .filter(|number| **number < segment::MAX_NUMBER)
-                .max()
-                .map_or(1, |last| last + 1),
+            next: numbers.last().map_or(1, |last| last + 1),
             dropped: 0,
             incidents: 0,
             known_incidents: Arc::default(),
@@ -671,23 +667,6 @@ fn numbers(directory: &PrivateDirectory) -> io::Result<Vec<u64>> {
     let mut numbers: Vec<_> = names.iter().filter_map(|name| segment::number(name.to_str()?)).collect();
     numbers.sort_unstable();
     Ok(numbers)
-}
-
-/// Renumbers the segments from 1 if the highest possible number is used.
-fn renumbered(directory: &PrivateDirectory, mut numbers: Vec<u64>) -> Vec<u64> {
-    if numbers.last().is_none_or(|last| *last < segment::MAX_NUMBER) {
-        return numbers;
-    }
-    let mut next = 1;
-    for number in &mut numbers {
-        // Each new number is lower than the numbers of all later segments, so no segment has it and the order stays the
-        // same.
-        if next < *number && directory.rename(&segment::name(*number), &segment::name(next)).is_ok() {
-            *number = next;
-        }
-        next = *number + 1;
-    }
-    numbers
 }
 
 /// Whether the directory is a capture or empty, so that a recorder may use it.

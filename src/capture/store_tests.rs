@@ -329,30 +329,6 @@ fn incident_pins_only_its_own_time_although_the_clock_was_set_back() {
 }
 
 #[test]
-fn directory_with_the_largest_segment_number_stays_usable() {
-    let place = CaptureParent::new();
-    let bound = store::MIN_CAPTURE_SIZE * 2;
-    let mut recording = TestRecorder::start(&place, limits(bound));
-    recording.write_random_calls(20, 1);
-    drop(recording);
-    let named = |number: u64| place.capture().join(segment::name(number));
-    let before = segments(&place).len();
-    fs::rename(named(u64::try_from(before).unwrap()), named(segment::MAX_NUMBER)).unwrap();
-    let mut recording = TestRecorder::start(&place, limits(bound));
-    recording.write_random_calls(1, 1);
-    let capture = Capture::open(&place.capture()).unwrap();
-    let calls: Vec<_> = capture.calls.iter().map(|call| call.number).collect();
-    assert_eq!(
-        calls,
-        (1..=20).chain(1..=1).collect::<Vec<_>>(),
-        "calls are in the order in which they were sent"
-    );
-    recording.write_random_calls(200, 1);
-    assert!(on_disk(&place.capture()) <= bound);
-    assert!(segments(&place).iter().all(|number| *number < 1_000));
-}
-
-#[test]
 fn foreign_file_with_a_segment_number_is_skipped_and_counts_against_the_size_limit() {
     let place = CaptureParent::new();
     let bound = store::MIN_CAPTURE_SIZE * 2;

@@ -89,9 +89,6 @@ enum CliCommand {
     /// Do one relist: show all pods and containers as the kubelet sees them, with the time of each call.
     Relist(Deferred<relist::RelistArgs>),
     /// Run the kubelet's PLEG live: show every event and the time of every relist.
-    ///
-    /// `-n`, `-l` and `--pod` choose the pods whose events are shown, as JSON lines too. Every pod is relisted all the
-    /// same, and everything else is about all pods: relists, silent calls, the summary and the file of `--log`.
     Watch(Deferred<watch::WatchArgs>),
     /// Show one live screen of the node: verdict, PLEG's age, relist latency, pending calls, slowest pods, transitions.
     Top(Deferred<top::TopArgs>),

@@ -11,11 +11,10 @@ use super::fields::{
 use super::manifests::StaticManifest;
 use super::scenario::{
     EventDelivery, FailingEnd, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup,
-    RuntimeConditions, RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedUmount,
-    SimulatedWait, Successor,
+    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedUmount, SimulatedWait, Successor,
 };
 use super::tree::{FieldProblem, parse};
-use crate::cri::{CgroupDriver, Code, Rpc};
+use crate::cri::{Code, Rpc};
 use crate::yaml::YamlNode;
 
 const MIB: u64 = 1024 * 1024;
@@ -71,28 +70,17 @@ fn runtime(value: Option<&YamlNode>) -> Result<RuntimeSettings, FieldProblem> {
     let mut fields = value.map_or_else(|| Ok(Fields::none(WHAT)), |value| Fields::of(value, WHAT))?;
     let family = one_of(RuntimeFamily::ALL, RuntimeFamily::word);
     let family = fields.or("name", RuntimeFamily::Containerd, family)?;
-    let (version, events, send_limit) = match family {
-        RuntimeFamily::Containerd => ("2.1.9", EventDelivery::Broadcast, 16 * MIB),
-        RuntimeFamily::CriO => ("1.34.2", EventDelivery::Ends, 80 * MIB),
+    let (version, events) = match family {
+        RuntimeFamily::Containerd => ("2.1.9", EventDelivery::Broadcast),
+        RuntimeFamily::CriO => ("1.34.2", EventDelivery::Ends),
     };
-    let drivers = [
-        ("systemd", Some(CgroupDriver::Systemd)),
-        ("cgroupfs", Some(CgroupDriver::Cgroupfs)),
-        ("unimplemented", None),
-    ];
     let runtime = RuntimeSettings {
         family,
         version: fields.or("version", version.to_owned(), text)?,
         events: fields.or("events", events, one_of(EventDelivery::ALL, EventDelivery::word))?,
         loses_every: fields.or("loses-every", 0, number)?,
         streamed_lists: fields.or("streamed-lists", false, boolean)?,
-        cgroup_driver: fields
-            .or("cgroup-driver", Some(CgroupDriver::Systemd), |driver| word(driver, &drivers))?,
-        send_limit: fields.or("send-limit", send_limit, number)?,
-        ready: RuntimeConditions {
-            runtime: fields.or("ready", true, boolean)?,
-            network: fields.or("network-ready", true, boolean)?,
-        },
+        ready: fields.or("ready", true, boolean)?,
         listens: fields.or("listens", true, boolean)?,
     };
     fields.end()?;
@@ -402,9 +390,7 @@ mod tests {
             events: EventDelivery::Broadcast,
             loses_every: 0,
             streamed_lists: false,
-            cgroup_driver: Some(CgroupDriver::Systemd),
-            send_limit: 16 * MIB,
-            ready: RuntimeConditions { runtime: true, network: true },
+            ready: true,
             listens: true,
         };
         assert_eq!(scenario.runtime, default_runtime);

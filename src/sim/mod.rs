@@ -64,8 +64,7 @@ pub use kubelet::{KubeletPages, VERSION as KUBELET_VERSION};
 pub use manifests::StaticManifest;
 pub use scenario::{
     EventDelivery, FailingEnd, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup,
-    RuntimeConditions, RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedUmount,
-    SimulatedWait, Successor,
+    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedUmount, SimulatedWait, Successor,
 };
 pub use simulator::{Simulator, Socket};
 

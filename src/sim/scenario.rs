@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::manifests::StaticManifest;
-use crate::cri::{CgroupDriver, Code, Rpc};
+use crate::cri::{Code, Rpc};
 use crate::report::word_enum;
 
 /// A node, its runtime and its faults.
@@ -124,23 +124,10 @@ pub struct RuntimeSettings {
     pub loses_every: u32,
     /// Whether the lists can be streamed.
     pub streamed_lists: bool,
-    /// The answer to `RuntimeConfig`; `None` if the runtime does not implement it.
-    pub cgroup_driver: Option<CgroupDriver>,
-    /// The size of the largest message that the runtime sends.
-    pub send_limit: u64,
-    /// The conditions in the answer to `Status`.
-    pub ready: RuntimeConditions,
+    /// The condition `RuntimeReady` in the answer to `Status`.
+    pub ready: bool,
     /// Whether the runtime listens on its socket.
     pub listens: bool,
-}
-
-/// The conditions in the answer to `Status`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RuntimeConditions {
-    /// `RuntimeReady`
-    pub runtime: bool,
-    /// `NetworkReady`
-    pub network: bool,
 }
 
 word_enum! {

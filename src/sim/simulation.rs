@@ -9,7 +9,9 @@ use super::seed::Seed;
 use super::timeline::NodeTimeline;
 use crate::clock::{Clock, Wall};
 use crate::cri::server::{Answer, Bytes, CallRequest, RequestSubject, Service, ServiceError, message};
-use crate::cri::{Code, ContainerStatus, Rpc, RuntimeCondition, RuntimeStatus, SandboxStatusAnswer, Version};
+use crate::cri::{
+    CgroupDriver, Code, ContainerStatus, Rpc, RuntimeCondition, RuntimeStatus, SandboxStatusAnswer, Version,
+};
 
 /// A running simulation of a scenario.
 pub struct Simulation {
@@ -83,15 +85,10 @@ impl Simulation {
     fn status(&self) -> RuntimeStatus {
         let runtime = condition(
             "RuntimeReady",
-            self.runtime.ready.runtime,
+            self.runtime.ready,
             ("ContainerRuntimeNotReady", "the container runtime is not ready"),
         );
-        let network = condition(
-            "NetworkReady",
-            self.runtime.ready.network,
-            ("NetworkPluginNotReady", "Network plugin returns error: cni plugin not initialized"),
-        );
-        let mut conditions = vec![runtime, network];
+        let mut conditions = vec![runtime, condition("NetworkReady", true, ("", ""))];
         if self.runtime.family == RuntimeFamily::Containerd {
             conditions.push(condition("ContainerdHasNoDeprecationWarnings", true, ("", "")));
         }
@@ -135,8 +132,8 @@ impl Simulation {
 
     /// Returns the answer, or the error of a Go gRPC server if the message is larger than the runtime's limit.
     fn within_limit(&self, message: Bytes) -> Result<Answer, ServiceError> {
-        let (size, limit) = (message.len(), self.runtime.send_limit);
-        if u64::try_from(size).is_ok_and(|size| size <= limit) {
+        let (size, limit) = (message.len(), send_limit(self.runtime.family));
+        if size <= limit {
             return Ok(Answer::one(message));
         }
         let message = format!("grpc: trying to send message larger than max ({size} vs. {limit})");
@@ -187,10 +184,7 @@ impl Service for Simulation {
         let message = match rpc {
             Rpc::Version => message::version(self.version()),
             Rpc::Status => message::status(self.status()),
-            Rpc::RuntimeConfig => {
-                let driver = self.runtime.cgroup_driver.ok_or_else(|| ServiceError::unknown_method(rpc))?;
-                message::runtime_config(driver)
-            }
+            Rpc::RuntimeConfig => message::runtime_config(CgroupDriver::Systemd),
             Rpc::ListPodSandbox | Rpc::ListContainers | Rpc::StreamPodSandboxes | Rpc::StreamContainers => {
                 return self.list(rpc, &subject);
             }
@@ -204,6 +198,14 @@ impl Service for Simulation {
             Rpc::GetContainerEvents => return self.subscribe(),
         };
         Ok(Answer::one(message))
+    }
+}
+
+/// Returns the size of the largest message that a runtime sends.
+const fn send_limit(family: RuntimeFamily) -> usize {
+    match family {
+        RuntimeFamily::Containerd => 16 << 20,
+        RuntimeFamily::CriO => 80 << 20,
     }
 }
 

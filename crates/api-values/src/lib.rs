@@ -4,15 +4,6 @@
 //! parsers. [`quantity`], [`names`] and [`timestamp`] judge the texts in it. Manifests of static pods and the kubelet's
 //! configuration are such files; what their fields mean is known to the crates that read them.
 
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::exit
-)]
 // Unit tests do not have to follow these lints.
 #![cfg_attr(
     not(test),

@@ -3,15 +3,6 @@
 //!
 //! This crate knows neither a terminal nor a runtime.
 
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::exit
-)]
 // Unit tests do not have to follow these lints.
 #![cfg_attr(
     not(test),

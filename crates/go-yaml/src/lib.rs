@@ -17,15 +17,6 @@
 //!
 //! This module does not resolve tags, types or aliases, and does not write YAML.
 
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::exit
-)]
 // Unit tests do not have to follow these lints.
 #![cfg_attr(
     not(test),

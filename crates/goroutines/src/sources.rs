@@ -17,16 +17,15 @@ use tokio::net::UnixStream;
 use super::report::PastDump;
 use plegctl_base::clock::Wall;
 use plegctl_node::host::proc::{ProcessTrust, Role, command_line, process_age, waits_uninterruptibly};
-use plegctl_node::host::{HostRoot, KernelDir, kernel_text, open_to_others};
+use plegctl_node::host::{
+    CONTAINERD_CONFIG, HostRoot, KernelDir, debug_address, kernel_text, open_to_others,
+};
 
 /// The time limit for an answer.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// The largest answer in bytes, equal to the parser's limit.
 const MAX_ANSWER: u64 = 64 << 20;
-
-/// The largest configuration file in bytes.
-const MAX_CONFIG: u64 = 1 << 20;
 
 /// The request to CRI-O's CRI socket. This one and the next are the only requests that are sent to a socket.
 const CRIO_REQUEST: &str = "GET /debug/goroutines HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -234,9 +233,8 @@ fn is_trusted_socket(host: &HostRoot, path: &Path, refused: &mut Vec<String>) ->
 /// Finds containerd's debug socket: the one that its configuration names, otherwise the one at the well-known path. `config` is
 /// the absolute path with which containerd was started. Adds to `refused` why a socket is not trusted.
 pub fn debug_socket(host: &HostRoot, config: Option<&str>, refused: &mut Vec<String>) -> Option<PathBuf> {
-    let config = config.unwrap_or("/etc/containerd/config.toml");
-    let configured =
-        small_text(&host.path(config)).and_then(|text| debug_address(&text)).map(|path| host.path(path));
+    let config = config.unwrap_or(CONTAINERD_CONFIG);
+    let configured = debug_address(Path::new(config), host).map(|path| host.path(path));
     let well_known = host.path("/run/containerd/debug.sock");
     configured.into_iter().chain([well_known]).find(|path| is_trusted_socket(host, path, refused))
 }
@@ -250,29 +248,6 @@ fn config_flag(proc: &Path, pid: u32) -> Option<String> {
     let arguments = command_line(dir);
     let file = arguments.flag("config").or_else(|| arguments.flag("c"))?;
     file.starts_with('/').then(|| file.to_owned())
-}
-
-fn small_text(path: &Path) -> Option<String> {
-    let about = fs::metadata(path).ok()?;
-    (about.is_file() && about.len() <= MAX_CONFIG).then(|| fs::read_to_string(path).ok())?
-}
-
-/// Returns the `address` in the section `[debug]` of containerd's configuration.
-fn debug_address(config: &str) -> Option<String> {
-    let mut inside = false;
-    for line in config.lines() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if let Some(section) = line.strip_prefix('[') {
-            inside = section.trim_end_matches(']').trim() == "debug";
-        } else if inside
-            && let Some((key, value)) = line.split_once('=')
-            && key.trim() == "address"
-        {
-            let address = value.trim().trim_matches(['"', '\'']);
-            return (!address.is_empty()).then(|| address.trim_start_matches("unix://").to_owned());
-        }
-    }
-    None
 }
 
 /// Finds the newest dump file in a temporary directory. A file whose process still runs comes before a newer file whose
@@ -382,14 +357,6 @@ mod tests {
         assert_eq!(request_to(Path::new("/run/containerd/debug.sock")), PPROF_REQUEST);
         // Only the file name decides, not the directory.
         assert_eq!(request_to(Path::new("/debug/crio.sock")), CRIO_REQUEST);
-    }
-
-    #[test]
-    fn the_debug_socket_is_the_address_in_the_section_debug() {
-        let config = "version = 3\n[grpc]\n  address = \"/run/c.sock\"\n[debug]\n  # a comment\n  address = \"/run/d/debug.sock\" # here\n[metrics]\n  address = \"\"\n";
-        assert_eq!(debug_address(config).as_deref(), Some("/run/d/debug.sock"));
-        assert_eq!(debug_address("[debug]\naddress = \"\"\n"), None);
-        assert_eq!(debug_address("[grpc]\naddress = \"/run/c.sock\"\n"), None);
     }
 
     #[test]

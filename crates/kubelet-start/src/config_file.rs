@@ -19,6 +19,9 @@ pub const KIND: &str = "KubeletConfiguration";
 /// The only version of the kind that the kubelet reads.
 pub const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 
+/// How to write a duration.
+const DURATION: &str = "write a number with a unit, such as 10s or 5m";
+
 /// A decoded configuration file.
 pub struct DecodedConfig {
     /// The document; `None` if the file is not a configuration of the kubelet.
@@ -327,26 +330,19 @@ impl ConfigDecoder<'_> {
 
     /// Checks a duration.
     fn duration(&mut self, node: &ManifestNode, shown: &str, structure: &str) {
-        let error = match node.as_str() {
-            None => {
-                self.mismatch(node, shown, structure, "string");
-                // Go calls the duration's own decoder, and an error in it ends the decoding.
-                if let Some(error) = self.type_errors.last_mut() {
-                    error.ends_decoding = true;
-                    error.finding.message =
-                        format!("`{shown}` is {}, not a duration such as \"10s\"", node.type_name());
-                }
-                return;
+        let Some(text) = node.as_str() else {
+            self.mismatch(node, shown, structure, "string");
+            // Go calls the duration's own decoder, and an error in it ends the decoding.
+            if let Some(error) = self.type_errors.last_mut() {
+                error.ends_decoding = true;
+                error.finding.message =
+                    format!("`{shown}` is {}, not a duration such as \"10s\"", node.type_name());
             }
-            Some(text) => go_nanoseconds(text).err().map(|why| (text, why)),
+            return;
         };
-        if let Some((text, reason)) = error {
+        if let Err(reason) = go_nanoseconds(text) {
             let message = format!("`{shown}` is `{text}`, which is not a duration");
-            let finding = StartFinding::new(StartCheck::WrongType, message)
-                .on(shown)
-                .with_fix("write a number with a unit, such as 10s or 5m");
-            let position = node.position;
-            self.type_errors.push(TypeError { finding, position, reason, ends_decoding: true });
+            self.undecodable(node, shown, message, Some(DURATION), reason);
         }
     }
 
@@ -356,15 +352,12 @@ impl ConfigDecoder<'_> {
             return;
         }
         let message = format!("`{shown}` is {}, not a duration such as \"10s\"", node.type_name());
-        let finding = StartFinding::new(StartCheck::WrongType, message)
-            .on(shown)
-            .with_fix("write a number with a unit, such as 10s or 5m");
         let reason = format!(
             "invalid duration {:?}: json: cannot unmarshal {} into Go value of type time.Duration",
             json_text(node),
             go_value(node, true)
         );
-        self.type_errors.push(TypeError { finding, position: node.position, reason, ends_decoding: true });
+        self.undecodable(node, shown, message, Some(DURATION), reason);
     }
 
     /// Checks a quantity.
@@ -377,10 +370,22 @@ impl ConfigDecoder<'_> {
         };
         if let Err(why) = Quantity::parse_by(&text, self.kubelet.release) {
             let message = format!("`{shown}` is `{text}`, which is not a quantity");
-            let finding = StartFinding::new(StartCheck::WrongType, message).on(shown);
-            let (position, reason) = (node.position, why.to_string());
-            self.type_errors.push(TypeError { finding, position, reason, ends_decoding: true });
+            self.undecodable(node, shown, message, None, why.to_string());
         }
+    }
+
+    /// Notes a value whose own decoder ends the decoding, with its message.
+    fn undecodable(
+        &mut self,
+        node: &ManifestNode,
+        shown: &str,
+        message: String,
+        fix: Option<&str>,
+        reason: String,
+    ) {
+        let mut finding = StartFinding::new(StartCheck::WrongType, message).on(shown);
+        finding.fix = fix.map(str::to_owned);
+        self.type_errors.push(TypeError { finding, position: node.position, reason, ends_decoding: true });
     }
 
     /// Notes a value of the wrong type, with Go's message.

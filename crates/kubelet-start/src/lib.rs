@@ -5,15 +5,6 @@
 //! `node_resources`, `node_settings` and `credential_providers` read files of the node. This crate calls no runtime: its
 //! caller gives it a [`RuntimeAnswer`].
 
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::exit
-)]
 // Unit tests do not have to follow these lints.
 #![cfg_attr(
     not(test),

@@ -3,15 +3,6 @@
 //!
 //! The sources of both modules are in `src` at the root of the repository, beside those of the engine.
 
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::exit
-)]
 // Unit tests do not have to follow these lints.
 #![cfg_attr(
     not(test),

@@ -1,5 +1,5 @@
-//! Finds the tag of an image name, from which the kubelet derives the default pull policy (`pkg/util/parsers`, with
-//! `github.com/distribution/reference`). An invalid image name has no tag.
+//! Finds the tag of an image name, from which the kubelet derives the default pull policy, and whether a name is valid
+//! (`pkg/util/parsers`, with `github.com/distribution/reference`). An invalid image name has no tag.
 
 /// The maximum length of a name without its registry.
 const MAX_NAME_LENGTH: usize = 255;
@@ -63,7 +63,7 @@ pub fn is_host_label(part: &str) -> bool {
 
 /// Whether a component of the path is valid: lower-case letters and digits, separated by a dot, one or two underscores or
 /// any number of dashes.
-pub fn is_component(component: &str) -> bool {
+fn is_component(component: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_end = |byte: Option<&u8>| byte.is_some_and(|byte| is_inner(*byte));
     let bytes = component.as_bytes();
@@ -76,7 +76,7 @@ pub fn is_component(component: &str) -> bool {
 }
 
 /// Whether a tag is valid.
-pub fn is_tag(tag: &str) -> bool {
+fn is_tag(tag: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     tag.len() <= MAX_TAG_LENGTH
         && tag.bytes().next().is_some_and(is_word)
@@ -94,7 +94,7 @@ fn is_digest(digest: &str) -> bool {
 }
 
 /// Whether a byte is a hexadecimal digit in lower case.
-pub const fn is_lower_hex(byte: u8) -> bool {
+const fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 

@@ -229,18 +229,10 @@ impl LintReport {
 /// Returns the entries of the report for one manifest path: its files, and the path itself.
 fn linted(source: SourceReport) -> Vec<LintedFile> {
     let path = LintedFile {
-        path: source.path.to_string_lossy().into_owned(),
-        verdict: FileVerdict::Ignored,
-        pod_name: None,
-        pod_namespace: None,
-        pod_uid: None,
-        pod_uid_unknown: None,
-        made_from_file: None,
-        kubelet_reason: None,
         consequence: path_consequence(source.kind).map(str::to_owned),
         findings: source.findings,
-        text: None,
         is_path: true,
+        ..linted_file(FileReport::new(&source.path, None, FileVerdict::Ignored), false)
     };
     let in_directory = source.kind == PathKind::Directory;
     let mut files: Vec<LintedFile> =

@@ -169,7 +169,7 @@ async fn look_at(
     };
     let (mut report, read) = match recorders {
         Ok(report) => (report, Vec::new()),
-        Err(why) => of_kubelet(cluster, listed, look, why).await,
+        Err(why) => Box::pin(of_kubelet(cluster, listed, look, why)).await,
     };
     skip("the runtime", "plegctl does not run on this node".to_owned());
     report.not_checked.splice(0..0, not_checked);
@@ -364,7 +364,7 @@ async fn of_kubelet(
     if wants_dumps {
         let kubelet = KubeletApi::through(cluster, &listed.name);
         let meanwhile = async { objects = read_objects().await };
-        dumps = fleet::read_dumps(&kubelet, &**clock, look.deadline, look.keep, meanwhile).await;
+        dumps = Box::pin(fleet::read_dumps(&kubelet, &**clock, look.deadline, look.keep, meanwhile)).await;
     } else if node.judged == Verdict::Healthy {
         objects = read_objects().await;
     }

@@ -52,19 +52,6 @@ impl Arguments {
         values
     }
 
-    /// Returns the value of a boolean flag: `--name` or `--name=true`.
-    pub fn switch(&self, name: &str) -> Option<bool> {
-        let mut last = None;
-        for word in self.before_double_dash() {
-            match assignment(word, name) {
-                Some(Assignment::Value(value)) => last = parse_boolean(value).or(last),
-                Some(Assignment::Bare) => last = Some(true),
-                None => {}
-            }
-        }
-        last
-    }
-
     /// Returns the arguments before `--`; only these can be flags.
     fn before_double_dash(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str).take_while(|word| *word != "--")
@@ -230,10 +217,6 @@ mod tests {
     #[test]
     fn a_boolean_flag_does_not_use_the_next_argument_as_its_value() {
         let line = line("k --read-only --config /a --quiet=false --loud=T");
-        assert_eq!(line.switch("read-only"), Some(true));
-        assert_eq!(line.switch("quiet"), Some(false));
-        assert_eq!(line.switch("loud"), Some(true));
-        assert_eq!(line.switch("config-dir"), None);
         assert_eq!(line.flag("config"), Some("/a"));
     }
 

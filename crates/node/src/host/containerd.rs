@@ -200,6 +200,14 @@ impl ContainerdConfig {
     }
 }
 
+/// Returns the address of the debug socket that a configuration file of containerd names.
+pub fn debug_address(path: &Path, host: &HostRoot) -> Option<String> {
+    let file = SourceFile::read(path, host).ok()?;
+    let document = file.parse().ok()?;
+    let address = value(&document, &["debug", "address"])?.get_ref().as_str()?.trim_start_matches("unix://");
+    (!address.is_empty()).then(|| address.to_owned())
+}
+
 /// One configuration file.
 struct SourceFile {
     path: String,
@@ -450,6 +458,20 @@ mod tests {
     fn fault(name: &str, text: &str) -> Option<(u32, u32, String)> {
         let config = Folder::new(name).with("config.toml", text).read();
         config.fault.map(|fault| (fault.place().line, fault.place().column, fault.text()))
+    }
+
+    #[test]
+    fn the_debug_socket_is_the_address_in_the_section_debug() {
+        let address = |text: &str| {
+            let folder = Folder::new("debug").with("config.toml", text);
+            debug_address(Path::new(CONTAINERD_CONFIG), &HostRoot::resolve(Some(&folder.0)))
+        };
+        let debug = "[debug]\n  # a comment\n  address = \"unix:///run/d/debug.sock\" # here\n";
+        let config =
+            format!("version = 3\n[grpc]\n  address = \"/run/c.sock\"\n{debug}[metrics]\n  address = \"\"\n");
+        assert_eq!(address(&config).as_deref(), Some("/run/d/debug.sock"));
+        assert_eq!(address("[debug]\naddress = \"\"\n"), None);
+        assert_eq!(address("[grpc]\naddress = \"/run/c.sock\"\n"), None);
     }
 
     #[test]

@@ -17,7 +17,10 @@ mod scalars;
 
 pub use arguments::{Arguments, parse_boolean, shell_words};
 pub use cni::{CNI_DIRECTORY, cni_directory};
-pub use containerd::{ContainerdConfig, ContainerdFault, ContainerdPlace, containerd_config_path};
+pub use containerd::{
+    CONTAINERD_CONFIG, ContainerdConfig, ContainerdFault, ContainerdPlace, containerd_config_path,
+    debug_address,
+};
 pub use cri_name::CriName;
 pub use inotify::{PathEvent, PathWatch};
 pub use inotify_use::InotifyUse;

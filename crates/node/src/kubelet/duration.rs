@@ -6,27 +6,8 @@ use std::time::Duration;
 /// Parses a duration in Go's format: `2m0s`, `1.5h`, `90s`. A zero duration is `None`, because the kubelet then uses
 /// its default.
 pub fn go_duration(text: &str) -> Option<Duration> {
-    let mut rest = text.trim();
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let unit_at = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
-        let (number, after) = rest.split_at_checked(unit_at)?;
-        let unit_end =
-            after.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(after.len());
-        let (unit, after) = after.split_at_checked(unit_end)?;
-        let seconds = match unit {
-            "h" => 3600.0,
-            "m" => 60.0,
-            "s" => 1.0,
-            "ms" => 1e-3,
-            "us" | "µs" => 1e-6,
-            "ns" => 1e-9,
-            _ => return None,
-        };
-        total += number.parse::<f64>().ok()? * seconds;
-        rest = after;
-    }
-    Duration::try_from_secs_f64(total).ok().filter(|found| !found.is_zero())
+    let nanoseconds = go_nanoseconds(text.trim()).ok()?;
+    u64::try_from(nanoseconds).ok().filter(|found| *found > 0).map(Duration::from_nanos)
 }
 
 /// Parses a duration as Go does, in nanoseconds and with its sign; the error is Go's message.

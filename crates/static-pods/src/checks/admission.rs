@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::containers::containers;
 use super::{CheckContext, warn};
-use crate::image_name::{is_component, is_host_label, is_lower_hex, is_tag};
+use crate::image_name::tag;
 use crate::pod_resources;
 use crate::sysctl::dotted;
 use crate::{Check, FileReport, FileVerdict, KubeletVersion, LintFinding, PodField};
@@ -137,52 +137,14 @@ fn check_image_name(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
 
 /// Returns why an image name is not valid; `None` if it is valid or empty.
 fn image_name_error(image: &str) -> Option<&'static str> {
-    if image.is_empty() {
+    if image.is_empty() || tag(image).is_some() {
         return None;
     }
-    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
-    let (domain, rest) = match name.split_once('/') {
-        Some((first, rest)) if is_domain(first) => (Some(first), rest),
-        _ => (None, name),
-    };
-    let (repository, tag) = rest.split_once(':').map_or((rest, None), |(path, tag)| (path, Some(tag)));
-    if repository.chars().any(char::is_uppercase) {
+    let name = image.split('@').next().unwrap_or(image);
+    if tag(name).is_none() && tag(&name.to_lowercase()).is_some() {
         return Some("a repository must be in lower case");
     }
-    let good = domain.is_none_or(is_host)
-        && repository.split('/').all(is_component)
-        && tag.is_none_or(is_tag)
-        && digest.is_none_or(is_digest)
-        && !(domain.is_none() && repository.len() == 64 && repository.bytes().all(is_lower_hex));
-    (!good).then_some("the form is [REGISTRY/]REPOSITORY[:TAG][@DIGEST]")
-}
-
-/// Whether the text before the first slash of an image name is the address of a registry.
-fn is_domain(first: &str) -> bool {
-    first.contains(['.', ':']) || first == "localhost" || first.chars().any(char::is_uppercase)
-}
-
-/// Whether the address of a registry is valid: a host name or an IPv6 address in brackets, and perhaps a port.
-fn is_host(domain: &str) -> bool {
-    if let Some(rest) = domain.strip_prefix('[') {
-        let Some((address, port)) = rest.split_once(']') else { return false };
-        return address.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
-            && (port.is_empty() || port.strip_prefix(':').is_some_and(is_number));
-    }
-    let (host, port) = domain.split_once(':').map_or((domain, None), |(host, port)| (host, Some(port)));
-    host.split('.').all(is_host_label) && port.is_none_or(is_number)
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn is_digest(digest: &str) -> bool {
-    digest.split_once(':').is_some_and(|(algorithm, sum)| {
-        algorithm.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
-            && sum.len() >= 32
-            && sum.bytes().all(|byte| byte.is_ascii_hexdigit())
-    })
+    Some("the form is [REGISTRY/]REPOSITORY[:TAG][@DIGEST]")
 }
 
 /// Returns a field of the container's security context, or of the pod's if the container does not set it.

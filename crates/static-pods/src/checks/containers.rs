@@ -4,8 +4,7 @@
 use std::collections::HashSet;
 
 use super::warn;
-use crate::Check;
-use crate::{FileReport, LintFinding, PodField};
+use crate::{Check, FileReport, LintFinding, PodField, image_name};
 
 /// Adds findings to a file with a decoded Pod.
 pub fn check(file: &mut FileReport) {
@@ -38,13 +37,10 @@ pub fn containers<'a>(spec: &PodField<'a>) -> impl Iterator<Item = PodField<'a>>
 fn check_image(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let at = container.get("image");
     let image = at.str();
-    if image.is_empty() {
-        return;
-    }
-    let tag = tag(image);
-    let may_change = !image.contains('@') && tag.is_none_or(|tag| tag == "latest");
+    let Some(tag) = image_name::tag(image) else { return };
+    let may_change = !image.contains('@') && tag == "latest";
     if may_change {
-        let what = if tag.is_some() { "has the tag latest" } else { "has no tag" };
+        let what = if image.ends_with(":latest") { "has the tag latest" } else { "has no tag" };
         let message = format!(
             "{image} {what}: the kubelet pulls it on every start, and it may be a different image each time"
         );
@@ -55,13 +51,6 @@ fn check_image(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
         let message = "with imagePullPolicy Always the pod does not start while the registry is down";
         findings.push(warn(Check::AlwaysPulled, &policy, message, "write `imagePullPolicy: IfNotPresent`"));
     }
-}
-
-/// Returns the tag of an image name. A colon before the last slash starts a port, not a tag.
-fn tag(image: &str) -> Option<&str> {
-    let name = image.split('@').next().unwrap_or(image);
-    let last = name.rsplit('/').next().unwrap_or(name);
-    last.split_once(':').map(|(_, tag)| tag)
 }
 
 /// Reports probes of a port that the container does not have, and HTTP paths without the first slash.
@@ -201,14 +190,7 @@ fn check_control_plane(spec: &PodField<'_>, metadata: &PodField<'_>) -> Option<L
 
 #[cfg(test)]
 mod tests {
-    use super::tag;
     use crate::checks::testing::{NONE, found, in_container, in_metadata, in_spec, with};
-
-    #[test]
-    fn a_registry_port_is_not_a_tag() {
-        assert_eq!(tag("localhost:5000/app"), None);
-        assert_eq!(tag("localhost:5000/app:1@sha256:0"), Some("1"));
-    }
 
     #[test]
     fn sp080_to_sp092_reject_the_pod() {
@@ -232,13 +214,11 @@ mod tests {
         for unpinned in ["nginx", "nginx:latest", "localhost:5000/app"] {
             assert_eq!(found(with("registry.k8s.io/app:1.0", unpinned)), [81], "{unpinned}");
         }
-        for pinned in [
-            "nginx:1",
-            "nginx@sha256:0123456789abcdef0123456789abcdef",
-            "nginx:latest@sha256:0123456789abcdef0123456789abcdef",
-        ] {
-            assert_eq!(found(with("registry.k8s.io/app:1.0", pinned)), NONE, "{pinned}");
-        }
+        let digest = "0123456789abcdef".repeat(4);
+        assert_eq!(found(with("registry.k8s.io/app:1.0", "nginx:1")), NONE);
+        assert_eq!(found(with("registry.k8s.io/app:1.0", &format!("nginx@sha256:{digest}"))), NONE);
+        // The kubelet pulls every image with the tag latest on each start.
+        assert_eq!(found(with("registry.k8s.io/app:1.0", &format!("nginx:latest@sha256:{digest}"))), [82]);
     }
 
     #[test]

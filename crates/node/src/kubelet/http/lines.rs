@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use super::{Error, HttpClient, RequestFailure, parse_url, read_answer};
+use super::{Arrival, Error, HttpClient, RequestFailure, parse_url, read_answer};
 
 /// The longest line. A line is one object, and etcd stores no object above a few MiB.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
@@ -29,25 +29,21 @@ impl HttpClient {
     /// answer must also end within it.
     pub async fn lines(&self, url: &str, limit: Duration) -> Result<Lines, Error> {
         let parts = parse_url(url)?;
-        let mut begun = None;
+        let mut arrival = Arrival::default();
         let request = async {
             let mut connection = self.connect(&parts).await?;
             let response = self.send(&mut connection, &parts).await?;
             if response.status().as_u16() == 200 {
                 return Ok(Ok(response.into_body()));
             }
-            read_answer(response, begun.insert(0), self.largest, false).await.map(Err)
+            read_answer(response, &mut arrival, self.largest, false).await.map(Err)
         };
-        match timeout(limit, request).await {
-            Err(_) => Err(Error::Silent { url: url.to_owned(), waited: limit }),
-            Ok(Err(failure)) => Err(failure.into_error(url.to_owned(), begun, self.largest)),
-            Ok(Ok(Ok(body))) => {
-                Ok(Lines { url: url.to_owned(), body, rest: Vec::new(), searched: 0, received: 0 })
+        let outcome = timeout(limit, request).await;
+        match arrival.conclude(outcome, url, limit, self.largest)? {
+            Ok(body) => Ok(Lines { url: url.to_owned(), body, rest: Vec::new(), searched: 0, received: 0 }),
+            Err(answer) => {
+                Err(answer.bytes(url).err().unwrap_or_else(|| Error::NotHttp { url: url.to_owned() }))
             }
-            Ok(Ok(Err(answer))) => Err(match answer.bytes(url) {
-                Err(why) => why,
-                Ok(_) => Error::NotHttp { url: url.to_owned() },
-            }),
         }
     }
 }

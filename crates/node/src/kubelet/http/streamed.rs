@@ -5,7 +5,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
-use super::{Error, HttpClient, HttpSession, RequestFailure, parse_url, read_answer};
+use super::{Arrival, Error, HttpAnswer, HttpClient, RequestFailure, RequestParts, parse_url, read_answer};
 
 impl HttpClient {
     /// Sends one request and gives each part of the answer to `take` as it arrives. After `largest` bytes, or if the answer
@@ -17,48 +17,38 @@ impl HttpClient {
         limit: Duration,
         take: impl AsyncFnMut(&[u8]),
     ) -> Result<usize, Error> {
-        let (mut begun, mut received) = (false, 0);
-        let session = HttpSession { largest, ..self.session() };
-        let exchange = session.exchange_in_parts(url, take, &mut begun, &mut received);
-        let url = url.to_owned();
-        match timeout(limit, exchange).await {
-            Ok(outcome) => outcome.map(|()| received),
-            Err(_) if begun => Err(Error::SilentMidAnswer { url, waited: limit, received }),
-            Err(_) => Err(Error::Silent { url, waited: limit }),
-        }
+        let parts = parse_url(url)?;
+        let mut arrival = Arrival::default();
+        let outcome = timeout(limit, self.exchange_in_parts(&parts, largest, take, &mut arrival)).await;
+        arrival.conclude(outcome, url, limit, largest)?.or_else(|answer| Ok(answer.bytes(url)?.len()))
     }
-}
 
-impl HttpSession<'_> {
+    /// Returns the number of bytes that `take` got, or the whole answer if it is an error.
     async fn exchange_in_parts(
         &self,
-        url: &str,
+        parts: &RequestParts<'_>,
+        largest: usize,
         mut take: impl AsyncFnMut(&[u8]),
-        begun: &mut bool,
-        received: &mut usize,
-    ) -> Result<(), Error> {
-        let error = |why: RequestFailure, received| why.into_error(url.to_owned(), received, self.largest);
-        let parts = parse_url(url)?;
-        let mut connection = self.client.connect(&parts).await.map_err(|why| error(why, None))?;
-        let response = self.client.send(&mut connection, &parts).await;
-        let response = response.map_err(|why| error(why, None))?;
-        *begun = true;
+        arrival: &mut Arrival,
+    ) -> Result<Result<usize, HttpAnswer>, RequestFailure> {
+        let mut connection = self.connect(parts).await?;
+        let response = self.send(&mut connection, parts).await?;
+        arrival.begun = true;
         if response.status().as_u16() != 200 {
-            let answer = read_answer(response, received, self.client.largest, false).await;
-            return answer.map_err(|why| error(why, Some(*received)))?.bytes(url).map(|_| ());
+            return read_answer(response, arrival, self.largest, false).await.map(Err);
         }
         let mut body = response.into_body();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|why| error(RequestFailure::Http(why), Some(*received)))?;
+            let frame = frame.map_err(RequestFailure::Http)?;
             let Some(data) = frame.data_ref() else { continue };
-            let room = self.largest.saturating_sub(*received);
-            *received = received.saturating_add(data.len());
+            let room = largest.saturating_sub(arrival.received);
+            arrival.received = arrival.received.saturating_add(data.len());
             take(data.get(..room).unwrap_or(data)).await;
-            if *received > self.largest {
-                return Err(error(RequestFailure::TooLarge, Some(*received)));
+            if arrival.received > largest {
+                return Err(RequestFailure::TooLarge);
             }
         }
-        Ok(())
+        Ok(Ok(arrival.received))
     }
 }
 
