@@ -265,8 +265,18 @@ impl Node {
         what: &str,
         work: impl FnOnce() -> T + Clone + Send + 'static,
     ) -> Option<T> {
+        self.within(FILE_TIME_LIMIT, what, work)
+    }
+
+    /// Returns the result of `work` as [`Self::in_time`] does, with another time limit.
+    pub fn within<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        what: &str,
+        work: impl FnOnce() -> T + Clone + Send + 'static,
+    ) -> Option<T> {
         let left_out = |why: io::Error| self.remark(&format!("{what} is left out: {why}"));
-        threads::with_time_limit_if_possible(FILE_TIME_LIMIT, work).map_err(left_out).ok()
+        threads::with_time_limit_if_possible(limit, work).map_err(left_out).ok()
     }
 
     /// Starts the search for the kubelet in parallel with the list calls, because reading the process table of a busy

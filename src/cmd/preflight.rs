@@ -82,6 +82,9 @@ pub struct PreflightArgs {
 /// The time limit for reading the journal.
 const JOURNAL_TIME_LIMIT: Duration = Duration::from_secs(2);
 
+/// The time limit for reading the kubelet's settings. Nobody waits for them in an incident, and a starved node needs long.
+const SETTINGS_TIME_LIMIT: Duration = Duration::from_secs(10);
+
 const FORMATS: [Output; 5] = [Output::Table, Output::Json, Output::Yaml, Output::Jsonl, Output::Sarif];
 
 /// Parses the id of a check. An unknown id is an error, because `--ignore` would have no effect.
@@ -245,9 +248,9 @@ impl PreflightArgs {
                 )
             }
         };
-        let (mut settings, builder) = node
-            .in_time("the kubelet's configuration", read)
-            .ok_or_else(|| Error::Start(io::Error::from(io::ErrorKind::TimedOut)))?;
+        let (mut settings, builder) =
+            node.within(SETTINGS_TIME_LIMIT, "the kubelet's configuration", read)
+                .ok_or_else(|| Error::Start(io::Error::from(io::ErrorKind::TimedOut)))?;
         if let Some(found) = &mut settings.node
             && let Some((socket, true)) = &found.runtime_socket
             && let Some(path) = preflight::socket_below(socket, &node.host)
@@ -283,7 +286,7 @@ fn stopped_kubelet(node: &Node) -> Result<(KubeletSettings, String), Error> {
     let host = node.host.clone();
     let of_files = {
         let host = host.clone();
-        node.in_time("the kubelet's unit", move || stopped_settings(&host)).flatten()
+        node.within(SETTINGS_TIME_LIMIT, "the kubelet's unit", move || stopped_settings(&host)).flatten()
     };
     if let Some((settings, place)) = of_files {
         return Ok((settings, format!("settings in {place}; no kubelet runs")));
@@ -292,7 +295,8 @@ fn stopped_kubelet(node: &Node) -> Result<(KubeletSettings, String), Error> {
     let command = command.map_err(|why| node.remark(&why.to_string())).ok().flatten();
     let arguments = command.ok_or(Error::NoKubelet)?.into_iter().collect();
     let read = move || KubeletSettings::read(arguments, None, &host);
-    let settings = node.in_time("the kubelet's configuration", read).ok_or(Error::NoKubelet)?;
+    let settings =
+        node.within(SETTINGS_TIME_LIMIT, "the kubelet's configuration", read).ok_or(Error::NoKubelet)?;
     Ok((settings, "the last command line in the journal; no kubelet runs".to_owned()))
 }
 

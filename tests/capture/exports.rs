@@ -243,7 +243,8 @@ fn pages_stay_closed_until_the_token_is_right_and_a_new_token_counts_at_once() {
 #[test]
 fn export_makes_no_call_while_a_list_hangs() {
     let fake = FakeRuntime::start(Node::default());
-    let how = ["--no-diagnose", "--no-host", "--slow", "1s", "--period", "50ms"];
+    // On a busy machine, a list that is answered may take a second.
+    let how = ["--no-diagnose", "--no-host", "--slow", "5s", "--period", "50ms"];
     let mut served = Served::start(&fake.endpoint(), Some(TOKEN), &how);
     served.until("recording");
     fake.wait_for(Rpc::ListContainers, 2);
