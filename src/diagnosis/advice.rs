@@ -9,6 +9,7 @@ use super::proc::cgroup::container_id;
 use super::proc::{Blocked, Ownership, Process, Role, sub_command};
 use super::words::short;
 use crate::cri::{Rpc, program_of};
+use crate::host::CNI_DIRECTORY;
 use crate::report::{Command, Step};
 
 /// The runtime family, which decides whose commands are suggested.
@@ -62,16 +63,16 @@ impl Evidence {
 
     /// Returns the step that ends a hang of the whole runtime when nothing else does.
     pub fn restart_runtime(&self) -> Step {
-        let unit = match self.family() {
-            DaemonFamily::Containerd => Some("containerd"),
-            DaemonFamily::Crio => Some("crio"),
-            DaemonFamily::Other => None,
-        };
         let step = Step::change("last resort: restart the runtime; pods run on");
-        match unit.filter(|_| self.has_systemd()) {
-            Some(unit) => step.with(Command::new("systemctl restart {}").arg(unit)),
-            None => step,
+        match self.runtime_units() {
+            [unit] if self.has_systemd() => step.with(Command::new("systemctl restart {}").arg(unit)),
+            _ => step,
         }
+    }
+
+    /// Returns the directory in which the runtime looks for the configuration of network plugins.
+    pub fn cni_directory(&self) -> &str {
+        self.cni_directory.as_deref().unwrap_or(CNI_DIRECTORY)
     }
 
     /// Returns the node's name for a command; a placeholder if it is not known.
@@ -211,17 +212,6 @@ pub fn if_state_ends(evidence: &Evidence, process: &Process) -> Option<Step> {
         ),
     })
     .about_process())
-}
-
-/// Returns the step that finds OCI runtime processes that hang, and the step that ends one.
-pub fn oci_processes() -> [Step; 2] {
-    let list = "ps -eo pid,stat,wchan:20,etime,args | grep -E '[r]unc |[c]run '";
-    [
-        Step::look("the OCI runtime processes that hang").with(Command::new(list)),
-        Step::change(
-            "end one that is minutes old: kill PID; but do not end a `runc state`, and none in STAT D: repair the disk or server that WCHAN names",
-        ),
-    ]
 }
 
 /// Returns the step that shows which resource of the node is short.

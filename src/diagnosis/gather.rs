@@ -441,7 +441,7 @@ async fn wait_for_pending<R>(run: HealthRun<'_, R>, evidence: &mut Evidence, pen
         if limit.is_zero() {
             return;
         }
-        run.budget.listening.name_silent(&|id| evidence.names.pod(id).map(|_| evidence.names.name(id)));
+        run.budget.listening.name_silent(&|id| evidence.names.known_name(id));
         tokio::time::sleep(limit).await;
     }
 }

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use super::proc::cgroup::container_id;
 use super::proc::{ProcessTrust, Role, command_line, conmon_container, is_conmon, waits_uninterruptibly};
 use super::report::PodRef;
 use crate::host::{Arguments, KernelDir, kernel_text};
+use crate::report::load::load;
 
 /// The directories, below the host root, in which runtimes keep one directory for each container.
 const STATE_DIRS: [&str; 4] = [
@@ -30,7 +30,7 @@ const STATE_DIRS: [&str; 4] = [
     "run/containers/storage/overlay-containers",
 ];
 /// The largest `config.json` of a bundle that is read.
-const MAX_CONFIG: u64 = 1024 * 1024;
+const MAX_CONFIG: usize = 1024 * 1024;
 /// The time limit for the search.
 const TIME_LIMIT: Duration = Duration::from_millis(800);
 
@@ -205,12 +205,9 @@ pub(super) fn bundle_identity(dir: &Path, id: &str) -> Option<OutsideId> {
 /// Reads the annotations of a bundle. containerd writes `config.json` to the bundle's directory, CRI-O to the directory
 /// `userdata` in it.
 fn bundle_annotations(dir: &Path) -> Option<BTreeMap<String, String>> {
-    let file = ["config.json", "userdata/config.json"]
-        .iter()
-        .find_map(|name| fs::File::open(dir.join(name)).ok())?;
-    let mut text = String::new();
-    file.take(MAX_CONFIG).read_to_string(&mut text).ok()?;
-    serde_json::from_str::<BundleConfig>(&text).ok().map(|config| config.annotations)
+    let mut files = ["config.json", "userdata/config.json"].iter().map(|name| dir.join(name));
+    let text = files.find_map(|file| load(&file, MAX_CONFIG).ok())?;
+    serde_json::from_slice::<BundleConfig>(&text).ok().map(|config| config.annotations)
 }
 
 fn from_annotations(id: &str, annotations: &BTreeMap<String, String>) -> OutsideId {

@@ -5,8 +5,6 @@
 //! namespace or the process that conmon wrote into its PID file.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -18,10 +16,11 @@ use super::proc::{Process, Role, command_line};
 use super::{HealthRun, offload};
 use crate::cri::ContainerState;
 use crate::host::kernel_record;
+use crate::report::load::load;
 use crate::report::rename::rename;
 
 /// The most bytes that are read of a file with a process id.
-const MAX_PID_FILE: u64 = 32;
+const MAX_PID_FILE: usize = 32;
 
 /// The first process of a container that the runtime lists as exited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,9 +90,8 @@ fn is_first(proc: &Path, root: &Path, process: &Process) -> bool {
     let in_pid_file = || {
         let monitor = command_line(&proc.join(process.parent.to_string()));
         let file = under_root(root, Path::new(monitor.flag("p")?));
-        let mut text = String::new();
-        File::open(file).ok()?.take(MAX_PID_FILE).read_to_string(&mut text).ok()?;
-        Some(text.trim() == process.pid.to_string())
+        let text = load(&file, MAX_PID_FILE).ok()?;
+        Some(String::from_utf8_lossy(&text).trim() == process.pid.to_string())
     };
     is_first_in_namespace || in_pid_file() == Some(true)
 }

@@ -73,6 +73,13 @@ pub struct IdNames {
 }
 
 impl IdNames {
+    /// Returns the names in the two lists.
+    pub fn of_lists(sandboxes: &[Sandbox], containers: &[Container]) -> Self {
+        let mut names = Self::default();
+        names.learn_lists(sandboxes, containers);
+        names
+    }
+
     /// Adds the names in the two lists.
     pub fn learn_lists(&mut self, sandboxes: &[Sandbox], containers: &[Container]) {
         for sandbox in sandboxes {
@@ -182,6 +189,11 @@ impl IdNames {
             .cloned()
     }
 
+    /// Returns the pod with this UID; if no source names it, only its UID.
+    pub fn pod_of_uid(&self, uid: &str) -> PodRef {
+        self.pod_by_uid(uid).unwrap_or_else(|| PodRef { uid: uid.to_owned(), ..PodRef::default() })
+    }
+
     /// Returns whether any source has this id.
     pub fn knows(&self, id: &str) -> bool {
         self.get(id).is_some()
@@ -196,6 +208,11 @@ impl IdNames {
     /// Formats `namespace/pod/container`, as far as known, otherwise the short id.
     pub fn name(&self, id: &str) -> String {
         self.item(id).to_string()
+    }
+
+    /// Formats `namespace/pod/container`, if at least the pod is known.
+    pub fn known_name(&self, id: &str) -> Option<String> {
+        self.pod(id).map(|_| self.name(id))
     }
 
     /// Formats `namespace/pod/container`, as far as known, and the short id.

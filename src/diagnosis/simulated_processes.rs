@@ -99,12 +99,11 @@ impl SimulatedProcesses {
             )
         };
         let umount = |umount: &HungUmount| {
-            let source = (&umount.source).into();
-            let owner = WaitOwner::Mounted { source, file_system: "nfs4".into(), daemon: None };
+            let mount = umount.mount();
+            let owner = WaitOwner::of_mount(&mount, None);
             let reason = KernelWaitReason::row(WaitKind::RemoteFileSystem)?;
             let wait = KernelWait::simulated(umount.pid(), reason, Some(owner))?;
             let stack: Vec<String> = UMOUNT_STACK.map(str::to_owned).to_vec();
-            let mount = umount.mount();
             let facts = vec![FactKind::of_mount(&mount)];
             let function = stack.first().cloned().unwrap_or_default();
             let lasted = Some(umount.age);

@@ -30,7 +30,7 @@ use crate::cmd::{Error, Exit};
 use crate::cri::{Endpoint, Sandbox, SandboxState};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::pod_holders::report::{PodHold, PodWhy};
-use crate::diagnosis::pod_holders::{self, Deletion, PodFacts, PodStatus, SpecVolume};
+use crate::diagnosis::pod_holders::{self, Deletion, PodFacts, PodStatus};
 use crate::diagnosis::{gather, judge};
 use crate::manifests::podconfig::{PodSource, WantedPod};
 use crate::manifests::running::source;
@@ -258,12 +258,10 @@ fn facts_of(pod: &WantedPod) -> PodFacts {
 
 fn simulated_facts(deleted: &sim::DeletedPod, now: Wall) -> PodFacts {
     let sim::SimulatedUmount { since, grace, .. } = deleted.umount;
-    let volume =
-        SpecVolume { name: "data".to_owned(), kind: "claim data-db-0".to_owned(), may_be_remote: true };
     PodFacts {
         pod: deleted.pod.clone(),
         deletion: Deletion::Requested { at: now.minus(since).plus(grace), grace: Some(grace.as_secs()) },
-        volumes: vec![volume],
+        has_remote_volume: true,
         ..PodFacts::default()
     }
 }

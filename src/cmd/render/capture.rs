@@ -221,15 +221,8 @@ pub fn report(report: &CaptureReport, out: &mut Page<'_>) -> io::Result<()> {
         writeln!(out, "incident {} at {}, {lasted}: {}", incident.number, brief(incident.from), what)?;
         writeln!(out, "  opened because: {}", incident.why)?;
     }
-    for line in waits_for_first_relist(report) {
-        writeln!(out)?;
-        writeln!(out, "{line}")?;
-    }
-    for jump in &report.jumps {
-        writeln!(out)?;
-        writeln!(out, "{}", clock_jump(jump))?;
-    }
-    for line in kubelet_samples(&report.kubelet) {
+    let jumps = report.jumps.iter().map(clock_jump);
+    for line in waits_for_first_relist(report).chain(jumps).chain(kubelet_samples(&report.kubelet)) {
         writeln!(out)?;
         writeln!(out, "{line}")?;
     }

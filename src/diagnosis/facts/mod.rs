@@ -5,6 +5,8 @@
 //! nothing else in plegctl reads the words. `health -o json` has the fields of each fact under `facts`.
 
 mod owner;
+#[cfg(feature = "testing")]
+mod testing;
 #[cfg(test)]
 pub mod tests;
 mod values;
@@ -16,13 +18,13 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::report::rename::{Rename, ReplaceName};
-pub use owner::{OwnerProcess, WaitOwner};
+pub use owner::OwnerProcess;
 pub use values::{
     Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, FilePath, FileSystem,
     Function, Item, Items, Name, PodAge, PodBytes, PodChange, ProcessRef, Program, Quoted, Refusal, Release,
     Resource, Share, Took, Waits, Word,
 };
-pub use words::FactKind;
+pub use words::{FactKind, WaitOwner};
 
 /// A fact of a finding. Its words are those of `Display`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,22 +70,5 @@ impl<'de> Deserialize<'de> for Fact {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(deserializer)?;
         Ok(Self(serde_json::from_value(value).unwrap_or(FactKind::Unknown)))
-    }
-}
-
-#[cfg(feature = "testing")]
-impl schemars::JsonSchema for Fact {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Fact".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "description": "What was measured or concluded. The other fields depend on the kind.",
-            "type": "object",
-            "required": ["kind"],
-            "properties": { "kind": { "description": "The kind of fact.", "type": "string" } },
-            "additionalProperties": {},
-        })
     }
 }

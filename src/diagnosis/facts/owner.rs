@@ -1,55 +1,20 @@
-//! [`WaitOwner`]: who or what keeps a task waiting in the kernel.
+//! [`WaitOwner`]: who or what keeps a task waiting in the kernel. `words.rs` has its kinds.
 
-use std::fmt;
+use super::values::values;
+use super::{ProcessRef, WaitOwner};
+use crate::diagnosis::proc::NodeMount;
 
-use serde::{Deserialize, Serialize};
-
-use super::{Address, FilePath, FileSystem, Function, ProcessRef, Quoted};
-use crate::report::rename::{Rename, ReplaceName, rename};
-
-/// Who or what keeps a task waiting in the kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum WaitOwner {
-    /// A security agent, or the holder of a lock.
-    Process {
+values! {
+    /// A process that keeps a task waiting; its name is empty if it is not known.
+    #[serde(rename_all = "camelCase")]
+    OwnerProcess {
         /// The process.
-        process: OwnerProcess,
-    },
-    /// A file server, or a file system that a process serves.
-    Mounted {
-        /// What is mounted.
-        source: Address,
-        /// The kind of file system.
-        file_system: FileSystem,
-        /// The process that serves it.
-        daemon: Option<OwnerProcess>,
-    },
-    /// A module of the kernel.
-    Module {
-        /// Its name.
-        name: Function,
-    },
-    /// A frozen control group, or the place of a frozen file system.
-    Frozen {
-        /// Where it is.
-        path: FilePath,
-    },
-    /// A disk.
-    Disk {
-        /// Its name.
-        name: Quoted,
-    },
-}
-
-/// A process that keeps a task waiting.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OwnerProcess {
-    /// The process; its name is empty if it is not known.
-    pub process: ProcessRef,
-    /// Whether it is stopped.
-    pub is_stopped: bool,
+        process: ProcessRef,
+        /// Whether it is stopped.
+        is_stopped: bool,
+    } => "{}{}",
+        if process.name.is_empty() { format!("process {}", process.pid) } else { process.to_string() },
+        if *is_stopped { ", which is stopped" } else { "" };
 }
 
 impl WaitOwner {
@@ -70,6 +35,11 @@ impl WaitOwner {
             None if words.starts_with('/') => Self::Frozen { path: words.into() },
             None => Self::Module { name: words.into() },
         }
+    }
+
+    /// Creates the owner of a wait for a mounted file system, with the process that serves it.
+    pub fn of_mount(mount: &NodeMount, daemon: Option<OwnerProcess>) -> Self {
+        Self::Mounted { source: (&mount.source).into(), file_system: (&mount.kind).into(), daemon }
     }
 
     /// Returns the process that keeps the task waiting.
@@ -94,47 +64,3 @@ impl WaitOwner {
         }
     }
 }
-
-/// `falcon-sensor[4711]`, `10.1.2.3:/export (nfs4)`, `s3fs (fuse) of s3fs[812], which is stopped`.
-impl fmt::Display for WaitOwner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Process { process } => process.fmt(f),
-            Self::Mounted { source, file_system, daemon: None } => write!(f, "{source} ({file_system})"),
-            Self::Mounted { source, file_system, daemon: Some(daemon) } => {
-                write!(f, "{source} ({file_system}) of {daemon}")
-            }
-            Self::Module { name } => name.fmt(f),
-            Self::Frozen { path } => path.fmt(f),
-            Self::Disk { name } => name.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for OwnerProcess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.process.name.as_str() {
-            "" => write!(f, "process {}", self.process.pid)?,
-            _ => self.process.fmt(f)?,
-        }
-        f.write_str(if self.is_stopped { ", which is stopped" } else { "" })
-    }
-}
-
-impl Rename for WaitOwner {
-    fn rename(&mut self, replace: ReplaceName<'_>) {
-        match self {
-            Self::Process { process } => process.rename(replace),
-            Self::Mounted { source, file_system, daemon } => {
-                source.rename(replace);
-                file_system.rename(replace);
-                daemon.rename(replace);
-            }
-            Self::Module { name } => name.rename(replace),
-            Self::Frozen { path } => path.rename(replace),
-            Self::Disk { name } => name.rename(replace),
-        }
-    }
-}
-
-rename! { OwnerProcess { process, is_stopped }; }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::words::with;
 use super::{FactKind, WaitOwner};
 use crate::cri::Rpc;
 use crate::diagnosis::evidence::oddities::OddKind;
@@ -115,19 +116,97 @@ impl fmt::Display for Item {
     }
 }
 
-/// A process: `containerd[812]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessRef {
-    /// Its name.
-    pub name: String,
-    /// Its id.
-    pub pid: u32,
-}
+/// Defines types of several values: the fields, with their kinds if they are texts, and after `=>` the arguments of `write!` that
+/// write the words. In these arguments, a field is a reference.
+macro_rules! values {
+    ($($(#[$about:meta])* $name:ident {
+        $($(#[$of_field:meta])* $field:ident: $type:ty $(as $kind:ident)?,)+
+    } => $words:literal $(, $argument:expr)*;)+) => {$(
+        #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        $(#[$about])*
+        pub struct $name {
+            $($(#[$of_field])* pub $field: $type,)+
+        }
 
-impl fmt::Display for ProcessRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[{}]", self.name, self.pid)
-    }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let Self { $($field),+ } = self;
+                write!(f, $words $(, $argument)*)
+            }
+        }
+
+        crate::report::rename::rename! { $name { $($field $(: $kind)?),+ }; }
+    )+};
+}
+pub(super) use values;
+
+values! {
+    /// A process: `containerd[812]`.
+    ProcessRef {
+        /// Its name.
+        name: String as Process,
+        /// Its id.
+        pid: u32,
+    } => "{name}[{pid}]";
+    /// A call, perhaps about a sandbox or a container.
+    Call {
+        /// The RPC.
+        rpc: Rpc,
+        /// The sandbox or the container.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<Item>,
+    } => "{rpc}{}", with(" of ", of.as_ref());
+    /// How many pods, sandboxes or containers have this name or this namespace: `kube-system 12`.
+    Share {
+        /// The name.
+        name: Name,
+        /// The number.
+        count: usize,
+    } => "{name} {count}";
+    /// The size of a pod's entries in the lists: `shop/web-0 12.3 KiB`.
+    PodBytes {
+        /// The pod.
+        pod: PodRef,
+        /// The size.
+        bytes: Bytes,
+    } => "{pod} {bytes}";
+    /// For how long something has been the case for a pod: `shop/web-0 (3m20s)`.
+    PodAge {
+        /// The pod.
+        pod: PodRef,
+        /// The time.
+        age: Took,
+    } => "{pod} ({age:#})";
+    /// The descriptors of a process: `containerd[812] has 1024 of 1024 descriptors open`.
+    DescriptorUse {
+        /// The process.
+        process: ProcessRef,
+        /// The number of open descriptors.
+        open: u64,
+        /// How many it may open.
+        limit: u64,
+    } => "{process} has {open} of {limit} descriptors open";
+    /// The numbers on which the threads and file descriptors of a healthy runtime depend.
+    #[derive(Copy)]
+    ExpectedLoad {
+        /// Containers in the list.
+        containers: usize,
+        /// Sandboxes in the list.
+        sandboxes: usize,
+        /// Processes.
+        shims: usize,
+    } => "{containers} containers, {sandboxes} sandboxes and {shims} shims";
+    /// What a task waits for in the kernel, in the words of the catalogue: `waits for the security agent falcon-sensor[812]`.
+    Waits {
+        /// The id of the reason in the catalogue.
+        reason: Word,
+        /// Who or what keeps the task waiting.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<WaitOwner>,
+    } => "{}", KernelWaitReason::with_id(&reason.0).map_or_else(
+        || format!("waits in the kernel ({reason})"),
+        |known| known.describe(owner.as_ref()),
+    );
 }
 
 impl From<&Process> for ProcessRef {
@@ -136,9 +215,9 @@ impl From<&Process> for ProcessRef {
     }
 }
 
-/// Defines types for texts, each with its kind.
+/// Defines types for texts, each with its kind. One without a kind has a [`Rename`] of its own.
 macro_rules! texts {
-    ($($(#[$about:meta])* $name:ident: $kind:ident;)+) => {$(
+    ($($(#[$about:meta])* $name:ident $(: $kind:ident)?;)+) => {$(
         $(#[$about])*
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(transparent)]
@@ -156,11 +235,11 @@ macro_rules! texts {
             }
         }
 
-        impl Rename for $name {
+        $(impl Rename for $name {
             fn rename(&mut self, replace: ReplaceName<'_>) {
                 self.0.rename_as(NameKind::$kind, replace);
             }
-        }
+        })?
     )+};
 }
 
@@ -185,23 +264,8 @@ texts! {
     ConditionName: Condition;
     /// A word from a list, such as a sub-command of runc or the id of a rule.
     Word: Word;
-}
-
-/// A name in Kubernetes: that of a namespace, or `NAMESPACE/NAME` of pods.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Name(pub String);
-
-impl<T: fmt::Display + ?Sized> From<&T> for Name {
-    fn from(text: &T) -> Self {
-        Self(text.to_string())
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+    /// A name in Kubernetes: that of a namespace, or `NAMESPACE/NAME` of pods.
+    Name;
 }
 
 impl Rename for Name {
@@ -215,93 +279,12 @@ impl Rename for Name {
     }
 }
 
-/// A call, perhaps about a sandbox or a container.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Call {
-    /// The RPC.
-    pub rpc: Rpc,
-    /// The sandbox or the container.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub of: Option<Item>,
-}
-
 impl Call {
     /// Describes a call about a sandbox or a container of a pod; without an id, a list call.
     pub fn of_pod(rpc: Rpc, id: Option<&str>, pod: Option<&PodRef>) -> Self {
         let pod = pod.filter(|pod| !pod.name.is_empty()).cloned();
         let of = id.map(|id| Item { id: id.to_owned(), pod: pod.clone(), container: None });
         Self { rpc, of: of.or_else(|| pod.map(|pod| Item { pod: Some(pod), ..Item::default() })) }
-    }
-}
-
-impl fmt::Display for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.of {
-            Some(item) => write!(f, "{} of {item}", self.rpc),
-            None => write!(f, "{}", self.rpc),
-        }
-    }
-}
-
-/// How many pods, sandboxes or containers have this name or this namespace: `kube-system 12`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
-    /// The name.
-    pub name: Name,
-    /// The number.
-    pub count: usize,
-}
-
-impl fmt::Display for Share {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.count)
-    }
-}
-
-/// The size of a pod's entries in the lists: `shop/web-0 12.3 KiB`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PodBytes {
-    /// The pod.
-    pub pod: PodRef,
-    /// The size.
-    pub bytes: Bytes,
-}
-
-impl fmt::Display for PodBytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.pod, self.bytes)
-    }
-}
-
-/// For how long something has been the case for a pod: `shop/web-0 (3m20s)`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PodAge {
-    /// The pod.
-    pub pod: PodRef,
-    /// The time.
-    pub age: Took,
-}
-
-impl fmt::Display for PodAge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({:#})", self.pod, self.age)
-    }
-}
-
-/// The descriptors of a process: `containerd[812] has 1024 of 1024 descriptors open`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DescriptorUse {
-    /// The process.
-    pub process: ProcessRef,
-    /// The number of open descriptors.
-    pub open: u64,
-    /// How many it may open.
-    pub limit: u64,
-}
-
-impl fmt::Display for DescriptorUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} has {} of {} descriptors open", self.process, self.open, self.limit)
     }
 }
 
@@ -366,57 +349,10 @@ impl Resource {
     }
 }
 
-/// What a task waits for in the kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waits {
-    /// The id of the reason in the catalogue.
-    pub reason: Word,
-    /// Who or what keeps the task waiting.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<WaitOwner>,
-}
-
-/// Writes the words of the catalogue: `waits for the security agent falcon-sensor[812]`.
-impl fmt::Display for Waits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match KernelWaitReason::with_id(&self.reason.0) {
-            Some(reason) => f.write_str(&reason.describe(self.owner.as_ref())),
-            None => write!(f, "waits in the kernel ({})", self.reason),
-        }
-    }
-}
-
-/// The numbers on which the threads and file descriptors of a healthy runtime depend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExpectedLoad {
-    /// Containers in the list.
-    pub containers: usize,
-    /// Sandboxes in the list.
-    pub sandboxes: usize,
-    /// Processes.
-    pub shims: usize,
-}
-
-impl fmt::Display for ExpectedLoad {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { containers, sandboxes, shims } = self;
-        write!(f, "{containers} containers, {sandboxes} sandboxes and {shims} shims")
-    }
-}
-
-rename! {
-    Item { id: Id, pod, container: Container };
-    ProcessRef { name: Process, pid };
-    Call { rpc, of };
-    Share { name, count };
-    PodBytes { pod, bytes };
-    PodAge { pod, age };
-    DescriptorUse { process, open, limit };
-    Waits { reason, owner };
-}
+rename! { Item { id: Id, pod, container: Container }; }
 
 without_names! {
-    Bytes Counted Decimal ExpectedLoad Items OddKind PodChange Resource Took
+    Bytes Counted Decimal Items OddKind PodChange Resource Took
 }
 
 impl FactKind {

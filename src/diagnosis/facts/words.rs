@@ -1,6 +1,7 @@
 //! The kinds of facts: one row for each, with its fields and its English words. The rows are in sections by subject; the ids
 //! say which rules use them.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, Fact, FilePath,
     FileSystem, Function, Item, Items, Name, OwnerProcess, PodAge, PodBytes, PodChange, ProcessRef, Program,
-    Quoted, Refusal, Release, Resource, Share, Took, WaitOwner, Waits, Word,
+    Quoted, Refusal, Release, Resource, Share, Took, Waits, Word,
 };
 use crate::clock::Wall;
 use crate::cri::{Code, Rpc};
@@ -23,34 +24,33 @@ use crate::manifests::preflight::{CertificateUse, refusal};
 use crate::report::rename::{Rename, ReplaceName};
 use crate::report::{Confidence, PodRef, plural};
 
-/// Defines [`FactKind`]. Each row has a kind, its fields with their types, and after `=>` the arguments of `format!` that
+/// Defines an enum with words. Each row has a kind, its fields with their types, and after `=>` the arguments of `format!` that
 /// write its words. In these arguments, a field is a reference.
 macro_rules! facts {
-    ($($kind:ident $({ $($field:ident: $type:ty),+ })? => $words:literal $(, $argument:expr)*;)+) => {
-        /// What was measured or concluded.
+    ($(#[$about:meta])* $name:ident; $(
+        $(#[$of_kind:meta])* $kind:ident $({ $($field:ident: $type:ty),+ })? => $words:literal $(, $argument:expr)*;
+    )+) => {
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
-        pub enum FactKind {
+        $(#[$about])*
+        pub enum $name {
             $(
+                $(#[$of_kind])*
                 #[doc = concat!("`", $words, "`")]
                 $kind $({ $(#[doc = "A value in these words."] $field: $type),+ })?,
             )+
-            /// A fact of a later release.
-            #[serde(other)]
-            Unknown,
         }
 
-        impl Rename for FactKind {
+        impl Rename for $name {
             fn rename(&mut self, replace: ReplaceName<'_>) {
                 match self {
                     $(Self::$kind $({ $($field),+ })? => { $($($field.rename(replace);)+)? })+
-                    Self::Unknown => {}
                 }
             }
         }
 
         #[cfg(test)]
-        impl FactKind {
+        impl $name {
             /// Returns two facts of each kind: with as little as possible, and with everything.
             pub fn samples() -> Vec<Self> {
                 use super::tests::Sample;
@@ -59,23 +59,34 @@ macro_rules! facts {
             }
         }
 
-        impl std::fmt::Display for FactKind {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                #[cfg(test)]
-                if super::tests::has_other_words() {
-                    return f.write_str("other words");
-                }
+        impl $name {
+            fn write_words(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     $(Self::$kind $({ $($field),+ })? => {
                         // Some fields are only for those who read the JSON, or for a renderer.
                         $($(let _ = $field;)+)?
                         write!(f, $words $(, $argument)*)
                     })+
-                    Self::Unknown => f.write_str("a fact that this release does not know"),
                 }
             }
         }
     };
+}
+
+impl fmt::Display for FactKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[cfg(test)]
+        if super::tests::has_other_words() {
+            return f.write_str("other words");
+        }
+        self.write_words(f)
+    }
+}
+
+impl fmt::Display for WaitOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_words(f)
+    }
 }
 
 /// What happens at a limit.
@@ -107,7 +118,7 @@ const fn does(count: usize) -> &'static str {
 }
 
 /// Joins the parts of a list.
-fn list<T: std::fmt::Display>(parts: &[T]) -> String {
+fn list<T: fmt::Display>(parts: &[T]) -> String {
     parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
@@ -123,7 +134,7 @@ fn both(rpcs: &[Rpc]) -> String {
 }
 
 /// Writes an optional part of a sentence after `before`.
-fn with<T: std::fmt::Display>(before: &str, part: Option<&T>) -> String {
+pub(super) fn with<T: fmt::Display>(before: &str, part: Option<&T>) -> String {
     part.map(|part| format!("{before}{part}")).unwrap_or_default()
 }
 
@@ -248,6 +259,24 @@ fn fix(version: Option<&Release>) -> String {
 }
 
 facts! {
+    /// Who or what keeps a task waiting in the kernel: `falcon-sensor[4711]`, `10.1.2.3:/export (nfs4)`, `s3fs (fuse) of s3fs[812],
+    /// which is stopped`.
+    WaitOwner;
+    // A security agent, or the holder of a lock.
+    Process { process: OwnerProcess } => "{process}";
+    // A file server, or a file system that a process serves.
+    Mounted { source: Address, file_system: FileSystem, daemon: Option<OwnerProcess> } =>
+        "{source} ({file_system}){}", with(" of ", daemon.as_ref());
+    // A module of the kernel.
+    Module { name: Function } => "{name}";
+    // A frozen control group, or the place of a frozen file system.
+    Frozen { path: FilePath } => "{path}";
+    Disk { name: Quoted } => "{name}";
+}
+
+facts! {
+    /// What was measured or concluded.
+    FactKind;
     // D00
     NothingFound { serial: Took, kubelet_is_unchecked: bool } =>
         "all calls are answered; a relist takes {serial}";
@@ -980,4 +1009,7 @@ facts! {
 
     // Written elsewhere: by the reasons for waits in the kernel, by the judge of goroutine stacks, by manifests.
     Line { words: Quoted } => "{words}";
+    // A fact of a later release.
+    #[serde(other)]
+    Unknown => "a fact that this release does not know";
 }

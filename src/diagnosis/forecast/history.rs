@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::limit::{LimitForecast, MeasuredLimit};
-use super::{ForecastSettings, Measurement, forecast};
+use super::{Measurement, SHORTEST, forecast};
 use crate::clock::Wall;
 use crate::diagnosis::limits;
 
@@ -69,7 +69,6 @@ impl LimitHistory {
 
     /// Returns the limits that will be reached, the first one first. `at` and `now` are the same moment.
     pub fn forecasts(&self, at: Duration, now: Wall) -> Vec<LimitForecast> {
-        let settings = ForecastSettings::default();
         let mut found: Vec<LimitForecast> = self
             .series
             .iter()
@@ -78,7 +77,7 @@ impl LimitHistory {
                 let age = at.saturating_sub(all.last()?.at);
                 // The process may have ended since. What came late may be older.
                 let since_it_came = age.saturating_sub(series.last.age);
-                let forecast = forecast(&all, &settings).filter(|_| since_it_came <= STALE)?;
+                let forecast = forecast(&all, SHORTEST).filter(|_| since_it_came <= STALE)?;
                 let taken_at = now.minus(age);
                 Some(LimitForecast::new(&series.last, &forecast, taken_at))
             })

@@ -66,41 +66,38 @@ pub struct MeasuredLimit {
 }
 
 impl LimitKind {
+    /// Returns whose limit it is (`{}` stands for the process), what is counted, whether in bytes, and
+    /// [`Self::cleaned_below`].
+    const fn row(self) -> (&'static str, &'static str, bool, u64) {
+        match self {
+            Self::Threads => ("{}", " threads", false, 0),
+            Self::CgroupTasks => ("the cgroup of {}", " tasks", false, 0),
+            Self::Descriptors => ("{}", " descriptors open", false, 0),
+            Self::CgroupMemory => ("the cgroup of {}", " of memory", true, 0),
+            Self::NodeTasks => ("the node", " tasks", false, 0),
+            Self::SandboxList => ("the answer to ListPodSandbox", "", true, 0),
+            Self::ContainerList => ("the answer to ListContainers", "", true, 0),
+            Self::RuntimeRootBytes => ("the file system of the runtime's root", "", true, 85),
+            Self::RuntimeRootInodes => ("the file system of the runtime's root", " inodes", false, 85),
+            Self::RuntimeStateBytes => ("the file system of the runtime's state", "", true, 0),
+            Self::RuntimeStateInodes => ("the file system of the runtime's state", " inodes", false, 0),
+            Self::KubeletBytes => ("the file system of the kubelet", "", true, 85),
+            Self::KubeletInodes => ("the file system of the kubelet", " inodes", false, 85),
+        }
+    }
+
     /// Returns the used part, in percent, below which the kubelet may still make room, so that a growth says nothing; 0 where it
     /// makes none. It deletes images from 85 % on, and evicts pods when 5 % of the inodes are left, if its settings are the
     /// default ones.
     pub const fn cleaned_below(self) -> u64 {
-        match self {
-            Self::RuntimeRootBytes | Self::RuntimeRootInodes | Self::KubeletBytes | Self::KubeletInodes => 85,
-            Self::Threads
-            | Self::CgroupTasks
-            | Self::Descriptors
-            | Self::CgroupMemory
-            | Self::NodeTasks
-            | Self::SandboxList
-            | Self::ContainerList
-            | Self::RuntimeStateBytes
-            | Self::RuntimeStateInodes => 0,
-        }
+        let (.., percent) = self.row();
+        percent
     }
 
     /// Whether what is limited is counted in bytes.
     const fn is_in_bytes(self) -> bool {
-        match self {
-            Self::CgroupMemory
-            | Self::SandboxList
-            | Self::ContainerList
-            | Self::RuntimeRootBytes
-            | Self::RuntimeStateBytes
-            | Self::KubeletBytes => true,
-            Self::Threads
-            | Self::CgroupTasks
-            | Self::Descriptors
-            | Self::NodeTasks
-            | Self::RuntimeRootInodes
-            | Self::RuntimeStateInodes
-            | Self::KubeletInodes => false,
-        }
+        let (_, _, is_in_bytes, _) = self.row();
+        is_in_bytes
     }
 
     /// Returns the limit for the answer to a list call; `None` for other calls.
@@ -136,24 +133,6 @@ pub struct LimitForecast {
     pub full_at: Wall,
     /// *Likely* or *possible*.
     pub confidence: Confidence,
-}
-
-#[cfg(any(test, feature = "testing"))]
-impl LimitForecast {
-    /// Returns a forecast for the threads of a containerd, which has grown for four hours, for tests.
-    pub fn of_threads(taken_at: Wall, left: std::time::Duration, confidence: Confidence) -> Self {
-        Self {
-            limit: LimitKind::Threads,
-            process: Some(ProcessRef { name: "containerd".into(), pid: 812 }),
-            used: 6312,
-            max: 10_000,
-            per_minute: 3.4.into(),
-            since: taken_at.minus(std::time::Duration::from_secs(4 * 3600)),
-            taken_at,
-            full_at: taken_at.plus(left),
-            confidence,
-        }
-    }
 }
 
 impl LimitForecast {
@@ -206,23 +185,9 @@ impl LimitForecast {
 /// `containerd[812] has 6,312 of 10,000 threads, +3.4 a minute since 09:10:00 UTC: full in about 18h`
 impl fmt::Display for LimitForecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file_system = |of: &str| format!("the file system of {of}");
         let process = self.process.as_ref().map_or_else(|| "a process".to_owned(), ToString::to_string);
-        let (owner, what) = match self.limit {
-            LimitKind::Threads => (process, " threads"),
-            LimitKind::CgroupTasks => (format!("the cgroup of {process}"), " tasks"),
-            LimitKind::Descriptors => (process, " descriptors open"),
-            LimitKind::CgroupMemory => (format!("the cgroup of {process}"), " of memory"),
-            LimitKind::NodeTasks => ("the node".to_owned(), " tasks"),
-            LimitKind::SandboxList => ("the answer to ListPodSandbox".to_owned(), ""),
-            LimitKind::ContainerList => ("the answer to ListContainers".to_owned(), ""),
-            LimitKind::RuntimeRootBytes => (file_system("the runtime's root"), ""),
-            LimitKind::RuntimeRootInodes => (file_system("the runtime's root"), " inodes"),
-            LimitKind::RuntimeStateBytes => (file_system("the runtime's state"), ""),
-            LimitKind::RuntimeStateInodes => (file_system("the runtime's state"), " inodes"),
-            LimitKind::KubeletBytes => (file_system("the kubelet"), ""),
-            LimitKind::KubeletInodes => (file_system("the kubelet"), " inodes"),
-        };
+        let (owner, what, ..) = self.limit.row();
+        let owner = owner.replace("{}", &process);
         write!(
             f,
             "{owner} has {} of {}{what}, {} since {}: full in about {}",
@@ -239,34 +204,6 @@ impl fmt::Display for LimitForecast {
 pub fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<LimitForecast>, D::Error> {
     let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
     Ok(all.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect())
-}
-
-#[cfg(any(test, feature = "testing"))]
-impl schemars::JsonSchema for LimitForecast {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "LimitForecast".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let limit = generator.subschema_for::<LimitKind>();
-        let time = generator.subschema_for::<Wall>();
-        schemars::json_schema!({
-            "description": "When a hard limit is reached.",
-            "type": "object",
-            "required": ["limit", "used", "max", "perMinute", "since", "takenAt", "fullAt", "confidence"],
-            "properties": {
-                "limit": limit,
-                "process": { "description": "Whose limit it is; absent if it is the node's.", "type": "object" },
-                "used": { "description": "How much is used.", "type": "integer" },
-                "max": { "description": "The limit.", "type": "integer" },
-                "perMinute": { "description": "The growth.", "type": "number" },
-                "since": time,
-                "takenAt": time,
-                "fullAt": time,
-                "confidence": generator.subschema_for::<Confidence>(),
-            },
-        })
-    }
 }
 
 rename! {

@@ -8,6 +8,8 @@
 mod history;
 mod limit;
 mod slope;
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -33,35 +35,18 @@ pub struct Measurement {
     pub pods: u64,
 }
 
-/// From when on there is a forecast. Only tests use other values than the default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ForecastSettings {
-    /// The shortest measured time.
-    pub shortest: Duration,
-    /// The longest time to the limit.
-    pub farthest: Duration,
-    /// How many times the measured time the time to the limit may be.
-    pub reach: u32,
-    /// How many times the measured time it may be for a forecast that is likely.
-    pub likely_reach: u32,
-    /// The used part, in percent, below which there is no forecast.
-    pub least_percent: u64,
-    /// The used part, in percent, from which on a forecast is likely.
-    pub likely_percent: u64,
-}
-
-impl Default for ForecastSettings {
-    fn default() -> Self {
-        Self {
-            shortest: Duration::from_secs(30 * 60),
-            farthest: Duration::from_secs(7 * 24 * 3600),
-            reach: 4,
-            likely_reach: 2,
-            least_percent: 10,
-            likely_percent: 50,
-        }
-    }
-}
+/// The shortest measured time.
+pub const SHORTEST: Duration = Duration::from_secs(30 * 60);
+/// The longest time to the limit.
+const FARTHEST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How many times the measured time the time to the limit may be.
+const REACH: u32 = 4;
+/// How many times the measured time it may be for a forecast that is likely.
+const LIKELY_REACH: u32 = 2;
+/// The used part, in percent, below which there is no forecast.
+const LEAST_PERCENT: u64 = 10;
+/// The used part, in percent, from which on a forecast is likely.
+const LIKELY_PERCENT: u64 = 50;
 
 /// A growth that reaches its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,14 +65,15 @@ pub struct Forecast {
     pub confidence: Confidence,
 }
 
-/// Returns when the limit is reached, or `None` where that cannot be said. The measurements are in the order of time.
-pub fn forecast(measured: &[Measurement], settings: &ForecastSettings) -> Option<Forecast> {
+/// Returns when the limit is reached, or `None` where that cannot be said. The measurements are in the order of time. Only tests
+/// use another time than [`SHORTEST`].
+pub fn forecast(measured: &[Measurement], shortest: Duration) -> Option<Forecast> {
     let last = measured.last()?;
     let is_used = |percent: u64| limits::reaches(last.used, last.max, percent);
-    if last.used >= last.max || !is_used(settings.least_percent) {
+    if last.used >= last.max || !is_used(LEAST_PERCENT) {
         return None;
     }
-    let (before, line) = longest_line(measured, settings)?;
+    let (before, line) = longest_line(measured, shortest)?;
     let (earlier, window) = measured.split_at_checked(before)?;
     if line.follows_pods() || earlier.iter().any(|one| one.used > last.used) {
         return None;
@@ -95,10 +81,10 @@ pub fn forecast(measured: &[Measurement], settings: &ForecastSettings) -> Option
     let time = last.at.saturating_sub(window.first()?.at);
     #[expect(clippy::cast_precision_loss, reason = "no limit comes near 2^52")]
     let left = Duration::try_from_secs_f64((last.max - last.used) as f64 / line.per_second).ok()?;
-    if left > settings.farthest || left > time.saturating_mul(settings.reach) {
+    if left > FARTHEST || left > time.saturating_mul(REACH) {
         return None;
     }
-    let is_likely = left <= time.saturating_mul(settings.likely_reach) || is_used(settings.likely_percent);
+    let is_likely = left <= time.saturating_mul(LIKELY_REACH) || is_used(LIKELY_PERCENT);
     Some(Forecast {
         used: last.used,
         max: last.max,
@@ -111,12 +97,12 @@ pub fn forecast(measured: &[Measurement], settings: &ForecastSettings) -> Option
 
 /// Returns the longest time over which the growth is a line that still goes on, as the number of measurements before it. The
 /// times are the shortest one, twice as much, and so on.
-fn longest_line(measured: &[Measurement], settings: &ForecastSettings) -> Option<(usize, Line)> {
+fn longest_line(measured: &[Measurement], shortest: Duration) -> Option<(usize, Line)> {
     let (first, last) = (measured.first()?, measured.last()?);
     let whole = last.at.saturating_sub(first.at);
     let double = |length: &Duration| Some(length.saturating_mul(2));
-    let lengths = std::iter::successors(Some(settings.shortest), double).take_while(|length| *length < whole);
-    let lengths: Vec<Duration> = lengths.chain((whole >= settings.shortest).then_some(whole)).collect();
+    let lengths = std::iter::successors(Some(shortest), double).take_while(|length| *length < whole);
+    let lengths: Vec<Duration> = lengths.chain((whole >= shortest).then_some(whole)).collect();
     // A window has at least its length: the measurement before its begin belongs to it.
     let before = |length: Duration| {
         let from = last.at.saturating_sub(length);

@@ -34,7 +34,7 @@ fn measure(length: u64, used: impl Fn(f64) -> f64, pods: impl Fn(f64) -> f64) ->
 }
 
 fn judge(measured: &[Measurement]) -> Option<Forecast> {
-    forecast(measured, &ForecastSettings::default())
+    forecast(measured, SHORTEST)
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn less_than_half_an_hour_is_no_forecast() {
     let leak = |length| measure(length, |minute| 6000.0 + 40.0 * minute, |_| 30.0);
     assert_eq!(judge(&leak(29)), None);
     assert!(judge(&leak(30)).is_some());
-    let short = ForecastSettings { shortest: minutes(6), ..ForecastSettings::default() };
-    assert!(forecast(&measure(7, |minute| 8000.0 + 100.0 * minute, |_| 30.0), &short).is_some());
+    let measured = measure(7, |minute| 8000.0 + 100.0 * minute, |_| 30.0);
+    assert!(forecast(&measured, minutes(6)).is_some());
 }
 
 #[test]
@@ -311,11 +311,10 @@ proptest! {
                 Measurement { at: Duration::from_secs(at), used, max: MAX, pods }
             })
             .collect();
-        let settings = ForecastSettings { shortest: minutes(5), ..ForecastSettings::default() };
-        if let Some(found) = forecast(&measured, &settings) {
+        if let Some(found) = forecast(&measured, minutes(5)) {
             prop_assert_ne!(found.confidence, Confidence::Certain);
-            prop_assert!(found.measured >= settings.shortest && found.left <= settings.farthest);
-            prop_assert!(found.left <= found.measured * settings.reach && found.per_second > 0.0);
+            prop_assert!(found.measured >= minutes(5) && found.left <= FARTHEST);
+            prop_assert!(found.left <= found.measured * REACH && found.per_second > 0.0);
         }
     }
 

@@ -271,14 +271,12 @@ fn summarised<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> 
         // "Not found" is not a failure: the item may have been removed between the list and the status call.
         let is_failure = |why: &Error| !why.is_not_found();
         let failed = answered.iter().filter(|record| record.result.as_ref().is_err_and(is_failure)).count();
+        let outcome = if failed > 0 { Outcome::Error } else { Outcome::Ok };
         lines.push(ProbeReport {
-            name: name.to_owned(),
-            outcome: if failed > 0 { Outcome::Error } else { Outcome::Ok },
-            duration_seconds: answered.iter().map(|record| record.duration.as_secs_f64()).sum(),
             response_bytes: Some(answered.iter().map(|record| record.response_bytes).sum()),
-            stream: None,
             calls: Some(answered.len()),
             message: (failed > 0).then(|| format!("{failed} answered with an error")),
+            ..probe_without_answer(name, outcome, answered.iter().map(|record| record.duration).sum())
         });
     }
     lines.extend(silent.into_iter().map(|record| {

@@ -188,28 +188,18 @@ impl OwnerSearch {
             return FoundOwner { facts: facts.collect(), ..FoundOwner::default() };
         };
         let mut facts = vec![FactKind::of_mount(mount)];
-        let of = |daemon| WaitOwner::Mounted {
-            source: (&mount.source).into(),
-            file_system: (&mount.kind).into(),
-            daemon,
-        };
         let connection = waits::fuse_connection(&mount.device).filter(|_| is_fuse);
-        let Some(connection) = connection else {
-            return FoundOwner {
-                owner: Some(of(None)),
-                facts,
-                mount: Some(mount.clone()),
-                ..FoundOwner::default()
-            };
-        };
-        if let Some(count) = waiting(mount) {
-            facts.push(FactKind::FuseRequestsWait { requests: count, connection });
+        if let Some(connection) = connection
+            && let Some(requests) = waiting(mount)
+        {
+            facts.push(FactKind::FuseRequestsWait { requests, connection });
         }
-        let servers = waits::fuse_servers(&self.paths.proc, connection);
+        let servers = connection.map(|connection| waits::fuse_servers(&self.paths.proc, connection));
+        let daemon = servers.into_iter().flatten().next().map(|server| self.process(server));
         FoundOwner {
-            owner: Some(of(servers.first().map(|server| self.process(*server)))),
+            owner: Some(WaitOwner::of_mount(mount, daemon)),
             facts,
-            remedy: Some(self.abort(connection)),
+            remedy: connection.map(|connection| self.abort(connection)),
             mount: Some(mount.clone()),
         }
     }

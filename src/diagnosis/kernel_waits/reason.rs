@@ -53,27 +53,29 @@ pub struct KernelWaitReason {
     pub(super) overdue: Option<Duration>,
 }
 
-/// What a step of the table needs to know of the node. Without it, the step is a text with a placeholder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StepNeeds {
-    /// Nothing.
-    Nothing,
-    /// The name of the file server, which then replaces the text.
-    Server,
-    /// The name of the NFS server.
-    Nfs,
-    /// The number of the FUSE connection.
-    Abort,
-    /// The mount.
-    Umount,
-    /// The mount, or the cgroup.
-    Thaw,
-    /// The process id of the security agent.
-    Agent,
-    /// The process that holds the lock.
-    Holder,
-    /// The name of the node.
-    Drain,
+word_enum! {
+    /// What a step of the table needs to know of the node. Without it, the step is a text with a placeholder. Its word is that of
+    /// the table.
+    pub(super) enum StepNeeds: word {
+        /// Nothing.
+        Nothing = "",
+        /// The name of the file server, which then replaces the text.
+        Server = "server",
+        /// The name of the NFS server.
+        Nfs = "nfs",
+        /// The number of the FUSE connection.
+        Abort = "abort",
+        /// The mount.
+        Umount = "umount",
+        /// The mount, or the cgroup.
+        Thaw = "thaw",
+        /// The process id of the security agent.
+        Agent = "agent",
+        /// The process that holds the lock.
+        Holder = "holder",
+        /// The name of the node.
+        Drain = "drain",
+    } ALL
 }
 
 impl StepNeeds {
@@ -114,18 +116,7 @@ impl ReasonStep {
             "change" => (false, true),
             _ => return None,
         };
-        let needs = match needs {
-            "" => StepNeeds::Nothing,
-            "server" => StepNeeds::Server,
-            "nfs" => StepNeeds::Nfs,
-            "abort" => StepNeeds::Abort,
-            "umount" => StepNeeds::Umount,
-            "thaw" => StepNeeds::Thaw,
-            "agent" => StepNeeds::Agent,
-            "holder" => StepNeeds::Holder,
-            "drain" => StepNeeds::Drain,
-            _ => return None,
-        };
+        let needs = StepNeeds::ALL.into_iter().find(|known| known.word() == needs)?;
         let (text, command) = match rest.split_once(" => ") {
             Some((text, command)) => (text, Some(command)),
             None => (rest, None),

@@ -24,16 +24,8 @@ impl HolderCase<'_> {
     }
 
     fn failing_step(&self, failing: &FailingPod, confidence: Confidence) -> PodHolder {
-        let kind = match failing.cause {
-            FailureCause::Network => HolderKind::Network,
-            FailureCause::NameReserved
-            | FailureCause::CgroupDriver
-            | FailureCause::Cgroup
-            | FailureCause::NoSpace
-            | FailureCause::SandboxImage
-            | FailureCause::ImageStore
-            | FailureCause::Other => HolderKind::Runtime,
-        };
+        let is_network = failing.cause == FailureCause::Network;
+        let kind = if is_network { HolderKind::Network } else { HolderKind::Runtime };
         let (step, cause) = (failing.step, failing.cause);
         let title = FactKind::StepFails { step, cause, words: (&failing.words).into() };
         let mut holder = PodHolder::new(kind, confidence, title.to_string());

@@ -315,8 +315,7 @@ impl<'a> HolderCase<'a> {
                 (Confidence::Likely, by_wait)
             }
             (None, _) => {
-                let may_be =
-                    self.facts.volumes.iter().any(|volume| volume.may_be_remote) || !remote.is_empty();
+                let may_be = self.facts.has_remote_volume || !remote.is_empty();
                 if !may_be || !umount.is_blocked || !(old || wait.is_some()) {
                     return None;
                 }
@@ -329,12 +328,9 @@ impl<'a> HolderCase<'a> {
             Some(what) => format!("umount of {what} by {} does not return", umount.by),
             None => format!("an umount by {} does not return", umount.by),
         };
-        let mut found = PodHolder {
-            pid: Some(umount.pid),
-            process: Some(umount.comm.clone()),
-            path: umount.path.clone().or_else(|| volume.map(|volume| volume.mount.target.clone())),
-            ..PodHolder::new(HolderKind::Umount, confidence, title)
-        };
+        let mut found =
+            PodHolder::new(HolderKind::Umount, confidence, title).of_process(umount.pid, &umount.comm);
+        found.path = umount.path.clone().or_else(|| volume.map(|volume| volume.mount.target.clone()));
         let label = format!("{}[{}]", umount.comm, umount.pid);
         let who = if umount.by == label { label } else { format!("{label} of {}", umount.by) };
         found.add_evidence(format!("{who} has been running for {}", elapsed(umount.age)));
@@ -418,12 +414,8 @@ impl<'a> HolderCase<'a> {
                 (HolderKind::Kernel, confidence, format!("{} {}", process.label(), wait.waits()))
             }
         };
-        let mut found = PodHolder {
-            pid: Some(process.pid),
-            process: Some(process.comm.clone()),
-            path: volume.map(|volume| volume.mount.target.clone()),
-            ..PodHolder::new(kind, confidence, title)
-        };
+        let mut found = PodHolder::new(kind, confidence, title).of_process(process.pid, &process.comm);
+        found.path = volume.map(|volume| volume.mount.target.clone());
         found.evidence.extend(volume.map(describe));
         self.add_wait(&mut found, Some(wait));
         if member.is_some() {
@@ -503,11 +495,7 @@ impl<'a> HolderCase<'a> {
             let confidence = if hangs { Confidence::Likely } else { Confidence::Possible };
             let age = seconds(process.age);
             let title = format!("{what}{} has not finished for {age}", process.label());
-            let mut holder = PodHolder {
-                pid: Some(process.pid),
-                process: Some(process.comm.clone()),
-                ..PodHolder::new(kind, confidence, title)
-            };
+            let mut holder = PodHolder::new(kind, confidence, title).of_process(process.pid, &process.comm);
             holder.add_evidence(format!("it works on {}", self.evidence.names.describe(id)));
             let wait = host.waits.iter().find(|wait| wait.pid == process.pid);
             self.add_wait(&mut holder, wait);
@@ -549,11 +537,8 @@ impl<'a> HolderCase<'a> {
                 (false, false) => continue,
             };
             let title = format!("the preStop hook of container {container} runs: {}", member.label());
-            let mut holder = PodHolder {
-                pid: Some(member.pid),
-                process: Some(member.comm.clone()),
-                ..PodHolder::new(HolderKind::PreStop, confidence, title)
-            };
+            let mut holder =
+                PodHolder::new(HolderKind::PreStop, confidence, title).of_process(member.pid, &member.comm);
             holder.add_evidence(format!("{} has been running for {}", member.label(), elapsed(member.age)));
             holder.add_evidence(if is_same {
                 format!("its command line is that of the hook: {}", hook.command.join(" "))
@@ -618,11 +603,8 @@ impl<'a> HolderCase<'a> {
             (false, Some(how)) => format!("{label} {how}; it runs until the grace period ends"),
             (false, None) => return None,
         };
-        let mut found = PodHolder {
-            pid: Some(member.pid),
-            process: Some(member.comm.clone()),
-            ..PodHolder::new(HolderKind::Container, self.of_running(), title)
-        };
+        let mut found = PodHolder::new(HolderKind::Container, self.of_running(), title)
+            .of_process(member.pid, &member.comm);
         found.add_evidence(match on_term {
             Some(OnTerm::Handles) => "it handles SIGTERM itself (SigCgt in /proc/PID/status)".to_owned(),
             Some(OnTerm::Ends) => "SIGTERM would end it, so it has not got that signal either".to_owned(),
@@ -658,12 +640,10 @@ impl<'a> HolderCase<'a> {
         let users = users.take(MAX_OF_KIND).map(|(user, label)| {
             let path = user.path.display().to_string();
             let title = format!("{label} uses {path}, so the volume cannot be unmounted");
-            let mut holder = PodHolder {
-                pid: Some(user.pid),
-                process: label.split('[').next().map(str::to_owned),
-                path: Some(path),
-                ..PodHolder::new(HolderKind::Mount, Confidence::Likely, title)
-            };
+            let name = label.split('[').next().unwrap_or_default();
+            let mut holder =
+                PodHolder::new(HolderKind::Mount, Confidence::Likely, title).of_process(user.pid, name);
+            holder.path = Some(path);
             holder.add_evidence(format!("a descriptor or the working directory of {label} is there"));
             let cgroup = Command::new("cat /proc/{}/cgroup").pid(user.pid);
             holder.add_step(Step::look("what it belongs to").with(cgroup));
@@ -690,10 +670,8 @@ impl<'a> HolderCase<'a> {
                 volume.source()
             )
         });
-        let mut holder = PodHolder {
-            path: first.map(|volume| volume.mount.target.clone()),
-            ..PodHolder::new(HolderKind::Mount, confidence, title.unwrap_or_default())
-        };
+        let mut holder = PodHolder::new(HolderKind::Mount, confidence, title.unwrap_or_default());
+        holder.path = first.map(|volume| volume.mount.target.clone());
         holder.evidence.extend(volumes.iter().take(5).map(describe));
         let log = Command::new("journalctl --no-pager -u kubelet -S -10min | grep -e {}").arg(self.uid());
         holder.add_step(Step::look("why the kubelet does not unmount").with(log));

@@ -5,8 +5,6 @@
 //! mount, unless that file is on a network file system itself.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,13 +21,14 @@ use crate::host::disks::resolve;
 use crate::host::kernel_text;
 use crate::host::proc::usage::{PathUser, SignalSets, command_line_if_safe, runs_as_root, users_below};
 use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process, Role, command_line};
+use crate::report::load::load;
 
 /// The time limit for reading mounts, their users and signals.
 const READ_TIME_LIMIT: Duration = Duration::from_secs(3);
 /// The most users of the pod's mounts that are kept.
 const MAX_USERS: usize = 20;
 /// The largest file `vol_data.json` that is read.
-const MAX_VOLUME_DATA: u64 = 64 << 10;
+const MAX_VOLUME_DATA: usize = 64 << 10;
 /// Parts of the names of programs that mount and unmount volumes.
 const STORAGE_PROGRAMS: [&str; 8] = ["csi", "nfs", "mount", "fuse", "lustre", "ceph", "plugin", "driver"];
 
@@ -327,9 +326,7 @@ fn csi_driver(root: &Path, mounts: &[NodeMount], target: &str) -> Option<String>
     let path = PathBuf::from(format!("{front}/kubernetes.io~csi/{volume}/vol_data.json"));
     let on_node = path.strip_prefix(root).map_or_else(|_| path.clone(), |rest| Path::new("/").join(rest));
     let place = resolve(root, mounts, &on_node).ok()?;
-    let mut text = Vec::new();
-    File::open(place).ok()?.take(MAX_VOLUME_DATA).read_to_end(&mut text).ok()?;
-    let data: Value = serde_json::from_slice(&text).ok()?;
+    let data: Value = serde_json::from_slice(&load(&place, MAX_VOLUME_DATA).ok()?).ok()?;
     data.get("driverName")?.as_str().map(str::to_owned)
 }
 

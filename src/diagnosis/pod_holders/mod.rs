@@ -51,17 +51,6 @@ impl Deletion {
     }
 }
 
-/// A volume of a pod, from its spec.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SpecVolume {
-    /// Its name in the pod.
-    pub name: String,
-    /// What it is: `CSI driver nfs.csi.k8s.io`, `NFS 10.1.2.3:/export`, `claim data-db-0`.
-    pub kind: String,
-    /// Whether it may be on a network.
-    pub may_be_remote: bool,
-}
-
 /// The preStop hook of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreStop {
@@ -80,8 +69,8 @@ pub struct PodFacts {
     pub deletion: Deletion,
     /// Its finalizers.
     pub finalizers: Vec<String>,
-    /// Its volumes that are not made by the kubelet itself.
-    pub volumes: Vec<SpecVolume>,
+    /// Whether it has a volume that may be on a network.
+    pub has_remote_volume: bool,
     /// Its preStop hooks.
     pub pre_stop: Vec<PreStop>,
     /// Whether its restart policy lets its containers end.
@@ -133,7 +122,7 @@ impl PodFacts {
     /// Takes the volumes, the preStop hooks and the restart policy from `spec`.
     #[must_use]
     pub fn with_spec(mut self, spec: &Value) -> Self {
-        self.volumes = items(spec, "volumes").iter().filter_map(volume).collect();
+        self.has_remote_volume = items(spec, "volumes").iter().any(may_be_remote);
         self.pre_stop = items(spec, "containers").iter().filter_map(pre_stop).collect();
         self.may_end = matches!(text(spec, "restartPolicy"), Some("Never" | "OnFailure"));
         self
@@ -148,18 +137,8 @@ fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str)
 }
 
-fn volume(value: &Value) -> Option<SpecVolume> {
-    let name = text(value, "name")?.to_owned();
-    let (kind, may_be_remote) = if let Some(csi) = value.get("csi") {
-        (format!("CSI driver {}", text(csi, "driver")?), true)
-    } else if let Some(nfs) = value.get("nfs") {
-        (format!("NFS {}:{}", text(nfs, "server")?, text(nfs, "path")?), true)
-    } else if let Some(claim) = value.get("persistentVolumeClaim") {
-        (format!("claim {}", text(claim, "claimName")?), true)
-    } else {
-        return None;
-    };
-    Some(SpecVolume { name, kind, may_be_remote })
+fn may_be_remote(volume: &Value) -> bool {
+    ["csi", "nfs", "persistentVolumeClaim"].iter().any(|kind| volume.get(kind).is_some())
 }
 
 fn pre_stop(container: &Value) -> Option<PreStop> {

@@ -97,6 +97,11 @@ impl PodHolder {
         }
     }
 
+    /// Sets the process that holds the pod or waits.
+    pub(super) fn of_process(self, pid: u32, name: &str) -> Self {
+        Self { pid: Some(pid), process: Some(name.to_owned()), ..self }
+    }
+
     /// Adds a measured fact.
     pub(super) fn add_evidence(&mut self, line: impl Into<String>) {
         self.evidence.push(line.into());

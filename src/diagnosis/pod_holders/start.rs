@@ -125,8 +125,7 @@ impl HolderCase<'_> {
         let is_own = !self.uid().is_empty()
             && path.is_some_and(|path| path.contains(&format!("/pods/{}/", self.uid())));
         // A CSI driver mounts first below `/plugins/`, for all pods that use the volume.
-        let may_be_own = path.is_none_or(|path| path.contains("/plugins/"))
-            && self.facts.volumes.iter().any(|volume| volume.may_be_remote);
+        let may_be_own = path.is_none_or(|path| path.contains("/plugins/")) && self.facts.has_remote_volume;
         let confidence = match (is_own, mount.age) {
             (true, age) if age >= UMOUNT_OLD => Confidence::Likely,
             (true, age) if age >= UMOUNT_YOUNG => Confidence::Possible,
@@ -136,12 +135,9 @@ impl HolderCase<'_> {
         let what =
             mount.source.as_ref().map_or_else(|| "a mount".to_owned(), |source| format!("mount of {source}"));
         let title = format!("{what} by {} does not return", mount.by);
-        let mut found = PodHolder {
-            pid: Some(mount.pid),
-            process: Some(mount.comm.clone()),
-            path: mount.path.clone(),
-            ..PodHolder::new(HolderKind::Mount, confidence, title)
-        };
+        let mut found =
+            PodHolder::new(HolderKind::Mount, confidence, title).of_process(mount.pid, &mount.comm);
+        found.path.clone_from(&mount.path);
         found.add_evidence(format!(
             "{}[{}] has been running for {}",
             mount.comm,

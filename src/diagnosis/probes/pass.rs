@@ -1,6 +1,7 @@
 //! Makes one call for each of many ids, a few calls at the same time: status calls for all listed sandboxes and containers
 //! (the *status pass*) and for ids that were found outside the CRI, and `ContainerStats` to see whether shims answer.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +9,10 @@ use std::time::Duration;
 use super::ProbeRunner;
 use super::pending::{PendingCalls, PendingStatusCalls, SLOT_TIMEOUT};
 use crate::clock::Wall;
-use crate::cri::{Container, ContainerState, Rpc, Runtime, Sandbox, SandboxState, label};
+use crate::cri::{Container, ContainerState, Rpc, Runtime, Sandbox, SandboxState};
 use crate::diagnosis::evidence::{ListEvidence, RuntimeEvidence, StatusFacts, StatusRecord, StatusTarget};
 use crate::diagnosis::limits;
-use crate::diagnosis::names::ItemKind;
+use crate::diagnosis::names::{IdNames, ItemKind};
 
 /// The kind of call to make for each id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +91,12 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         let CallResults { records, ids_left_out, sandboxes, containers } = answers;
         *ids_left_out += targets.len();
         let mut queue = targets.into_iter().peekable();
+        // Only a silent call needs the names.
+        let names = OnceCell::new();
+        let of_lists = || {
+            let (sandboxes, containers) = (sandboxes.items(), containers.items());
+            IdNames::of_lists(sandboxes.unwrap_or_default(), containers.unwrap_or_default())
+        };
         let listening = &self.budget.listening;
         let max_silence = self.inputs.max_silence();
         loop {
@@ -105,7 +112,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             let age = if active == 0 && too_many_silent { max_silence } else { SLOT_TIMEOUT };
             let Some(limit) = status_calls.next_to_reach(now, age) else { break };
             let limit = limit.min(self.budget.for_new_calls());
-            listening.name_silent(&|id| name_in_lists(id, sandboxes, containers));
+            listening.name_silent(&|id| names.get_or_init(of_lists).known_name(id));
             match status_calls.next(listening, limit).await {
                 Some(record) => records.push(record),
                 None if self.budget.for_new_calls().is_zero() => break,
@@ -148,23 +155,6 @@ pub(super) struct CallResults<'a> {
     /// The lists, which name the pod of a silent call.
     pub(super) sandboxes: &'a ListEvidence<Sandbox>,
     pub(super) containers: &'a ListEvidence<Container>,
-}
-
-/// Returns `NAMESPACE/POD` or `NAMESPACE/POD/CONTAINER` of an id in the lists.
-fn name_in_lists(
-    id: &str,
-    sandboxes: &ListEvidence<Sandbox>,
-    containers: &ListEvidence<Container>,
-) -> Option<String> {
-    if let Some(sandbox) = sandboxes.items().into_iter().flatten().find(|sandbox| sandbox.id == id) {
-        let metadata = sandbox.metadata.as_ref()?;
-        return Some(format!("{}/{}", metadata.namespace, metadata.name));
-    }
-    let container = containers.items().into_iter().flatten().find(|container| container.id == id)?;
-    let [namespace, pod] =
-        [label::POD_NAMESPACE, label::POD_NAME].map(|label| container.labels.get(label).unwrap_or_default());
-    let name = &container.metadata.as_ref()?.name;
-    Some(format!("{namespace}/{pod}/{name}"))
 }
 
 /// Returns the ids in the lists: live ones first, then dead ones, each newest first.

@@ -1,9 +1,7 @@
 //! Tasks in uninterruptible sleep: for what they wait, and how the findings show them.
 
-use super::Case;
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::proc::{Blocked, Process};
-use crate::diagnosis::report::PodRef;
+use super::prelude::*;
+use crate::diagnosis::proc::Blocked;
 
 /// Parts of the names of kernel functions that wait for a remote or FUSE file system.
 const REMOTE_WAITS: [&str; 12] = [
@@ -73,13 +71,5 @@ pub(super) fn logged(line: &String) -> FactKind {
 
 pub(super) fn pod_of(case: &Case<'_>, process: &Process) -> Option<PodRef> {
     let by_id = process.container_id.as_deref().and_then(|id| case.evidence.names.pod(id));
-    by_id.or_else(|| {
-        let uid = process.pod_uid.as_deref()?;
-        Some(
-            case.evidence
-                .names
-                .pod_by_uid(uid)
-                .unwrap_or_else(|| PodRef { uid: uid.to_owned(), ..PodRef::default() }),
-        )
-    })
+    by_id.or_else(|| Some(case.evidence.names.pod_of_uid(process.pod_uid.as_deref()?)))
 }

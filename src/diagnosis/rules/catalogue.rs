@@ -6,15 +6,7 @@
 
 use std::sync::LazyLock;
 
-use super::{
-    Case, approaching_limit, cpu_starved, dead_containers, evented_pleg, exec_storm, exhausted_limits,
-    exited_but_alive, failing_list, failing_pods, failing_status, flapping_pleg, frozen_cgroup, full_disk,
-    hidden_stall, hung_list, hung_process, hung_status, inconsistent_state, invalid_certificate, kernel_wait,
-    known_bad_version, kubelet_down, large_daemon, large_list, left_over_shims, lost_exit, many_clients,
-    network_not_ready, never_relisted, out_of_memory, ready_and_dead, recovering_runtime,
-    remote_storage_stall, reserved_name, runtime_not_ready, silent_runtime, slow_statuses, stale_kubelet,
-    storage_stall, stuck_systemd, throttled_runtime, unary_fallback, unreachable_runtime, watchdog_restarts,
-};
+use super::Case;
 use crate::diagnosis::pod_holders::report::HolderKind;
 use crate::diagnosis::report::{HealthFinding, Phase, RuleId};
 use crate::report::Rule;
@@ -171,18 +163,6 @@ impl HealthRule {
 impl Traits {
     const NONE: Self =
         Self { explains_slow_list: false, is_about_relists: false, kubelet_stacks_help: false };
-
-    const fn explains_slow_list(self) -> Self {
-        Self { explains_slow_list: true, ..self }
-    }
-
-    const fn is_about_relists(self) -> Self {
-        Self { is_about_relists: true, ..self }
-    }
-
-    const fn kubelet_stacks_help(self) -> Self {
-        Self { kubelet_stacks_help: true, ..self }
-    }
 }
 
 /// Applies one rule.
@@ -223,11 +203,11 @@ pub fn rules_about(phases: &[Phase], silence: bool) -> Vec<RuleId> {
     catalogue().filter(fits).map(|row| row.id).collect()
 }
 
-use RuleFunction::{AfterOthers, Many, One};
-
 /// Makes the function that returns the row of each rule.
 macro_rules! rows {
-    ($($id:ident, $file:ident, $rank:literal, $phase:ident, $function:expr, $unhealthy:literal, $silence:literal, $impact:ident, $stacks:ident,
+    (@function $file:ident AfterOthers) => { RuleFunction::AfterOthers };
+    (@function $file:ident $kind:ident) => { RuleFunction::$kind(super::$file::find) };
+    ($($id:ident, $file:ident, $rank:literal, $phase:ident, $function:ident, $unhealthy:literal, $silence:literal, $impact:ident, $stacks:ident,
        $words:literal, $confidence:ident, $kind:ident, $own:ident, $every:ident, $may_hang:literal,
        [$($trait:ident),*];)*) => {
         const fn rows(id: RuleId) -> HealthRule {
@@ -236,11 +216,11 @@ macro_rules! rows {
                     id,
                     rank: $rank,
                     phase: Phase::$phase,
-                    function: $function,
+                    function: rows!(@function $file $function),
                     makes_unhealthy: $unhealthy,
                     impact: Impact::$impact,
                     stacks: StacksHelp::$stacks,
-                    traits: Traits::NONE$(.$trait())*,
+                    traits: Traits { $($trait: true,)* ..Traits::NONE },
                     screen: ScreenColumns {
                         texts: include_str!(concat!(stringify!($file), ".txt")),
                         words: $words,
@@ -261,52 +241,52 @@ rows! {
     // pod, whether it holds its own pod, and which others; whether a process may hang
     // that no call shows; traits.
     NothingFound, nothing_found, 36, None, AfterOthers, false, false, OfRelist, Yes, "healthy", Nothing, Runtime, Yes, No, false, [];
-    HungStatus, hung_status, 19, Status, One(hung_status::find), false, true, OfRelist, Yes, "status hang", Symptom, Runtime, Yes, No, false, [];
-    HungList, hung_list, 16, List, One(hung_list::find), false, true, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [explains_slow_list];
-    LargeList, large_list, 4, List, One(large_list::find), false, false, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    DeadContainers, dead_containers, 21, List, One(dead_containers::find), false, false, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [explains_slow_list, is_about_relists];
-    SlowStatuses, slow_statuses, 20, Status, One(slow_statuses::find), false, false, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [explains_slow_list, is_about_relists];
-    UnreachableRuntime, unreachable_runtime, 1, Connect, One(unreachable_runtime::find), false, false, OfRelist, No, "runtime unreachable", Symptom, Runtime, Yes, Yes, false, [];
-    SilentRuntime, silent_runtime, 3, Connect, One(silent_runtime::find), true, true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [explains_slow_list];
-    StorageStall, storage_stall, 8, None, One(storage_stall::find), false, false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    RemoteStorageStall, remote_storage_stall, 6, None, One(remote_storage_stall::find), false, false, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
-    HungProcess, hung_process, 15, None, Many(hung_process::find), false, false, OfRelist, UnlessStopped, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
-    FrozenCgroup, frozen_cgroup, 7, None, Many(frozen_cgroup::find), false, false, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
-    OutOfMemory, out_of_memory, 10, None, One(out_of_memory::find), false, false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    CpuStarved, cpu_starved, 13, None, One(cpu_starved::find), false, false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    ExhaustedLimits, exhausted_limits, 11, None, One(exhausted_limits::find), false, false, OfRelist, Yes, "limits exhausted", Cause, Runtime, Yes, Starts, false, [];
-    StuckSystemd, stuck_systemd, 12, None, One(stuck_systemd::find), false, false, OfRelist, Yes, "systemd stuck", Cause, Runtime, Yes, No, false, [];
-    NetworkNotReady, network_not_ready, 24, None, One(network_not_ready::find), false, false, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
-    ExecStorm, exec_storm, 25, None, One(exec_storm::find), false, false, OfRelist, Yes, "exec probe storm", Cause, Runtime, No, No, false, [];
-    ReservedName, reserved_name, 23, None, One(reserved_name::find), false, false, OfRelist, Yes, "name reserved", Cause, Runtime, Yes, No, false, [];
-    InconsistentState, inconsistent_state, 27, List, One(inconsistent_state::find), false, false, OfRelist, IfStuck, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
-    FailingStatus, failing_status, 26, Status, One(failing_status::find), false, false, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
-    RecoveringRuntime, recovering_runtime, 0, None, One(recovering_runtime::find), false, false, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
-    StaleKubelet, stale_kubelet, 28, Kubelet, One(stale_kubelet::find), false, false, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [kubelet_stacks_help];
-    EventedPleg, evented_pleg, 32, Kubelet, One(evented_pleg::find), false, false, OfRelist, Yes, "evented pleg", Cause, Runtime, Yes, No, false, [];
-    NeverRelisted, never_relisted, 30, Kubelet, One(never_relisted::find), false, false, OfRelist, Yes, "never relisted", Symptom, Runtime, Yes, No, false, [];
-    FlappingPleg, flapping_pleg, 33, Kubelet, One(flapping_pleg::find), false, false, OfRelist, Yes, "pleg flaps", Symptom, Runtime, Yes, No, false, [];
-    WatchdogRestarts, watchdog_restarts, 34, Kubelet, One(watchdog_restarts::find), false, false, OfRelist, Yes, "watchdog restarts", Symptom, Runtime, Yes, No, false, [];
-    KnownBadVersion, known_bad_version, 35, None, Many(known_bad_version::find), false, false, OfRelist, Yes, "known bad version", Nothing, Runtime, No, No, false, [];
-    HiddenStall, hidden_stall, 31, Status, One(hidden_stall::find), false, false, OfRelist, Yes, "hidden stall", Symptom, Runtime, No, No, false, [];
-    FailingList, failing_list, 17, List, One(failing_list::find), false, false, OfRelist, Yes, "list fails", Symptom, Runtime, Yes, No, false, [];
+    HungStatus, hung_status, 19, Status, One, false, true, OfRelist, Yes, "status hang", Symptom, Runtime, Yes, No, false, [];
+    HungList, hung_list, 16, List, One, false, true, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [explains_slow_list];
+    LargeList, large_list, 4, List, One, false, false, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    DeadContainers, dead_containers, 21, List, One, false, false, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [explains_slow_list, is_about_relists];
+    SlowStatuses, slow_statuses, 20, Status, One, false, false, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [explains_slow_list, is_about_relists];
+    UnreachableRuntime, unreachable_runtime, 1, Connect, One, false, false, OfRelist, No, "runtime unreachable", Symptom, Runtime, Yes, Yes, false, [];
+    SilentRuntime, silent_runtime, 3, Connect, One, true, true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [explains_slow_list];
+    StorageStall, storage_stall, 8, None, One, false, false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    RemoteStorageStall, remote_storage_stall, 6, None, One, false, false, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
+    HungProcess, hung_process, 15, None, Many, false, false, OfRelist, UnlessStopped, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
+    FrozenCgroup, frozen_cgroup, 7, None, Many, false, false, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
+    OutOfMemory, out_of_memory, 10, None, One, false, false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    CpuStarved, cpu_starved, 13, None, One, false, false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    ExhaustedLimits, exhausted_limits, 11, None, One, false, false, OfRelist, Yes, "limits exhausted", Cause, Runtime, Yes, Starts, false, [];
+    StuckSystemd, stuck_systemd, 12, None, One, false, false, OfRelist, Yes, "systemd stuck", Cause, Runtime, Yes, No, false, [];
+    NetworkNotReady, network_not_ready, 24, None, One, false, false, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
+    ExecStorm, exec_storm, 25, None, One, false, false, OfRelist, Yes, "exec probe storm", Cause, Runtime, No, No, false, [];
+    ReservedName, reserved_name, 23, None, One, false, false, OfRelist, Yes, "name reserved", Cause, Runtime, Yes, No, false, [];
+    InconsistentState, inconsistent_state, 27, List, One, false, false, OfRelist, IfStuck, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
+    FailingStatus, failing_status, 26, Status, One, false, false, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
+    RecoveringRuntime, recovering_runtime, 0, None, One, false, false, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
+    StaleKubelet, stale_kubelet, 28, Kubelet, One, false, false, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [kubelet_stacks_help];
+    EventedPleg, evented_pleg, 32, Kubelet, One, false, false, OfRelist, Yes, "evented pleg", Cause, Runtime, Yes, No, false, [];
+    NeverRelisted, never_relisted, 30, Kubelet, One, false, false, OfRelist, Yes, "never relisted", Symptom, Runtime, Yes, No, false, [];
+    FlappingPleg, flapping_pleg, 33, Kubelet, One, false, false, OfRelist, Yes, "pleg flaps", Symptom, Runtime, Yes, No, false, [];
+    WatchdogRestarts, watchdog_restarts, 34, Kubelet, One, false, false, OfRelist, Yes, "watchdog restarts", Symptom, Runtime, Yes, No, false, [];
+    KnownBadVersion, known_bad_version, 35, None, Many, false, false, OfRelist, Yes, "known bad version", Nothing, Runtime, No, No, false, [];
+    HiddenStall, hidden_stall, 31, Status, One, false, false, OfRelist, Yes, "hidden stall", Symptom, Runtime, No, No, false, [];
+    FailingList, failing_list, 17, List, One, false, false, OfRelist, Yes, "list fails", Symptom, Runtime, Yes, No, false, [];
     SlowLists, slow_lists, 22, List, AfterOthers, false, false, OfRelist, Yes, "lists slow", Symptom, Runtime, Yes, No, false, [is_about_relists];
-    RuntimeNotReady, runtime_not_ready, 18, None, One(runtime_not_ready::find), true, false, NoRuntime, Yes, "runtime not ready", Symptom, Runtime, Yes, Yes, false, [];
-    KubeletDown, kubelet_down, 29, Kubelet, One(kubelet_down::find), true, false, NoKubelet, IfStuck, "kubelet down", Symptom, Kubelet, Yes, Yes, false, [];
-    LostExit, lost_exit, 14, Status, One(lost_exit::find), false, false, OfRelist, Yes, "exit lost", Symptom, Runtime, No, No, false, [];
-    FullDisk, full_disk, 9, None, One(full_disk::find), false, false, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
-    ThrottledRuntime, throttled_runtime, 2, None, One(throttled_runtime::find), false, false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    InvalidCertificate, invalid_certificate, 37, Kubelet, Many(invalid_certificate::find), false, false, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
-    KernelWait, kernel_wait, 5, None, Many(kernel_wait::find), false, false, OfRelist, KernelShowsMore, "kernel wait", Cause, Kernel, Yes, No, true, [];
-    LeftOverShims, left_over_shims, 38, None, One(left_over_shims::find), false, false, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
-    ManyClients, many_clients, 39, None, One(many_clients::find), false, false, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
-    LargeDaemon, large_daemon, 40, None, Many(large_daemon::find), false, false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
-    ReadyAndDead, ready_and_dead, 41, Kubelet, One(ready_and_dead::find), true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [kubelet_stacks_help];
-    ExitedButAlive, exited_but_alive, 42, None, Many(exited_but_alive::find), false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
-    UnaryFallback, unary_fallback, 43, List, One(unary_fallback::find), false, false, OfRelist, No, "unary fallback", Cause, Runtime, No, No, false, [is_about_relists];
+    RuntimeNotReady, runtime_not_ready, 18, None, One, true, false, NoRuntime, Yes, "runtime not ready", Symptom, Runtime, Yes, Yes, false, [];
+    KubeletDown, kubelet_down, 29, Kubelet, One, true, false, NoKubelet, IfStuck, "kubelet down", Symptom, Kubelet, Yes, Yes, false, [];
+    LostExit, lost_exit, 14, Status, One, false, false, OfRelist, Yes, "exit lost", Symptom, Runtime, No, No, false, [];
+    FullDisk, full_disk, 9, None, One, false, false, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
+    ThrottledRuntime, throttled_runtime, 2, None, One, false, false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    InvalidCertificate, invalid_certificate, 37, Kubelet, Many, false, false, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
+    KernelWait, kernel_wait, 5, None, Many, false, false, OfRelist, KernelShowsMore, "kernel wait", Cause, Kernel, Yes, No, true, [];
+    LeftOverShims, left_over_shims, 38, None, One, false, false, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
+    ManyClients, many_clients, 39, None, One, false, false, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
+    LargeDaemon, large_daemon, 40, None, Many, false, false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
+    ReadyAndDead, ready_and_dead, 41, Kubelet, One, true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [kubelet_stacks_help];
+    ExitedButAlive, exited_but_alive, 42, None, Many, false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
+    UnaryFallback, unary_fallback, 43, List, One, false, false, OfRelist, No, "unary fallback", Cause, Runtime, No, No, false, [is_about_relists];
     StuckWorkers, stuck_workers, 44, Kubelet, AfterOthers, false, false, StaysReady, Yes, "pod workers wait", Symptom, Runtime, Yes, No, false, [];
-    FailingPods, failing_pods, 45, None, Many(failing_pods::find), false, false, OfRelist, No, "creates or deletes fail", Cause, Runtime, AsLogged, No, false, [];
-    ApproachingLimit, approaching_limit, 46, None, Many(approaching_limit::find), false, false, OfRelist, No, "limit forecast", Nothing, Runtime, No, No, false, [];
+    FailingPods, failing_pods, 45, None, Many, false, false, OfRelist, No, "creates or deletes fail", Cause, Runtime, AsLogged, No, false, [];
+    ApproachingLimit, approaching_limit, 46, None, Many, false, false, OfRelist, No, "limit forecast", Nothing, Runtime, No, No, false, [];
 }
 
 #[cfg(test)]

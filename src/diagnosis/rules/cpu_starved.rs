@@ -1,7 +1,6 @@
 //! D13: the CPU is starved.
 
 use super::prelude::*;
-use std::time::Duration;
 
 use super::hung_process;
 use super::load::{from_signs, per_second};
@@ -38,8 +37,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let throttled = host.throttled_percent().filter(|_| !case.evidence.daemon_is_throttled());
     let throttled = throttled.filter(|percent| *percent >= limits::THROTTLED_HINT);
     signs.extend(throttled.map(|percent| throttling(case, host, percent)));
-    let steps = [Step::look("give the node more CPU, or its daemons a reserve (system-reserved)")];
-    let mut found = from_signs(case, RuleId::CpuStarved, FactKind::CpuIsStarved, signs, steps);
+    let mut found = from_signs(case, RuleId::CpuStarved, FactKind::CpuIsStarved, signs);
     if let Some(found) = &mut found {
         match own_wait.filter(|_| daemon_waits) {
             Some(percent) => {

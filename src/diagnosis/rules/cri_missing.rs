@@ -1,14 +1,13 @@
 //! Adds the cause to a finding D06: why a running containerd does not serve CRI v1, or why no containerd runs.
 
+use super::prelude::*;
 use std::fmt;
 
-use super::Case;
 use super::known_bad_version::numbers;
+use super::steps::steps_of;
 use crate::cri::Error;
-use crate::diagnosis::facts::{FactKind, ProcessRef, Quoted};
-use crate::diagnosis::report::HealthFinding;
+use crate::diagnosis::facts::{ProcessRef, Quoted};
 use crate::host::{ContainerdFault, InotifyUse};
-use crate::report::{Command, Step};
 
 /// The first containerd that serves CRI v1.
 const FIRST_WITH_CRI_V1: [u32; 3] = [1, 6, 0];
@@ -62,7 +61,7 @@ fn not_served(case: &Case<'_>) -> Explanation {
             FactKind::CriPluginNotLoaded
         });
         if is_inotify {
-            explanation.steps.extend(more_instances());
+            explanation.steps.extend(steps_of("inotify", |command| command));
         } else if let Some(place) =
             fault.filter(|fault| !fault.stops_the_daemon()).map(ContainerdFault::place)
         {
@@ -80,7 +79,7 @@ fn not_served(case: &Case<'_>) -> Explanation {
         explanation.steps.push(correct(&place));
     } else if let Some(inotify) = exhausted {
         explanation.title = Some(FactKind::InotifyUsedUp { is_now: true });
-        explanation.steps.extend(more_instances());
+        explanation.steps.extend(steps_of("inotify", |command| command));
         explanation.facts.push(FactKind::CriPluginNeedsInotify);
         explanation.facts.push(inotify_use(inotify));
     }
@@ -150,14 +149,4 @@ fn inotify_use(inotify: &InotifyUse) -> FactKind {
         None => (None, 0),
     };
     FactKind::InotifyInstances { used: inotify.used, limit: inotify.limit, most, of_most }
-}
-
-/// Suggests how to get more inotify instances.
-fn more_instances() -> [Step; 2] {
-    let raise = Command::new("sysctl -w fs.inotify.max_user_instances=8192");
-    let find = Command::new("find /proc/*/fd -lname anon_inode:inotify | cut -d/ -f3 | sort | uniq -c");
-    [
-        Step::change("raise the limit, then restart containerd").with(raise),
-        Step::look("find the processes that use them").with(find),
-    ]
 }

@@ -15,7 +15,7 @@ use crate::diagnosis::limits;
 use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::report::{Basis, EstimateReport};
 use crate::diagnosis::words::seconds;
-use crate::kubelet::{Era, timing};
+use crate::kubelet::Era;
 
 /// The estimate, before it becomes part of the report.
 #[derive(Clone, Debug, Default)]
@@ -150,17 +150,6 @@ impl<'a> Measured<'a> {
             p99: p99(&runtime.status_calls),
             other_era: None,
         }
-    }
-}
-
-impl Evidence {
-    /// Returns the list whose answer is larger than the kubelet accepts, with its size.
-    pub fn over_kubelet_limit(&self) -> Option<(crate::cri::Rpc, u64)> {
-        let sizes = [
-            self.runtime.sandboxes.first.as_ref().map(|call| (call.rpc, call.response_bytes)),
-            self.runtime.containers.first.as_ref().map(|call| (call.rpc, call.response_bytes)),
-        ];
-        sizes.into_iter().flatten().find(|(_, bytes)| timing::refused_message(*bytes).is_some())
     }
 }
 

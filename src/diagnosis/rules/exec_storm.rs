@@ -4,7 +4,6 @@ use super::load::from_signs;
 use super::prelude::*;
 use crate::diagnosis::evidence::{HostEvidence, Population};
 use crate::diagnosis::facts::ExpectedLoad;
-use crate::diagnosis::proc::{Ownership, Role};
 
 impl ExpectedLoad {
     /// Returns the numbers; `None` if not all shims are in the sample.
@@ -30,8 +29,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let host = evidence.node()?;
     let mut signs = Vec::new();
     if let Some(expected) = ExpectedLoad::of(case, host)
-        && let Ownership::OfRuntime { daemon: Some(pid) } = host.ownership
-        && let Some(daemon) = host.latest().processes.get(&pid)
+        && let Some(daemon) = evidence.daemon()
     {
         if daemon.threads >= expected.times(limits::LEAK_FACTOR) {
             let threads = daemon.threads;
@@ -43,7 +41,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
             let (process, descriptors) = (daemon.into(), open);
             signs.push(FactKind::HasDescriptorsFor { process, descriptors, expected });
         }
-        if let Some(before) = host.first.processes.get(&pid).filter(|_| host.second.is_some())
+        if let Some(before) = host.first.processes.get(&daemon.pid).filter(|_| host.second.is_some())
             && daemon.threads * 100 >= before.threads * (100 + limits::GROWTH_PERCENT)
             && daemon.threads > limits::LEAK_OFFSET
         {
@@ -68,8 +66,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     if zombies > limits::ZOMBIES_OF_SHIMS {
         signs.push(FactKind::ZombiesUnderShims { zombies });
     }
-    let steps = [Step::look("replace exec probes by httpGet, tcpSocket or grpc; raise their periodSeconds")];
-    let mut found = from_signs(case, RuleId::ExecStorm, FactKind::ExecProbesPileUp, signs, steps);
+    let mut found = from_signs(case, RuleId::ExecStorm, FactKind::ExecProbesPileUp, signs);
     if let Some(found) = &mut found {
         found.severity = Severity::Warning;
     }

@@ -4,7 +4,6 @@ use super::lost_exit::remove;
 use super::prelude::*;
 use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::living_exits::LivingExit;
-use crate::diagnosis::proc::Process;
 
 /// The most findings of D42.
 const MAX_LIVING: usize = 5;

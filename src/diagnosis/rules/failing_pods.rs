@@ -1,14 +1,13 @@
 //! D45: creates or deletes fail at once, again and again.
 
 use super::prelude::*;
+use super::steps::steps_of;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clock::Wall;
 use crate::cri::Rpc;
-use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::facts::{Program, Quoted};
 use crate::diagnosis::failing_pods::{FailingPod, FailingStep, FailureCause};
-use crate::host::CNI_DIRECTORY;
 
 /// The most pods that the evidence names.
 pub(super) const MAX_NAMED: usize = 3;
@@ -78,17 +77,10 @@ pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
 /// pod itself, so it needs a cause that is the node's, and more pods that fail than pods that start.
 pub fn find_in(failing: &FailingSteps<'_>) -> Vec<HealthFinding> {
     let mut groups: BTreeMap<(bool, FailureCause), Vec<&FailingPod>> = BTreeMap::new();
-    let counts = |pod: &&&FailingPod| match pod.cause {
-        // D18 reports reserved names.
-        FailureCause::NameReserved => false,
-        // The program of a container may not exist.
-        FailureCause::Other => pod.step != FailingStep::StartContainer,
-        FailureCause::Network
-        | FailureCause::CgroupDriver
-        | FailureCause::Cgroup
-        | FailureCause::NoSpace
-        | FailureCause::SandboxImage
-        | FailureCause::ImageStore => true,
+    // D18 reports reserved names, and the program of a container may not exist.
+    let counts = |pod: &&&FailingPod| {
+        pod.cause != FailureCause::NameReserved
+            && (pod.cause != FailureCause::Other || pod.step != FailingStep::StartContainer)
     };
     for pod in failing.persisting.iter().filter(counts) {
         groups.entry((pod.step.is_of_end(), pod.cause)).or_default().push(pod);
@@ -175,40 +167,13 @@ pub fn since(failing: &FailingPod, now: Wall) -> FactKind {
 /// Returns what to do about a cause.
 pub fn steps(evidence: &Evidence, failing: &FailingPod) -> Vec<Step> {
     match failing.cause {
-        FailureCause::Network => {
-            let directory = evidence.cni_directory.as_deref().unwrap_or(CNI_DIRECTORY);
-            let list = Command::new("ls {}").arg(directory);
-            vec![
-                Step::look("whether the network plugin's DaemonSet has written its settings").with(list),
-                Step::look(
-                    "do not delete the pod with --force: its address and its sandbox stay on the node",
-                ),
-            ]
-        }
-        FailureCause::NoSpace => {
-            let show = "timeout 20 df -h; timeout 20 df -i; crictl --timeout 20s images";
-            vec![Step::look("what is full: blocks or inodes").with(Command::new(show))]
-        }
-        FailureCause::CgroupDriver => {
-            let show = "grep -n cgroupDriver /var/lib/kubelet/config.yaml; \
-                grep -rn -e SystemdCgroup -e cgroup_manager /etc/containerd /etc/crio";
-            vec![Step::look("kubelet and runtime must have the same cgroup driver").with(Command::new(show))]
-        }
-        FailureCause::Cgroup => {
-            let show = "cat /proc/cgroups; systemctl --no-pager --failed; systemctl --no-pager list-jobs";
-            vec![Step::look("how many cgroups there are, and whether systemd works").with(Command::new(show))]
-        }
-        FailureCause::SandboxImage => {
-            vec![Step::look("whether the image is there").with(Command::new("crictl --timeout 20s images"))]
-        }
-        FailureCause::ImageStore => {
-            let show = "findmnt /var/lib/containerd /var/lib/containers; dmesg -T | tail -50";
-            vec![
-                Step::look("whether the disk of the runtime is mounted and well").with(Command::new(show)),
-                Step::change(
-                    "if only images are damaged: drain the node, stop the runtime, and remove its images",
-                ),
-            ]
+        FailureCause::Network
+        | FailureCause::CgroupDriver
+        | FailureCause::Cgroup
+        | FailureCause::NoSpace
+        | FailureCause::SandboxImage
+        | FailureCause::ImageStore => {
+            steps_of(failing.cause.as_str(), |list| list.arg(evidence.cni_directory()))
         }
         FailureCause::NameReserved | FailureCause::Other => {
             let log = Command::new("journalctl --no-pager -S -15min {} | grep -e {}");

@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 use crate::cri::Error;
-use crate::diagnosis::evidence::{Evidence, StatusRecord};
+use crate::diagnosis::evidence::StatusRecord;
 
 /// Returns why a status call failed; `None` if it did not fail.
 fn failure(evidence: &Evidence, record: &StatusRecord) -> Option<FactKind> {
@@ -37,8 +37,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let is_in_use = failing.iter().any(|(record, _)| record.result.as_ref().is_err_and(is_busy));
     found.add_facts(failing.into_iter().take(5).map(|(_, why)| why));
     found.add_facts(is_in_use.then_some(FactKind::NetworkNamespaceInUse));
-    found.add_step(Step::look(
-        "the pod's events wait until this call is answered; see the runtime's journal for this id",
-    ));
+    found.add_usual_steps();
     Some(found)
 }

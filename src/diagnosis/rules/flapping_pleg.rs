@@ -1,7 +1,6 @@
 //! D25: PLEG flaps.
 
 use super::prelude::*;
-use crate::diagnosis::advice;
 
 /// Applies D25. It counts only the messages about PLEG.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

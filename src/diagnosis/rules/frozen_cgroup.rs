@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::diagnosis::evidence::container_parts;
 use crate::diagnosis::facts::FilePath;
-use crate::diagnosis::proc::{Freeze, ProcSample, Process, Role};
+use crate::diagnosis::proc::{Freeze, ProcSample};
 
 /// Applies D11. The finding mentions that a cgroup may be frozen on purpose.
 pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
@@ -68,11 +68,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
                 found.add_fact(FactKind::CheckpointMayFreeze);
             }
             found.add_step(Step::change("unless it was paused on purpose, thaw it").with(freeze.thaw()));
-            found.add_step(Step::look(
-                "find out who froze it: a pause, a checkpoint, a debugger, systemctl freeze, or an OCI runtime that was \
-                 interrupted; the runtime's journal may show it",
-            ));
-            found.add_step(Step::look("runc before 1.1.0 leaves a cgroup frozen when `delete -f` is interrupted"));
+            found.add_usual_steps();
             found
         })
         .collect()

@@ -1,10 +1,11 @@
 //! D34: the disk under the runtime or the kubelet is full or read-only.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::failing_pods::{self, MAX_NAMED};
 use super::prelude::*;
+use super::steps::steps_of;
 use crate::clock::Wall;
 use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::facts::{FilePath, FileSystem, Quoted};
@@ -29,10 +30,8 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     if let Some((_, pods)) = named {
         add_pods(&mut found, disk, &pods, case.evidence.taken_at);
     }
-    found.add_step(what_is_full(disk.directories.iter().map(|directory| directory.path.as_path())));
-    found.add_step(Step::look(
-        "if read-only: `dmesg -T` shows the error; free space or repair the disk before you restart anything",
-    ));
+    let directories = || disk.directories.iter().map(|directory| directory.path.display());
+    found.steps.extend(steps_of(found.id.as_str(), |command| command.args(directories())));
     Some(found)
 }
 
@@ -70,14 +69,6 @@ fn add_pods(found: &mut HealthFinding, disk: &WrittenDisk, pods: &[&FailingPod],
     }
     found.confidence = Confidence::Certain;
     found.add_facts(pods.iter().take(MAX_NAMED).map(|failing| failing_pods::since(failing, now)));
-}
-
-/// The step that shows what fills the disk of these directories.
-pub(super) fn what_is_full<'a>(directories: impl Iterator<Item = &'a Path>) -> Step {
-    let show = "timeout 20 df -h; timeout 20 df -i; crictl --timeout 20s images; \
-                timeout 60 du -xhd1 {} /var/log/pods /var/log/journal | sort -h | tail -20";
-    let show = Command::new(show).args(directories.map(Path::display));
-    Step::look("what is full, and with what").with(show)
 }
 
 /// Returns whether the disk is full although some blocks are free: either they are reserved for root, or the disk is

@@ -2,9 +2,9 @@
 
 use super::prelude::*;
 use super::silent_calls::call;
+use super::steps::steps_of;
 use crate::cri::{Error, Rpc};
-use crate::diagnosis::advice;
-use crate::diagnosis::evidence::{Evidence, RuntimeEvidence, StatusRecord};
+use crate::diagnosis::evidence::{RuntimeEvidence, StatusRecord};
 use crate::diagnosis::facts::Items;
 use crate::diagnosis::kubelet::Healthz;
 
@@ -61,7 +61,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         found.steps.extend(case.evidence.show_holder().filter(|_| chain.is_none()));
         // With a process table, such a process is a finding of its own.
         if case.evidence.node().is_none() {
-            found.steps.extend(advice::oci_processes());
+            found.steps.extend(steps_of("ociProcesses", |command| command));
         }
         found.add_step(advice::node_pressure(format!("storage, memory and CPU ({blamed})")));
         found.add_step(case.evidence.restart_runtime());

@@ -1,17 +1,14 @@
 //! D10: an OCI runtime process or a shim hangs.
 
 use super::prelude::*;
-use std::time::Duration;
 
 use super::blocked_tasks::line;
 use super::kernel_wait::awaited_by;
-use crate::diagnosis::advice;
-use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::{self, ContainerParts};
 use crate::diagnosis::facts::{Waits, Word};
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::overdue_processes;
-use crate::diagnosis::proc::{Process, Role, is_conmon, sub_command};
+use crate::diagnosis::proc::{is_conmon, sub_command};
 
 /// Applies D10: reports for each hung id the OCI runtime process or the shim that blocks it. Without a hang, it reports only
 /// old OCI runtime processes and stopped shims.

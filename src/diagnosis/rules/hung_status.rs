@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 use super::silent_calls::call;
-use crate::diagnosis::advice;
 use crate::diagnosis::evidence::StatusRecord;
 use crate::diagnosis::facts::Took;
 

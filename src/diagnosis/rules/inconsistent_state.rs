@@ -2,12 +2,11 @@
 
 use super::prelude::*;
 use crate::cri::Sandbox;
-use crate::diagnosis::advice::{self, DaemonFamily};
+use crate::diagnosis::advice::DaemonFamily;
+use crate::diagnosis::evidence::container_parts;
 use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
-use crate::diagnosis::evidence::{Evidence, container_parts};
 use crate::diagnosis::facts::{Fact, ProcessRef, Word};
-use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids, sub_command};
-use crate::diagnosis::report::PodRef;
+use crate::diagnosis::proc::{Shims, monitored_ids, sub_command};
 use crate::manifests::pod_versions::PodVersions;
 use crate::manifests::running::running_pods;
 use crate::manifests::{PodSource, RunningPod};

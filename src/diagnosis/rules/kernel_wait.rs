@@ -3,13 +3,10 @@
 use super::prelude::*;
 use super::{frozen_cgroup, remote_storage_stall};
 use crate::cri::Sandbox;
-use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::parts_of;
 use crate::diagnosis::facts::WaitOwner;
 use crate::diagnosis::kernel_waits::{KernelWait, KernelWaitReason, WaitKind};
 use crate::diagnosis::overdue_processes;
-use crate::diagnosis::proc::{Process, Role};
-use crate::diagnosis::report::PodRef;
 
 /// The most findings of this rule.
 const MAX_FINDINGS: usize = 3;
@@ -154,11 +151,8 @@ fn is_overdue(wait: &KernelWait, process: &Process) -> bool {
 /// Names the pods with a volume on the file system for which a task waits.
 fn pods_of_mount(evidence: &Evidence, wait: &KernelWait) -> Option<FactKind> {
     let mounts = &evidence.node()?.latest().mounts;
-    let of_uid = |uid: &str| {
-        let unnamed = || PodRef { uid: uid.to_owned(), ..PodRef::default() };
-        evidence.names.pod_by_uid(uid).unwrap_or_else(unnamed)
-    };
-    let pods: Vec<PodRef> = wait.pods_of_mount(mounts).into_iter().take(MAX_PODS).map(of_uid).collect();
+    let uids = wait.pods_of_mount(mounts).into_iter().take(MAX_PODS);
+    let pods: Vec<PodRef> = uids.map(|uid| evidence.names.pod_of_uid(uid)).collect();
     (!pods.is_empty()).then_some(FactKind::PodsOfMount { pods })
 }
 

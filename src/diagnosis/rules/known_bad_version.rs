@@ -7,7 +7,6 @@ use super::prelude::*;
 use crate::cri::program_of;
 use crate::diagnosis::evidence::Settings;
 use crate::diagnosis::facts::Release;
-use crate::diagnosis::proc::{Process, Role};
 
 /// A range of versions of a program that have a bug.
 struct KnownBug {

@@ -1,13 +1,8 @@
 //! What several rules ask of the kubelet, and what its metrics and the measurements of plegctl disagree about.
 
-use std::time::Duration;
-
-use super::{Case, runtime_state};
-use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::facts::FactKind;
+use super::prelude::*;
+use super::runtime_state;
 use crate::diagnosis::kubelet::Healthz;
-use crate::diagnosis::limits;
-use crate::report::{Command, Step};
 
 impl Evidence {
     /// Returns whether the kubelet uses Evented PLEG as it was up to 1.36: it relists only every 300 s, and its last-seen

@@ -2,7 +2,6 @@
 
 use super::kubelet::restart_kubelet;
 use super::prelude::*;
-use crate::diagnosis::advice;
 use crate::diagnosis::evidence::container_parts::is_frozen_by;
 use crate::diagnosis::facts::Refusal;
 use crate::diagnosis::kubelet::{Healthz, KubeletExit};

@@ -2,10 +2,8 @@
 
 use super::known_bad_version;
 use super::prelude::*;
-use crate::diagnosis::advice;
 use crate::diagnosis::evidence::HostEvidence;
 use crate::diagnosis::facts::ExpectedLoad;
-use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::shim_sizes::{self, ShimSizes};
 use crate::report::word_enum;
 
@@ -26,10 +24,10 @@ const MAX_SHIMS: usize = 3;
 /// Applies D40.
 pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else { return Vec::new() };
-    let daemon = case.evidence.daemon().and_then(|daemon| host.latest().processes.get(&daemon.pid));
     // A k3s contains much more than a kubelet.
     let kubelet = host.latest().with_role(Role::Kubelet).find(|process| process.comm == "kubelet");
-    let daemons = daemon.into_iter().chain(kubelet).filter_map(|process| grown(case, host, process));
+    let daemons =
+        case.evidence.daemon().into_iter().chain(kubelet).filter_map(|process| grown(case, host, process));
     daemons.chain(shims(case, host)).collect()
 }
 

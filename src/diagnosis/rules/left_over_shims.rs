@@ -3,8 +3,7 @@
 use super::prelude::*;
 use crate::diagnosis::facts::Item;
 use crate::diagnosis::left_over_shims::{Bundle, LeftOverShim};
-use crate::diagnosis::proc::{ProcSample, Process, is_conmon};
-use crate::diagnosis::report::PodRef;
+use crate::diagnosis::proc::{ProcSample, is_conmon};
 use crate::diagnosis::words::short;
 
 /// The most shims that the evidence describes.
@@ -109,9 +108,8 @@ fn below<'a>(sample: &'a ProcSample, shim: &Process) -> impl Iterator<Item = &'a
 /// Returns the pod: from the bundle, or from the cgroup of a process below the shim.
 fn pod_of(case: &Case<'_>, sample: &ProcSample, shim: &LeftOverShim, process: &Process) -> Option<PodRef> {
     let by_cgroup = || {
-        let uid = below(sample, process).find_map(|process| process.pod_uid.clone())?;
-        let known = case.evidence.names.pod_by_uid(&uid);
-        Some(known.unwrap_or_else(|| PodRef { uid, ..PodRef::default() }))
+        let uid = below(sample, process).find_map(|process| process.pod_uid.as_deref())?;
+        Some(case.evidence.names.pod_of_uid(uid))
     };
     shim.pod.clone().or_else(by_cgroup)
 }

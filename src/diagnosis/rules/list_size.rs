@@ -1,19 +1,13 @@
 //! The sizes of lists and batches, and what makes lists smaller, for the rules about large and slow lists.
 
-use std::time::Duration;
-
-use super::Case;
 use super::large_list::judge_message;
 use super::owners::{OwnedPods, owners};
+use super::prelude::*;
 use super::removal::is_plain;
 use crate::cri::{Call, Error, Rpc, StreamedAnswer};
 use crate::diagnosis::advice::DaemonFamily;
-use crate::diagnosis::evidence::{Evidence, ListEvidence, RuntimeEvidence};
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::limits;
-use crate::diagnosis::report::Severity;
+use crate::diagnosis::evidence::{ListEvidence, RuntimeEvidence};
 use crate::kubelet::{KubeletLists, ListLimit, ListSigns, timing};
-use crate::report::{Command, Step};
 
 /// The size of a list.
 pub(super) struct ListSize {
@@ -58,7 +52,9 @@ impl Evidence {
 
     /// Whether a list as a whole is larger than the kubelet accepts in one message.
     pub(super) fn has_list_over_limit(&self) -> bool {
-        self.over_kubelet_limit().is_some() || self.runtime.errors_of_lists().any(is_too_large)
+        let sandboxes = self.runtime.sandboxes.first.iter().map(|call| call.response_bytes);
+        let containers = self.runtime.containers.first.iter().map(|call| call.response_bytes);
+        sandboxes.chain(containers).any(is_over) || self.runtime.errors_of_lists().any(is_too_large)
     }
 
     /// Whether a list is so large that it matters whether the kubelet receives it in one message.

@@ -1,13 +1,8 @@
 //! Signs of load on the node, for the rules about memory, CPU time, limits, systemd and exec probes. None uses the load average,
 //! because blocked tasks raise it too.
 
-use std::time::Duration;
-
-use super::{Case, finding};
+use super::prelude::*;
 use crate::diagnosis::evidence::HostEvidence;
-use crate::diagnosis::facts::FactKind;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::Step;
 
 /// Returns how much a counter of `vmstat` grew between two samples, and the time between them.
 pub(super) fn grown(host: &HostEvidence, name: &str) -> Option<(u64, Duration)> {
@@ -26,7 +21,6 @@ pub(super) fn from_signs(
     id: RuleId,
     title: FactKind,
     signs: Vec<FactKind>,
-    steps: impl IntoIterator<Item = Step>,
 ) -> Option<HealthFinding> {
     let mut found = match signs.len() {
         0 => return None,
@@ -34,6 +28,6 @@ pub(super) fn from_signs(
         _ => case.cause(id, case.severity_of_cause(), Confidence::Likely, title),
     };
     found.add_facts(signs);
-    found.steps = steps.into_iter().collect();
+    found.add_usual_steps();
     Some(found)
 }

@@ -2,11 +2,10 @@
 
 use super::prelude::*;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use crate::cri::Rpc;
 use crate::diagnosis::advice::DaemonFamily;
-use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
+use crate::diagnosis::evidence::{StatusRecord, container_parts};
 use crate::diagnosis::proc::Shims;
 use crate::diagnosis::words::short;
 

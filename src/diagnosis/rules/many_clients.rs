@@ -1,12 +1,10 @@
 //! D39: several programs call the runtime, or one calls it all the time.
 
 use std::cmp::Reverse;
-use std::time::Duration;
 
 use super::load::per_second;
 use super::prelude::*;
 use crate::diagnosis::facts::{Bytes, ProcessRef};
-use crate::diagnosis::proc::Role;
 use crate::diagnosis::proc::clients::{IoCounters, SocketClient, SocketClients};
 
 /// The most clients that the evidence names.

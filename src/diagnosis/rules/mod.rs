@@ -54,6 +54,7 @@ mod silent_runtime;
 mod slow_lists;
 mod slow_statuses;
 mod stale_kubelet;
+mod steps;
 mod storage_stall;
 mod stuck_systemd;
 mod throttled_runtime;
@@ -63,12 +64,16 @@ mod watchdog_restarts;
 
 use std::time::Duration;
 
-/// What nearly every rule uses.
+/// What many rules use.
 mod prelude {
+    pub(super) use std::time::Duration;
+
     pub(super) use super::{Case, finding};
+    pub(super) use crate::diagnosis::evidence::Evidence;
     pub(super) use crate::diagnosis::facts::FactKind;
-    pub(super) use crate::diagnosis::limits;
-    pub(super) use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+    pub(super) use crate::diagnosis::proc::{Process, Role};
+    pub(super) use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
+    pub(super) use crate::diagnosis::{advice, limits};
     pub(super) use crate::report::{Command, Step};
 }
 

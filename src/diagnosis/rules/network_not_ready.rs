@@ -3,13 +3,11 @@
 use super::failing_pods;
 use super::prelude::*;
 use super::runtime_state::{fact_of, status_answer};
+use super::steps::steps_of;
 use crate::cri::RuntimeCondition;
-use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::facts::ProcessRef;
 use crate::diagnosis::failing_pods::FailureCause;
 use crate::diagnosis::overdue_processes;
-use crate::diagnosis::proc::{Process, Role};
-use crate::host::CNI_DIRECTORY;
 
 /// Returns the condition of Status which says that the network is not ready.
 fn network_not_ready(evidence: &Evidence) -> Option<&RuntimeCondition> {
@@ -63,9 +61,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     }
     found.add_facts(signs);
     found.add_fact(FactKind::PodsCannotStartOrStop);
-    let directory = evidence.cni_directory.as_deref().unwrap_or(CNI_DIRECTORY);
-    let list = Command::new("ls {}").arg(directory);
-    found.add_step(Step::look("whether the network plugin's DaemonSet has written its settings").with(list));
+    found.steps = steps_of(found.id.as_str(), |list| list.arg(evidence.cni_directory()));
     Some(found)
 }
 

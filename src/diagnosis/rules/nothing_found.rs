@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 use crate::clock::Wall;
-use crate::diagnosis::evidence::{Evidence, Population};
+use crate::diagnosis::evidence::Population;
 use crate::diagnosis::limits::{CRASH_LOOP_PAUSE, MANY_RESTARTS};
 use crate::diagnosis::words::short;
 use crate::report::duration::elapsed;
@@ -37,16 +37,7 @@ pub fn find(case: &Case<'_>) -> HealthFinding {
         finding.add_step(Step::look("if it was NotReady before").with(Command::new(messages)));
     }
     finding.steps.extend(most_restarted(case.evidence));
-    let if_not = [
-        ("if it comes and goes (waits, then says why)", "plegctl watch --until-slow 2s"),
-        (
-            "if pod states are late or wrong: whether events get lost (until Ctrl-C)",
-            "plegctl watch --mode compare",
-        ),
-        ("if pods do not start or end (one pod: plegctl pods --why NS/POD)", "plegctl pods"),
-        ("if a static pod is missing, outdated or not removed", "plegctl static-pods lint"),
-    ];
-    finding.steps.extend(if_not.map(|(purpose, command)| Step::look(purpose).with(Command::new(command))));
+    finding.add_usual_steps();
     finding
 }
 

@@ -33,10 +33,5 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         ["kubelet", "containerd", "crio", "runc", "conmon"].iter().any(|name| line.contains(name))
     };
     signs.extend(logged.filter(names_a_daemon).map(|line| FactKind::Logged { line: line.into() }));
-    let largest = Command::new("ps -eo pid,rss,comm --sort -rss | head");
-    let steps = [
-        Step::look("set system-reserved and kube-reserved; limit the largest consumers"),
-        Step::look("which processes are the largest").with(largest),
-    ];
-    from_signs(case, RuleId::OutOfMemory, FactKind::NodeIsOutOfMemory, signs, steps)
+    from_signs(case, RuleId::OutOfMemory, FactKind::NodeIsOutOfMemory, signs)
 }

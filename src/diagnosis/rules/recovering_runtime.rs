@@ -1,8 +1,6 @@
 //! D21: the runtime restarts or recovers.
 
 use super::prelude::*;
-use crate::diagnosis::advice;
-use crate::diagnosis::proc::{Process, Role};
 
 /// Applies D21. A daemon that is young or stopped is not enough evidence for a recovery.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -27,11 +27,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let mut named = owners.filter_map(|wait| wait.owner.as_ref().map(|owner| (wait, owner)));
     // The owner of this process's own wait is the server or the daemon; of several mounts, the first may be another one.
     let owner = named.clone().find(|(wait, _)| wait.pid == process.pid).map(|(_, owner)| owner.clone());
-    let of_mount = |mount: &&NodeMount| WaitOwner::Mounted {
-        source: (&mount.source).into(),
-        file_system: (&mount.kind).into(),
-        daemon: None,
-    };
+    let of_mount = |mount: &&NodeMount| WaitOwner::of_mount(mount, None);
     let title = FactKind::ServerDoesNotAnswer {
         server: owner.or_else(|| mounts.first().map(of_mount)),
         pod: pod.clone(),
@@ -47,8 +43,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.add_facts(mounts.iter().take(3).map(|mount| FactKind::MountedAt { path: (&mount.target).into() }));
     found.add_facts(named.next().map(|(wait, _)| FactKind::ItWaits { waits: wait.waits() }));
     found.add_facts(message.map(logged));
-    found.add_step(Step::look("make the file server available again"));
-    found
-        .add_step(Step::change("otherwise umount -f, then umount -l; after -l the waiting tasks still wait"));
+    found.add_usual_steps();
     Some(found)
 }

@@ -1,16 +1,14 @@
 //! What makes a list smaller that is too large (D03): the dead containers and sandboxes that nobody needs, and the pods with
 //! the most bytes. The commands name ids, because the list call with which crictl could find them may fail too.
 
+use super::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Case;
 use crate::cri::{Container, ContainerState, Labels, Sandbox, SandboxState, label};
 use crate::diagnosis::evidence::RuntimeEvidence;
-use crate::diagnosis::facts::{Bytes, FactKind, PodBytes};
-use crate::diagnosis::report::PodRef;
+use crate::diagnosis::facts::{Bytes, PodBytes};
 use crate::diagnosis::words::short;
 use crate::kubelet::timing::RECEIVE_LIMIT;
-use crate::report::{Command, Step};
 
 /// The number of containers or sandboxes that one command removes.
 const AT_ONCE: usize = 10;

@@ -24,9 +24,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.ids.extend(holder.map(str::to_owned));
     found.add_fact(failing_pods::words(failing));
     found.add_fact(failing_pods::since(failing, case.evidence.taken_at));
-    found.add_step(Step::look(
-        "find what that create waits for: storage, the network plugin, a mount; do not delete the pod first",
-    ));
+    found.add_usual_steps();
     Some(found)
 }
 

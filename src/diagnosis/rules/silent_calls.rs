@@ -1,12 +1,10 @@
 //! Calls that have no answer: which ids may be named as culprits, and what is silent so far.
 
-use super::{Case, Culprit, finding};
+use super::Culprit;
+use super::prelude::*;
 use crate::cri::Rpc;
-use crate::diagnosis::evidence::{Evidence, StatusRecord, StatusTarget};
-use crate::diagnosis::facts::{Call, FactKind};
-use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
-use crate::report::{Command, Step};
+use crate::diagnosis::evidence::{StatusRecord, StatusTarget};
+use crate::diagnosis::facts::Call;
 
 /// Returns the ids that may be named as culprits. No single container is the cause, and no id is returned, if the runtime
 /// answers only Version, if very many calls are silent, or if a CPU limit or a signal stops the daemon.

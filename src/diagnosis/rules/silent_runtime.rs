@@ -2,10 +2,8 @@
 
 use super::prelude::*;
 use super::unreachable_runtime::without_descriptor;
-use crate::diagnosis::advice;
 use crate::diagnosis::daemon_watch::{DaemonWatch, Stop};
 use crate::diagnosis::facts::ProcessRef;
-use crate::diagnosis::proc::Ownership;
 
 /// Applies D07. The finding says that the runtime does not answer, not that it crashed.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
@@ -16,8 +14,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let mut facts = Vec::new();
     let mut steps = Vec::new();
     if let Some(host) = case.evidence.node()
-        && let Ownership::OfRuntime { daemon: Some(pid) } = host.ownership
-        && let Some(daemon) = host.latest().processes.get(&pid)
+        && let Some(daemon) = case.evidence.daemon()
     {
         let (process, state) = (ProcessRef::from(daemon), daemon.state);
         if daemon.is_stopped() {
@@ -34,7 +31,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         });
         if daemon.is_stopped() {
             facts.push(FactKind::StoppedBySomebody);
-            steps.push(advice::continue_process(pid));
+            steps.push(advice::continue_process(daemon.pid));
         }
         if let Some((full, more)) = without_descriptor(case.evidence, daemon).filter(|_| !daemon.is_stopped())
         {
@@ -43,7 +40,8 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
             steps.extend(more);
         }
         if let Some((apart, later)) = &host.second
-            && let (Some(before), Some(after)) = (host.first.processes.get(&pid), later.processes.get(&pid))
+            && let (Some(before), Some(after)) =
+                (host.first.processes.get(&daemon.pid), later.processes.get(&daemon.pid))
         {
             let used = after.cpu.saturating_sub(before.cpu);
             facts.push(FactKind::CpuUsed { used: used.into(), within: (*apart).into() });

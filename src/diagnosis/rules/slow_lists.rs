@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 use super::{many_clients, row};
-use crate::diagnosis::advice;
 
 /// Applies D30: a list is slow, and no other finding explains it.
 pub(super) fn find(case: &Case<'_>, findings: &[HealthFinding]) -> Option<HealthFinding> {

@@ -1,12 +1,10 @@
 //! D05: status calls answer, and too slowly.
 
 use super::prelude::*;
-use std::time::Duration;
 
 use super::list_size::against_dead_pods;
 use super::many_clients;
 use super::owners::{largest, owners};
-use crate::diagnosis::advice;
 use crate::diagnosis::facts;
 use crate::diagnosis::words::short;
 

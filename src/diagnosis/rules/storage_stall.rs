@@ -3,7 +3,7 @@
 use super::blocked_tasks::{LOCAL_WAITS, is_remote, line, logged, waits_for};
 use super::prelude::*;
 use crate::diagnosis::facts::Resource;
-use crate::diagnosis::proc::{Psi, Role};
+use crate::diagnosis::proc::Psi;
 
 /// Applies D08, for local file systems only. I/O pressure shows that a task waits, but not the cause.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
@@ -39,8 +39,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.add_fact(Resource::Io.pressure(&pressure).unwrap_or(FactKind::IoPressureIsNotMeasured));
     found.add_facts(local.iter().take(5).map(|(process, task)| line(process, task)));
     found.add_facts(messages.iter().rev().take(3).map(|line| logged(line)));
-    found.add_step(Step::look("is the cloud disk throttled? are images pulled, or logs written, in bulk?"));
-    let purpose = "which disk is busy (a task waits for storage; this does not mean that a disk is broken)";
-    found.add_step(Step::look(purpose).with(Command::new("iostat -x 1 5")));
+    found.add_usual_steps();
     Some(found)
 }

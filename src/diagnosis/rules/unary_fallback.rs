@@ -41,8 +41,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     }
     let no_help = || Step::look("a restart of the kubelet does not help: a message is too large too");
     found.add_step(stream_again(case).unwrap_or_else(no_help));
-    found.add_step(Step::look(
-        "if it falls back again, upgrade what did not implement the call: the runtime or a proxy before it",
-    ));
+    found.add_usual_steps();
     Some(found)
 }

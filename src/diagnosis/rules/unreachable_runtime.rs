@@ -3,9 +3,7 @@
 use super::cri_missing;
 use super::prelude::*;
 use crate::cri::{Error, FileKind};
-use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::facts::{Address, DescriptorUse, Quoted};
-use crate::diagnosis::proc::Process;
 
 /// Applies D06. The finding says that plegctl cannot reach the endpoint, not that the runtime is down: the kubelet may use
 /// another endpoint, or plegctl may lack the permission.

@@ -12,6 +12,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let mut found = finding(RuleId::WatchdogRestarts, Severity::Warning, Confidence::Likely, title);
     found.add_fact(FactKind::Logged { line: Quoted(line) });
     found.add_fact(FactKind::RestartsHideCause);
-    found.add_step(Step::change("switch the watchdog off until the cause is found"));
+    found.add_usual_steps();
     Some(found)
 }

@@ -260,7 +260,7 @@ async fn a_missing_sandbox_image_and_different_cgroup_drivers_are_named() {
         (
             "cg-",
             "the cgroup drivers of kubelet and runtime differ: kube-system/cg-1-n3 and 1 more cannot start",
-            "expected cgroupsPath to be of format",
+            "for systemd cgroups, got",
         ),
     ] {
         let evidence = with_journal(Scripted::with_pods(3), &[pods], 20).await;

@@ -6,12 +6,10 @@ use std::io::{self, Write};
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::report::escape::label_value;
 
-const VERDICTS: [Verdict; 4] = [Verdict::Healthy, Verdict::Degraded, Verdict::Unhealthy, Verdict::Unknown];
-
 /// Writes all metrics.
 pub fn prometheus(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> {
     family(out, "plegctl_health_verdict", "The verdict of plegctl health.")?;
-    for verdict in VERDICTS {
+    for verdict in Verdict::ALL {
         let labels = [("verdict", verdict.as_str())];
         sample(out, "plegctl_health_verdict", &labels, f64::from(u8::from(verdict == report.verdict)))?;
     }
