@@ -17,7 +17,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 use serde_json::Value;
 
-use crate::capture::exports::{assert_has_lists, record_forty, with_other_labels};
+use super::exports::{assert_has_lists, record_forty, with_other_labels};
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::command;
 use crate::support::raw_server::{RawAnswer, RawServer};

@@ -2,6 +2,7 @@
 //! slow` and CI run them.
 
 mod browser;
+mod exports;
 #[path = "../../fuzz/mod.rs"]
 mod fuzz;
 mod kills;

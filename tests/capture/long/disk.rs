@@ -252,7 +252,7 @@ fn disk_that_stalls_does_not_make_a_healthy_runtime_look_hung() {
     };
     let fake = FakeRuntime::start(pods(false));
     let (endpoint, address) = (fake.endpoint(), free_address());
-    let how = ["record", "-r", &endpoint, argument(&directory), "--period", "1ms", "--max-size", "1MiB"];
+    let how = ["record", "-r", &endpoint, argument(&directory), "--period", "20ms", "--max-size", "1MiB"];
     let options = ["--no-host", "--no-diagnose", "--slow", "1h", "--metrics-listen", &address];
     let mut recorder = Invocation::new(&[how.as_slice(), &options].concat()).spawn();
     recorder.until("recording");
