@@ -146,6 +146,9 @@ fn recorder_opens_an_incident_for_a_delete_that_fails_at_once() {
         argument(&directory),
         "--period",
         "1s",
+        // On a busy machine, a call may wait for a processor.
+        "--slow",
+        "60s",
         "--metrics-listen",
         &address,
     ];
