@@ -94,7 +94,7 @@ fn node_report(reading: &NodeReading, earlier: Option<&KubeletMetrics>, now: Wal
     };
     report.recorder = reading.recorder.as_ref().map(RecorderReading::report);
     let facts = add_recorder(facts, reach, &mut report);
-    let facts = add_condition(facts, reach, &reading.listed, &mut report, now);
+    let facts = add_condition(facts, &reading.listed, &mut report, now);
     report.judged = verdict(&facts);
     report.facts = facts;
     report.verdict = match (report.judged, reach) {
@@ -179,7 +179,6 @@ impl ListedNode {
 /// Adds the node's condition `Ready`, and says what it is.
 fn add_condition(
     facts: VerdictFacts,
-    reach: Reach,
     listed: &ListedNode,
     report: &mut NodeReport,
     now: Wall,
@@ -195,8 +194,6 @@ fn add_condition(
     let word = format!("{word}{}", since.unwrap_or_default());
     let condition = if message.is_empty() { word } else { format!("{word}: {message}") };
     report.why = Some(match report.why.take() {
-        // Of a node that nothing reaches, the condition and its time say more than the error, of which the table shows a part.
-        Some(why) if reach == Reach::Unreachable => format!("{}; {why}", condition.trim_end_matches('.')),
         Some(why) => format!("{why}; {condition}"),
         None => condition,
     });

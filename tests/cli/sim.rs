@@ -167,7 +167,8 @@ fn long_kubelet_and_node_of_a_scenario_are_judged() {
     let report: serde_json::Value = serde_json::from_str(&deaf.stdout).unwrap();
     let pods = report["pods"].as_array().unwrap();
     let count = |verdict: &str| pods.iter().filter(|pod| pod["verdict"] == verdict).count();
-    assert_eq!((deaf.code, count("deaf"), count("stuck"), count("starting")), (Some(1), 2, 9, 3), "{deaf}");
+    // Three of those that are stuck have had no sandbox for 44 minutes.
+    assert_eq!((deaf.code, count("deaf"), count("stuck"), count("starting")), (Some(1), 2, 12, 0), "{deaf}");
     let shim = plegctl(&["health", "-r", "sim:stopped-shim", "-o", "json"]);
     assert!(shim.stdout.contains("containerd-shim") && shim.stdout.contains("db-0"), "{shim}");
 }

@@ -233,7 +233,6 @@ fn conditions(nodes: &[(&str, Option<(&str, &str)>)]) -> String {
 #[test]
 fn node_that_is_not_ready_is_never_healthy() {
     let server = without_recorders("server", Clients::Any, |request| match proxied(&request.path) {
-        Some(("away", _)) => Reply::Answer(503, "error trying to reach service".to_owned()),
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(_) => Reply::ok(metrics(1)),
         None => Reply::ok(conditions(&[
@@ -241,7 +240,6 @@ fn node_that_is_not_ready_is_never_healthy() {
             ("down", Some(("False", "container runtime is down"))),
             ("network", Some(("False", "cni plugin not initialized"))),
             ("lost", Some(("Unknown", "Kubelet stopped posting node status."))),
-            ("away", Some(("Unknown", "Kubelet stopped posting node status."))),
             ("without", None),
         ])),
     });
@@ -257,11 +255,6 @@ fn node_that_is_not_ready_is_never_healthy() {
             "lost",
             "degraded",
             "Ready is Unknown since 2026-11-21 11:57:00 UTC: Kubelet stopped posting node status.",
-        ),
-        (
-            "away",
-            "unreachable",
-            "Ready is Unknown since 2026-11-21 11:57:00 UTC: Kubelet stopped posting node status; the API server does not",
         ),
         ("without", "unknown", "no condition Ready"),
     ] {
