@@ -93,11 +93,12 @@ impl AnswerEncoder {
 
     /// Encodes a list as a reference to the last list, as its difference from the last list, or as a whole.
     fn encode_list(&mut self, key: ListKey, bytes: Bytes) -> StoredMessage {
-        let (bytes, order) = match list_order::sorted(&bytes) {
+        let last = self.lists.get(&key);
+        let sorted = list_order::sorted(&bytes, last.map_or(&[], |last| &last.bytes));
+        let (bytes, order) = match sorted {
             Some((sorted, order)) => (sorted.into(), order.into()),
             None => (bytes, Bytes::new()),
         };
-        let last = self.lists.get(&key);
         if let Some(last) = last.filter(|last| last.bytes == bytes && last.order == order) {
             return StoredMessage { number: last.number, ..StoredMessage::default() };
         }

@@ -6,78 +6,15 @@
 //! labels. The permutation is a sequence of numbers. Each number is the index of the next element among the remaining ones, in as
 //! few bits as possible.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use prost::bytes::Buf;
-use prost::encoding::decode_varint;
 
-/// The protobuf key of each item of a list: field 1, length-delimited.
-const ITEM: u64 = 0x0A;
-
-/// The bits of a field's key that have the wire type.
-const WIRE: u64 = 7;
-
-/// The wire type of length-delimited fields.
-const WITH_LENGTH: u64 = 2;
-
-/// The maximum number of items. A list with more items is not sorted.
-const MAX_ITEMS: usize = 1 << 20;
-
-/// A protobuf field: its key, all its bytes, and its content without key and length.
-type WireField<'a> = (u64, &'a [u8], &'a [u8]);
-
-/// Reads one field from the beginning of `rest`.
-fn field<'a>(rest: &mut &'a [u8]) -> Option<WireField<'a>> {
-    let whole = *rest;
-    let key = decode_varint(rest).ok()?;
-    let length = match key & WIRE {
-        0 => {
-            decode_varint(rest).ok()?;
-            0
-        }
-        1 => 8,
-        WITH_LENGTH => usize::try_from(decode_varint(rest).ok()?).ok()?,
-        5 => 4,
-        _ => return None,
-    };
-    let content = rest.get(..length)?;
-    rest.advance(length);
-    Some((key, whole.get(..whole.len() - rest.len())?, content))
-}
-
-/// Splits a message into its fields; `None` if the bytes are not a message.
-fn fields(mut message: &[u8]) -> Option<Vec<WireField<'_>>> {
-    let mut fields = Vec::new();
-    while !message.is_empty() {
-        fields.push(field(&mut message)?);
-        if fields.len() > MAX_ITEMS {
-            return None;
-        }
-    }
-    Some(fields)
-}
-
-/// Returns the items of an encoded list; `None` if the bytes are not a list.
-fn items(list: &[u8]) -> Option<Vec<WireField<'_>>> {
-    fields(list).filter(|items| items.iter().all(|(key, ..)| *key == ITEM))
-}
-
-/// Splits the fields of an item into runs of neighbouring fields with the same key.
-fn runs<'r, 'a>(fields: &'r [WireField<'a>]) -> impl Iterator<Item = &'r [WireField<'a>]> {
-    fields.chunk_by(|(one, ..), (other, ..)| one == other && one & WIRE == WITH_LENGTH)
-}
-
-/// One step of a permutation: the index of the next element among the remaining elements, and the bits for that number.
-struct OrderStep {
-    index: usize,
-    bits: u32,
-}
-
-/// Returns the number of bits for an index below `left`.
-const fn bits(left: usize) -> u32 {
-    usize::BITS - left.saturating_sub(1).leading_zeros()
-}
+use crate::cri::list_items::{OrderStep, WireField, bits, fields, id_of, items, reordered, runs};
 
 /// Returns the steps that restore the original order. `places` has the position of each element in canonical order.
-fn steps(places: &[usize]) -> Vec<OrderStep> {
+fn steps_back(places: &[usize]) -> Vec<OrderStep> {
     let mut left: Vec<usize> = (0..places.len()).collect();
     let mut at = left.clone();
     let step = |(next, place): (usize, &usize)| {
@@ -85,7 +22,7 @@ fn steps(places: &[usize]) -> Vec<OrderStep> {
         let moved = *left.get(next)?;
         left.swap(next, found);
         *at.get_mut(moved)? = found;
-        Some(OrderStep { index: found.checked_sub(next)?, bits: bits(places.len() - next) })
+        Some(OrderStep::new(found.checked_sub(next)?, places.len() - next))
     };
     places.iter().enumerate().map_while(step).collect()
 }
@@ -167,33 +104,30 @@ fn canonical_order<K: Ord>(count: usize, key: impl Fn(usize) -> K) -> (Vec<usize
     (order, places)
 }
 
-/// An item whose fields are sorted: its bytes, the size of its key and length, and the steps that restore the original order.
-struct SortedItem {
-    bytes: Vec<u8>,
+/// An item whose fields are sorted: its bytes, the size of its key and length, and where the steps are that restore the original
+/// order.
+struct SortedItem<'a> {
+    bytes: Cow<'a, [u8]>,
     head: usize,
-    back: Vec<OrderStep>,
+    back: Range<usize>,
 }
 
-impl SortedItem {
-    /// Sorts the fields of an item.
-    fn from_field(&(_, whole, content): &WireField<'_>) -> Self {
-        let head = whole.len() - content.len();
-        let mut item = Self { bytes: whole.get(..head).unwrap_or_default().to_vec(), head, back: Vec::new() };
-        let Some(fields) = fields(content) else { return Self { bytes: whole.to_vec(), ..item } };
-        for run in runs(&fields) {
-            // Most fields have no neighbour with the same key, so there is nothing to sort.
-            if let [(_, field, _)] = run {
-                item.bytes.extend_from_slice(field);
-                continue;
-            }
-            let (order, places) =
-                canonical_order(run.len(), |field| run.get(field).map(|(.., content)| *content));
-            for (_, field, _) in order.iter().filter_map(|field| run.get(*field)) {
-                item.bytes.extend_from_slice(field);
-            }
-            item.back.extend(steps(&places));
+impl<'a> SortedItem<'a> {
+    /// Sorts the fields of an item, and adds the steps back to `steps`. If one of the `known` items, which are sorted by their ids,
+    /// differs only in the order of its fields, nothing needs to be sorted.
+    fn from_field(
+        item: &WireField<'a>,
+        known: &[(&[u8], WireField<'a>)],
+        steps: &mut Vec<OrderStep>,
+    ) -> Self {
+        let &(_, whole, content) = item;
+        let (head, first) = (whole.len() - content.len(), steps.len());
+        if let Some(same) = known_item(item, known, steps) {
+            return Self { bytes: same.into(), head, back: first..steps.len() };
         }
-        item
+        steps.truncate(first);
+        let bytes = sorted_fields(whole, content, steps).map_or(Cow::Borrowed(whole), Cow::Owned);
+        Self { bytes, head, back: first..steps.len() }
     }
 
     fn content(&self) -> &[u8] {
@@ -201,17 +135,57 @@ impl SortedItem {
     }
 }
 
+/// Returns the item among the `known` ones that has the same fields, in another order. If there is none, the steps that were added to
+/// `steps` mean nothing.
+fn known_item<'a>(
+    (_, whole, content): &WireField<'a>,
+    known: &[(&[u8], WireField<'a>)],
+    steps: &mut Vec<OrderStep>,
+) -> Option<&'a [u8]> {
+    let id = id_of(content);
+    let place = known.partition_point(|(known, _)| *known < id);
+    let (_, (_, same, known)) = known.get(place)?;
+    let head = |whole: &'a [u8], content: &[u8]| whole.get(..whole.len() - content.len());
+    (head(same, known) == head(whole, content)).then(|| reordered(known, content, steps))??;
+    Some(same)
+}
+
+/// Returns the item with sorted fields, and adds the steps back; `None` if its content is not a message.
+fn sorted_fields(whole: &[u8], content: &[u8], steps: &mut Vec<OrderStep>) -> Option<Vec<u8>> {
+    let fields = fields(content)?;
+    let mut bytes = Vec::with_capacity(whole.len());
+    bytes.extend_from_slice(whole.get(..whole.len() - content.len())?);
+    for run in runs(&fields) {
+        // Most fields have no neighbour with the same key, so there is nothing to sort.
+        if let [(_, field, _)] = run {
+            bytes.extend_from_slice(field);
+            continue;
+        }
+        let (order, places) =
+            canonical_order(run.len(), |field| run.get(field).map(|(.., content)| *content));
+        for (_, field, _) in order.iter().filter_map(|field| run.get(*field)) {
+            bytes.extend_from_slice(field);
+        }
+        steps.extend(steps_back(&places));
+    }
+    Some(bytes)
+}
+
 /// Returns the list in canonical order, and the permutation that restores the original order; the permutation is empty if
-/// the orders are equal. Items are sorted by their content, which begins with the id. Returns `None` if the bytes are not
-/// a list of items.
-pub fn sorted(list: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let items: Vec<SortedItem> = items(list)?.iter().map(SortedItem::from_field).collect();
+/// the orders are equal. Items are sorted by their content, which begins with the id. `earlier` is the list before in canonical order,
+/// if there is one: what it has is not sorted again. Returns `None` if the bytes are not a list of items.
+pub fn sorted(list: &[u8], earlier: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let known = items(earlier).unwrap_or_default();
+    let known: Vec<_> = known.into_iter().map(|item| (id_of(item.2), item)).collect();
+    let mut back = Vec::new();
+    let items: Vec<SortedItem<'_>> =
+        items(list)?.iter().map(|item| SortedItem::from_field(item, &known, &mut back)).collect();
     let (order, places) = canonical_order(items.len(), |item| items.get(item).map(SortedItem::content));
     let (mut bytes, mut permutation) = (Vec::with_capacity(list.len()), BitWriter::default());
-    permutation.write(&steps(&places));
+    permutation.write(&steps_back(&places));
     for item in order.iter().filter_map(|item| items.get(*item)) {
         bytes.extend_from_slice(&item.bytes);
-        permutation.write(&item.back);
+        permutation.write(back.get(item.back.clone()).unwrap_or_default());
     }
     let permutation = if bytes == list { Vec::new() } else { permutation.finish() };
     Some((bytes, permutation))
@@ -285,8 +259,8 @@ mod tests {
         items.into_iter().map(item).collect::<Vec<_>>().prop_shuffle()
     }
 
-    fn sorted_and_restored(list: &[u8]) -> Vec<u8> {
-        let (whole, back) = sorted(list).unwrap();
+    fn sorted_and_restored(list: &[u8], earlier: &[u8]) -> Vec<u8> {
+        let (whole, back) = sorted(list, earlier).unwrap();
         if back.is_empty() { whole } else { restored(&whole, &back).unwrap() }
     }
 
@@ -294,7 +268,7 @@ mod tests {
         #[test]
         fn restored_list_equals_the_original(items in prop::collection::vec(listed(), 0..40)) {
             let original = list(&items);
-            prop_assert_eq!(sorted_and_restored(&original), original);
+            prop_assert_eq!(sorted_and_restored(&original, &[]), original);
         }
 
         #[test]
@@ -302,13 +276,25 @@ mod tests {
             (one, other) in prop::collection::vec(listed(), 0..12)
                 .prop_flat_map(|items| (Just(items.clone()), shuffled(items))),
         ) {
-            prop_assert_eq!(sorted(&list(&one)).unwrap().0, sorted(&list(&other)).unwrap().0);
+            prop_assert_eq!(sorted(&list(&one), &[]).unwrap().0, sorted(&list(&other), &[]).unwrap().0);
+        }
+
+        #[test]
+        fn list_after_another_one_is_sorted_as_if_it_came_alone(
+            (one, other) in prop::collection::vec(listed(), 0..12)
+                .prop_flat_map(|items| (Just(items.clone()), shuffled(items))),
+            others in prop::collection::vec(listed(), 0..3),
+        ) {
+            let (last, _) = sorted(&list(&one), &[]).unwrap();
+            let next = list(&[other, others].concat());
+            prop_assert_eq!(sorted(&next, &last).unwrap().0, sorted(&next, &[]).unwrap().0);
+            prop_assert_eq!(sorted_and_restored(&next, &last), next);
         }
 
         #[test]
         fn every_sorted_list_is_restored(contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..12), 0..9)) {
             let original: Vec<u8> = contents.iter().flat_map(|content| with_length(0x0A, content)).collect();
-            prop_assert_eq!(sorted_and_restored(&original), original);
+            prop_assert_eq!(sorted_and_restored(&original, &[]), original);
         }
 
         #[test]
@@ -322,7 +308,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_sorted_or_refused_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..80), back in prop::collection::vec(any::<u8>(), 0..9)) {
-            sorted(&bytes);
+            sorted(&bytes, &back);
             restored(&bytes, &back);
         }
     }
@@ -333,7 +319,7 @@ mod tests {
         let labels = || ["c", "b", "a"].map(str::to_owned).to_vec();
         let items: Vec<_> =
             (0..100).rev().map(|item| TestItem(format!("{item:03}"), 1, labels(), vec![])).collect();
-        assert_eq!(sorted(&list(&items)).unwrap().1.len(), 110);
+        assert_eq!(sorted(&list(&items), &[]).unwrap().1.len(), 110);
     }
 
     #[test]
@@ -347,8 +333,8 @@ mod tests {
 
     #[test]
     fn message_with_other_fields_is_not_a_list() {
-        assert_eq!(sorted(b"\x0a\x01x\x10\x01"), None);
-        assert_eq!(sorted(b"\x0a\x05x"), None);
-        assert_eq!(sorted(b""), Some((Vec::new(), Vec::new())));
+        assert_eq!(sorted(b"\x0a\x01x\x10\x01", b""), None);
+        assert_eq!(sorted(b"\x0a\x05x", b""), None);
+        assert_eq!(sorted(b"", b""), Some((Vec::new(), Vec::new())));
     }
 }

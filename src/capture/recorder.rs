@@ -13,9 +13,9 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use prost::bytes::Bytes;
@@ -137,6 +137,8 @@ pub struct RecorderStatus {
 /// The state that the recorder and its writer thread share.
 struct RecorderShared {
     queue: Sender<WriterMessage>,
+    /// The writer thread, which sleeps while the queue is empty.
+    writer: Mutex<Option<Thread>>,
     queued_bytes: AtomicUsize,
     /// The number of lost entries.
     lost: AtomicU64,
@@ -192,6 +194,7 @@ impl Recorder {
         let origin = clock.mono();
         let shared = Arc::new(RecorderShared {
             queue,
+            writer: Mutex::default(),
             queued_bytes: AtomicUsize::new(0),
             lost: AtomicU64::new(0),
             pending: Mutex::default(),
@@ -268,6 +271,12 @@ impl Recorder {
 
     /// Records an entry with the present time.
     pub fn record(&self, body: Body) {
+        self.add(body);
+        self.wake_writer();
+    }
+
+    /// Queues an entry with the present time. The writer finds it when it is woken for the next one.
+    fn add(&self, body: Body) {
         let mut admission = locked(&self.0.admission);
         let earliest = self.now();
         let wall = self.0.clock.wall();
@@ -356,12 +365,21 @@ impl Recorder {
 
     fn send_entry(&self, entry: CaptureEntry) {
         self.0.queued_bytes.fetch_add(queue_size(&entry), Ordering::SeqCst);
-        self.send(WriterMessage::Entry(entry));
+        // The writer is gone only after the capture was closed.
+        let _ = self.0.queue.send(WriterMessage::Entry(entry));
     }
 
     fn send(&self, message: WriterMessage) {
-        // The writer is gone only after the capture was closed.
+        // As above.
         let _ = self.0.queue.send(message);
+        self.wake_writer();
+    }
+
+    fn wake_writer(&self) {
+        // A writer that has not started yet looks into the queue first.
+        if let Some(writer) = &*locked(&self.0.writer) {
+            writer.unpark();
+        }
     }
 
     /// Returns the pending calls of all clients in the order in which they were sent.
@@ -481,7 +499,11 @@ impl CallObserver for CallRecorder {
         drop(pending);
         let mut ended = CallFinished::new(call, took, &outcome);
         ended.answers = messages.into_iter().map(unencoded).collect();
-        self.recorder.record(Body::CallFinished(ended));
+        // The end of a relist's call is followed at once by the start of the next one, or by the end of the relist.
+        self.recorder.add(Body::CallFinished(ended));
+        if !self.relists {
+            self.recorder.wake_writer();
+        }
     }
 }
 
@@ -513,8 +535,8 @@ impl CaptureWriter {
             self.answer(Err(why));
         }
         self.report();
-        // The thread sleeps until the next message, so that an idle recorder uses no processor time.
-        while let Ok(message) = messages.recv() {
+        *locked(&self.shared.writer) = Some(thread::current());
+        while let Some(message) = next_message(messages) {
             if let WriterMessage::Close(why, done) = message {
                 self.close(why);
                 // The receiver may have reached its time limit.
@@ -688,6 +710,17 @@ impl CaptureWriter {
         }
         self.report();
         self.store = None;
+    }
+}
+
+/// Returns the next message. The thread sleeps until it is woken, so that an idle recorder uses no processor time. It does not wait in
+/// the channel, whose lock the sender holds while it wakes the thread.
+fn next_message(messages: &Receiver<WriterMessage>) -> Option<WriterMessage> {
+    loop {
+        match messages.try_recv() {
+            Err(TryRecvError::Empty) => thread::park(),
+            received => return received.ok(),
+        }
     }
 }
 

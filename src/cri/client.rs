@@ -25,6 +25,7 @@ use super::codec::{self, ListResponse, RawCodec};
 use super::connect::{self, FirstBytes, Protocol, SniffedStream, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
 use super::decode_budget::{DecodeBudget, HasShape, MessageError};
+use super::decoded_list::{DecodedList, ListDecoder};
 use super::generated as wire;
 use super::grpc_check::{CheckedChannel, NotGrpc};
 use super::observer::{CallGuard, CallObserver};
@@ -234,7 +235,12 @@ impl Client {
     }
 
     /// Sends a list call whose answer is one message.
-    async fn list<Q, L, T>(&self, rpc: Rpc, message: Q) -> Call<Vec<T>>
+    async fn list<Q, L, T>(
+        &self,
+        rpc: Rpc,
+        message: Q,
+        earlier: Option<DecodedList<T>>,
+    ) -> Call<DecodedList<T>>
     where
         Q: Message,
         L: ListResponse,
@@ -244,15 +250,26 @@ impl Client {
         let exchange = Box::pin(async {
             let answer = self.receive_single(rpc.path(), &message, &progress).await?;
             keep_for_observer(guard.as_ref(), &answer);
-            let (bytes, mut all) = (answer.len(), Vec::new());
-            codec::decode_entries::<L, T>(answer, &mut DecodeBudget::for_list(), &mut all, &progress).await?;
-            Ok((all, bytes))
+            let (bytes, mut list) = (answer.len(), ListDecoder::new(earlier));
+            codec::decode_entries::<L::ListItem, T>(
+                answer,
+                &mut DecodeBudget::for_list(),
+                &mut list,
+                &progress,
+            )
+            .await?;
+            Ok((list.finish(), bytes))
         });
         self.run_timed(rpc, &message, guard.as_ref(), &progress, exchange).await
     }
 
     /// Sends a list call whose answer arrives in batches. One deadline and one size limit apply to all batches together.
-    async fn batched<Q, L, T>(&self, rpc: Rpc, message: Q) -> Call<Vec<T>>
+    async fn batched<Q, L, T>(
+        &self,
+        rpc: Rpc,
+        message: Q,
+        earlier: Option<DecodedList<T>>,
+    ) -> Call<DecodedList<T>>
     where
         Q: Message,
         L: ListResponse,
@@ -260,7 +277,8 @@ impl Client {
     {
         let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {
-            let (mut budget, mut bytes, mut all) = (DecodeBudget::for_list(), 0_usize, Vec::new());
+            let (mut budget, mut bytes, mut list) =
+                (DecodeBudget::for_list(), 0_usize, ListDecoder::new(earlier));
             let mut stream = self.open_stream(rpc.path(), &message, Some(self.deadline), &progress).await?;
             while let Some(batch) = stream.message().await? {
                 bytes = bytes.saturating_add(batch.len());
@@ -268,13 +286,57 @@ impl Client {
                     return Err(ExchangeError::OverLimit);
                 }
                 keep_for_observer(guard.as_ref(), &batch);
-                let (size, before) = (count(batch.len()), all.len());
-                codec::decode_entries::<L, T>(batch, &mut budget, &mut all, &progress).await?;
-                progress.streamed(size, count(all.len() - before));
+                let (size, before) = (count(batch.len()), list.len());
+                codec::decode_entries::<L::ListItem, T>(batch, &mut budget, &mut list, &progress).await?;
+                progress.streamed(size, count(list.len() - before));
             }
-            Ok((all, bytes))
+            Ok((list.finish(), bytes))
         });
         self.run_timed(rpc, &message, guard.as_ref(), &progress, exchange).await
+    }
+
+    /// Lists sandboxes, and takes over the items of the `last` list if there is one.
+    async fn sandboxes(
+        &self,
+        filter: &Filter<SandboxState>,
+        mut last: Option<DecodedList<Sandbox>>,
+    ) -> Call<DecodedList<Sandbox>> {
+        let filter = Some(sandbox_filter(filter));
+        if self.streams_lists() {
+            let request = wire::StreamPodSandboxesRequest { filter: filter.clone() };
+            let answer = self
+                .batched::<_, wire::StreamPodSandboxesResponse, _>(
+                    Rpc::StreamPodSandboxes,
+                    request,
+                    last.take(),
+                )
+                .await;
+            if !self.falls_back(&answer) {
+                return answer;
+            }
+        }
+        let request = wire::ListPodSandboxRequest { filter };
+        self.list::<_, wire::ListPodSandboxResponse, _>(Rpc::ListPodSandbox, request, last).await
+    }
+
+    /// Lists containers, and takes over the items of the `last` list if there is one.
+    async fn containers(
+        &self,
+        filter: &Filter<ContainerState>,
+        mut last: Option<DecodedList<Container>>,
+    ) -> Call<DecodedList<Container>> {
+        let filter = Some(container_filter(filter));
+        if self.streams_lists() {
+            let request = wire::StreamContainersRequest { filter: filter.clone() };
+            let answer = self
+                .batched::<_, wire::StreamContainersResponse, _>(Rpc::StreamContainers, request, last.take())
+                .await;
+            if !self.falls_back(&answer) {
+                return answer;
+            }
+        }
+        let request = wire::ListContainersRequest { filter };
+        self.list::<_, wire::ListContainersResponse, _>(Rpc::ListContainers, request, last).await
     }
 
     /// Receives the single message that answers a unary call.
@@ -525,32 +587,19 @@ impl Runtime for Client {
     }
 
     async fn list_sandboxes(&self, filter: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
-        let filter = Some(sandbox_filter(filter));
-        if self.streams_lists() {
-            let request = wire::StreamPodSandboxesRequest { filter: filter.clone() };
-            let answer = self
-                .batched::<_, wire::StreamPodSandboxesResponse, _>(Rpc::StreamPodSandboxes, request)
-                .await;
-            if !self.falls_back(&answer) {
-                return answer;
-            }
-        }
-        let request = wire::ListPodSandboxRequest { filter };
-        self.list::<_, wire::ListPodSandboxResponse, _>(Rpc::ListPodSandbox, request).await
+        self.sandboxes(filter, None).await.map(DecodedList::into_items)
+    }
+
+    async fn relist_sandboxes(&self, last: DecodedList<Sandbox>) -> Call<DecodedList<Sandbox>> {
+        self.sandboxes(&Filter::default(), Some(last)).await
     }
 
     async fn list_containers(&self, filter: &Filter<ContainerState>) -> Call<Vec<Container>> {
-        let filter = Some(container_filter(filter));
-        if self.streams_lists() {
-            let request = wire::StreamContainersRequest { filter: filter.clone() };
-            let answer =
-                self.batched::<_, wire::StreamContainersResponse, _>(Rpc::StreamContainers, request).await;
-            if !self.falls_back(&answer) {
-                return answer;
-            }
-        }
-        let request = wire::ListContainersRequest { filter };
-        self.list::<_, wire::ListContainersResponse, _>(Rpc::ListContainers, request).await
+        self.containers(filter, None).await.map(DecodedList::into_items)
+    }
+
+    async fn relist_containers(&self, last: DecodedList<Container>) -> Call<DecodedList<Container>> {
+        self.containers(&Filter::default(), Some(last)).await
     }
 
     async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {

@@ -63,6 +63,13 @@ impl MessageShape {
     const fn new<M>(parts: &'static [(u32, &'static Self)]) -> Self {
         Self { size: size_of::<M>(), parts }
     }
+
+    /// Whether the field with this number has the pairs of a map.
+    pub fn is_map(&self, field: u64) -> bool {
+        self.parts
+            .iter()
+            .any(|(number, part)| u64::from(*number) == field && std::ptr::eq(*part, &raw const PAIR))
+    }
 }
 
 /// A message with a known [`MessageShape`].
@@ -189,11 +196,18 @@ impl DecodeBudget {
         self.charged
     }
 
-    /// Charges an entry of a list.
-    pub fn charge_entry(&mut self, shape: &MessageShape, bytes: &[u8]) -> Result<(), MessageError> {
+    /// Charges an entry of a list. Returns the charged memory.
+    pub fn charge_entry(&mut self, shape: &MessageShape, bytes: &[u8]) -> Result<u64, MessageError> {
+        let before = self.charged;
+        self.charge_again(ENTRY_OVERHEAD)?;
+        self.charge(shape, bytes)?;
+        Ok(self.charged - before)
+    }
+
+    /// Charges an entry of a list, whose memory is known.
+    pub fn charge_again(&mut self, memory: u64) -> Result<(), MessageError> {
         self.entries += 1;
-        self.charge_memory(ENTRY_OVERHEAD)?;
-        self.charge(shape, bytes)
+        self.charge_memory(memory)
     }
 
     /// Charges a message with all its fields.

@@ -18,6 +18,7 @@ use super::client::{
 };
 use super::codec::{self, ListResponse};
 use super::decode_budget::{DecodeBudget, MessageError};
+use super::decoded_list::ListDecoder;
 use super::generated::pods as wire;
 use super::grpc_check::NotGrpc;
 use super::progress::AnswerProgress;
@@ -128,15 +129,15 @@ impl PodsApi {
         let exchange = Box::pin(async {
             let path = KubeletRpc::ListPods.path();
             let answer = self.client.receive_single(path, &wire::ListPodsRequest {}, &progress).await?;
-            let (mut pods, mut budget) = (Vec::new(), DecodeBudget::for_list());
-            codec::decode_entries::<wire::ListPodsResponse, PodText>(
+            let (mut pods, mut budget) = (ListDecoder::new(None), DecodeBudget::for_list());
+            codec::decode_entries::<<wire::ListPodsResponse as ListResponse>::ListItem, PodText>(
                 answer,
                 &mut budget,
                 &mut pods,
                 &progress,
             )
             .await?;
-            Ok::<_, ExchangeError>(pods)
+            Ok::<_, ExchangeError>(pods.finish().into_items())
         });
         match timeout(self.deadline, catch_panic_async(exchange)).await {
             Ok(Ok(Ok(pods))) => Ok(pod_list(&pods)),

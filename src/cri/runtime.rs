@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
 use super::{
-    Call, CgroupDriver, Container, ContainerEvent, ContainerState, ContainerStatus, Error, Rpc,
+    Call, CgroupDriver, Container, ContainerEvent, ContainerState, ContainerStatus, DecodedList, Error, Rpc,
     RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Version, label,
 };
 use crate::clock::Wall;
@@ -42,6 +42,22 @@ pub trait Runtime: Send + Sync {
         &self,
         filter: &Filter<ContainerState>,
     ) -> impl Future<Output = Call<Vec<Container>>> + Send;
+    /// Lists all pod sandboxes again. Items that are the same as in `last`, the list before, may come from there.
+    fn relist_sandboxes(
+        &self,
+        last: DecodedList<Sandbox>,
+    ) -> impl Future<Output = Call<DecodedList<Sandbox>>> + Send {
+        drop(last);
+        async { self.list_sandboxes(&Filter::default()).await.map(DecodedList::from) }
+    }
+    /// Lists all containers again. Items that are the same as in `last`, the list before, may come from there.
+    fn relist_containers(
+        &self,
+        last: DecodedList<Container>,
+    ) -> impl Future<Output = Call<DecodedList<Container>>> + Send {
+        drop(last);
+        async { self.list_containers(&Filter::default()).await.map(DecodedList::from) }
+    }
     /// Requests the status of one pod sandbox.
     fn sandbox_status(&self, sandbox_id: &str) -> impl Future<Output = Call<SandboxStatusAnswer>> + Send;
     /// Requests the status of one container; `None` is an answer without a status.

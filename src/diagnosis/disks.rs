@@ -8,13 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{Evidence, WrittenDisk};
 use super::proc::{NodeMount, Ownership};
 use super::report::NotChecked;
 use super::{HealthRun, offload};
-use crate::host::disks::{Disk, DiskError, disk, resolve};
+use crate::host::disks::{Disk, DiskError, LocatedDirectory, disk, resolve};
 use crate::host::proc::{ProcessStat, Role, command_line};
 use crate::host::{self, Arguments, kernel_text};
 use crate::report::rename::{rename, without_names};
@@ -110,12 +111,15 @@ fn own_mounts() -> Vec<NodeMount> {
 }
 
 /// The directories to which a runtime and a kubelet write. Both read their settings when they start, so the directories are
-/// searched only when one of the two is another process.
+/// searched only when one of the two is another process. Where they are is searched again when a mount has changed.
 #[derive(Debug, Default)]
 pub struct WrittenDirectories {
     runtime: Option<u32>,
     kubelet: Option<u32>,
     directories: Vec<WrittenDirectory>,
+    /// Tells whether a mount has changed since the last search.
+    mounts: Option<File>,
+    located: Vec<(DirectoryUse, LocatedDirectory)>,
 }
 
 impl WrittenDirectories {
@@ -128,32 +132,59 @@ impl WrittenDirectories {
         socket: &Path,
         kubelet: Option<u32>,
     ) -> Vec<(DirectoryUse, Disk)> {
-        let (mounts, runtime) = (own_mounts(), listening_pid(socket));
-        if (self.runtime, self.kubelet) != (runtime, kubelet) {
-            let process = |pid: u32| {
-                let process = proc.join(pid.to_string());
-                let command = command_line(&process);
-                // It waits in the kernel right now, so its command line cannot be read.
-                (command != Arguments::default()).then_some((ProcessStat::read(&process)?.comm, command))
-            };
-            let (daemon, kubelets) = (runtime.and_then(process), kubelet.and_then(process));
-            self.runtime = runtime.filter(|_| daemon.is_some());
-            self.kubelet = kubelet.filter(|_| kubelets.is_some());
-            let owners = Owners {
-                runtime: daemon.filter(|(name, _)| Role::of(name) == Role::Daemon),
-                kubelet: kubelets.map(|(_, command)| command),
-            };
-            self.directories = directories(&owners, root, &mounts);
+        let runtime = listening_pid(socket);
+        let is_same = (self.runtime, self.kubelet) == (runtime, kubelet);
+        if !is_same || self.mounts.as_ref().is_none_or(have_changed) {
+            // A mount that changes while they are read counts as changed later.
+            self.mounts = File::open(host::proc().join("self/mountinfo")).ok();
+            let mounts = own_mounts();
+            if !is_same {
+                self.find(proc, root, &mounts, (runtime, kubelet));
+            }
+            let located = self.directories.iter().filter_map(|WrittenDirectory { usage, path }| {
+                Some((*usage, LocatedDirectory::of(root, &mounts, path).ok()?))
+            });
+            self.located = located.collect();
         }
         let mut found: Vec<(DirectoryUse, Disk)> = Vec::new();
-        for WrittenDirectory { usage, path } in &self.directories {
+        for (usage, directory) in &self.located {
             let is_new = |disk: &Disk| found.iter().all(|(_, known)| known.device != disk.device);
-            if let Some(disk) = disk(root, &mounts, path).ok().filter(is_new) {
+            if let Some(disk) = directory.disk().filter(is_new) {
                 found.push((*usage, disk));
             }
         }
         found
     }
+
+    /// Finds the directories of this runtime and this kubelet.
+    fn find(
+        &mut self,
+        proc: &Path,
+        root: &Path,
+        mounts: &[NodeMount],
+        (runtime, kubelet): (Option<u32>, Option<u32>),
+    ) {
+        let process = |pid: u32| {
+            let process = proc.join(pid.to_string());
+            let command = command_line(&process);
+            // It waits in the kernel right now, so its command line cannot be read.
+            (command != Arguments::default()).then_some((ProcessStat::read(&process)?.comm, command))
+        };
+        let (daemon, kubelets) = (runtime.and_then(process), kubelet.and_then(process));
+        self.runtime = runtime.filter(|_| daemon.is_some());
+        self.kubelet = kubelet.filter(|_| kubelets.is_some());
+        let owners = Owners {
+            runtime: daemon.filter(|(name, _)| Role::of(name) == Role::Daemon),
+            kubelet: kubelets.map(|(_, command)| command),
+        };
+        self.directories = directories(&owners, root, mounts);
+    }
+}
+
+/// Whether a mount has changed since this file of mounts was opened.
+fn have_changed(mounts: &File) -> bool {
+    let mut polled = [PollFd::new(mounts, PollFlags::PRI)];
+    poll(&mut polled, Some(&Timespec::default())) != Ok(0)
 }
 
 /// Returns the process that listens on a socket.
@@ -411,8 +442,13 @@ mod tests {
             let fields: Vec<String> = (0..40).map(|field: u32| field.to_string()).collect();
             let stat = format!("{} ({name}) S 1 {}", std::process::id(), fields.join(" "));
             std::fs::write(own.join("stat"), stat).unwrap();
-            let disks = directories.disks(&proc, &proc, &socket, Some(7));
-            disks.into_iter().map(|(usage, _)| usage).collect::<Vec<_>>()
+            let mut disks = || -> Vec<DirectoryUse> {
+                let disks = directories.disks(&proc, &proc, &socket, Some(7));
+                disks.into_iter().map(|(usage, _)| usage).collect()
+            };
+            let first = disks();
+            assert_eq!(disks(), first, "as long as no mount changes, nothing is searched again");
+            first
         };
         assert_eq!(found("containerd"), [DirectoryUse::RuntimeRoot]);
         assert_eq!(found("nginx"), [DirectoryUse::Kubelet]);

@@ -7,7 +7,7 @@ use super::calls::{CallFailure, CallLog, CallRecord, OpenCall};
 use super::shared_state::SharedState;
 use super::stream::Event;
 use crate::clock::Clock;
-use crate::cri::{self, Call, Container, Filter, Outcome, Rpc, Runtime, Sandbox};
+use crate::cri::{self, Call, Container, DecodedList, Filter, Outcome, Rpc, Runtime, Sandbox};
 use crate::kubelet::timing;
 use crate::report::PodRef;
 
@@ -27,6 +27,9 @@ impl Sink for Vec<Event> {
         self.push(event);
     }
 }
+
+/// The lists of all sandboxes and of all containers.
+pub(super) type Lists = (DecodedList<Sandbox>, DecodedList<Container>);
 
 /// Makes calls, logs them and counts them in the kubelet's metrics. A call is in the log before it starts.
 pub(super) struct Caller<'a, R> {
@@ -119,6 +122,15 @@ impl<R: Runtime> Caller<'_, R> {
         let filter = uid.map(Filter::pod).unwrap_or_default();
         let call = rt.list_containers(&filter);
         let containers = self.make(containers_by, None, pod.as_ref(), call, Ok).await?;
+        Ok((sandboxes, containers))
+    }
+
+    /// Makes the same calls for all pods, after the `last` lists.
+    pub async fn relists(&mut self, last: Lists) -> Result<Lists, CallFailure> {
+        let rt = self.rt;
+        let [sandboxes_by, containers_by] = rt.list_rpcs();
+        let sandboxes = self.make(sandboxes_by, None, None, rt.relist_sandboxes(last.0), Ok).await?;
+        let containers = self.make(containers_by, None, None, rt.relist_containers(last.1), Ok).await?;
         Ok((sandboxes, containers))
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::caller::{AnswerLimit, Caller, Sink};
+use super::caller::{AnswerLimit, Caller, Lists, Sink};
 use super::calls::{CallFailure, CallLog};
 use super::fetch::StatusFetch;
 use super::pods::{KubeletState, ListedPod, listed_pods};
@@ -49,6 +49,8 @@ pub struct GenericPleg {
     relists: u64,
     /// Whether both list calls of an earlier relist succeeded.
     listed_before: bool,
+    /// The last lists, as far as the next ones can take over their items.
+    lists: Lists,
 }
 
 /// The data that all events of one relist share.
@@ -83,6 +85,7 @@ impl GenericPleg {
             calls: CallLog::default(),
             relists: 0,
             listed_before: false,
+            lists: Lists::default(),
         }
     }
 
@@ -118,14 +121,16 @@ impl GenericPleg {
         let listed_at = clock.wall();
         let mut report = Relist::new(started.wall, self.relists);
         report.interval_seconds = interval.map(Into::into);
-        match io.caller(&self.shared_state, &mut self.calls).lists(None).await {
+        let last = std::mem::take(&mut self.lists);
+        match io.caller(&self.shared_state, &mut self.calls).relists(last).await {
             Ok((sandboxes, containers)) => {
                 self.shared_state.listed(started);
-                let pods = listed_pods(&sandboxes, &containers, self.settings.era.into());
+                let pods = listed_pods(sandboxes.items(), containers.items(), self.settings.era.into());
                 self.count_members(&pods, &mut report);
                 let context = RelistContext { relist: self.relists, initial: !self.listed_before, listed_at };
                 self.listed_before = true;
                 report.events = self.reconcile_all(&pods, context, &mut io).await;
+                self.lists = (sandboxes.kept(), containers.kept());
             }
             Err(failure) => {
                 self.shared_state.lock().list_error = failure.error().cloned();
@@ -395,4 +400,54 @@ impl<R> RelistIo<'_, R> {
 
 fn count(items: usize) -> u64 {
     u64::try_from(items).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::cri::server::{Answer, CallRequest, InProcess, Service, ServiceError, message};
+    use crate::cri::{Container, ContainerMetadata, ContainerState, Labels, Rpc};
+
+    /// A runtime with one container and no sandbox.
+    struct OneContainer;
+
+    impl Service for OneContainer {
+        async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, ServiceError> {
+            let container = Container {
+                id: "c".repeat(64),
+                sandbox_id: String::new(),
+                metadata: Some(ContainerMetadata::default()),
+                image: None,
+                image_ref: String::new(),
+                state: ContainerState::Running,
+                created_at: 7,
+                labels: Labels::default(),
+                annotations: Labels::default(),
+            };
+            let has_containers = request.rpc.unary() == Rpc::ListContainers;
+            Ok(Answer::one(message::containers(has_containers.then_some(container))))
+        }
+    }
+
+    #[tokio::test]
+    async fn the_next_lists_take_over_what_has_not_changed() {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+        let runtime = InProcess::start("test:one-container", Arc::new(OneContainer)).unwrap();
+        let client = runtime.client(Duration::from_secs(10), Arc::clone(&clock));
+        let settings = PlegSettings { inspect: false, ..PlegSettings::default() };
+        for client in [client.clone(), client.with_streamed_lists()] {
+            let mut pleg = GenericPleg::new(Arc::new(SharedState::new(false)), settings);
+            let mut address = None;
+            for _ in 0..3 {
+                let relist = pleg.relist(&client, &*clock, &mut Vec::new()).await;
+                assert_eq!((relist.error, relist.pods), (None, 1));
+                // While an item is kept, another one that is decoded has another address.
+                let now = pleg.lists.1.items().first().map(|item| item.id.as_ptr());
+                assert!(now.is_some() && now == *address.get_or_insert(now));
+            }
+        }
+    }
 }

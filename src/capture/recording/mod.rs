@@ -371,7 +371,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
 
     /// Makes one relist; returns the reason if the recording is over.
     async fn relist(&mut self) -> Option<&'static str> {
-        let Self { host, client, recorder, generic, parallel, .. } = self;
+        let Self { host, client, recorder, generic, parallel, timer, .. } = self;
         let clock = host.clock();
         let began = recorder.now();
         recorder.relist_begins(generic.relists() + 1);
@@ -385,9 +385,10 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
             Err(why) => return Some(why),
         };
         recorder.relist_begins(0);
+        // This comes before the check that a finished relist causes, so that the next relist is due before the next check.
+        timer.relisted(clock.mono());
         parallel.handler.relist_finished(began, &report);
         parallel.relist_finished(report.outcome == Outcome::Ok);
-        self.timer.relisted(clock.mono());
         self.count.is_some_and(|count| self.generic.relists() >= count.get()).then_some(ENDED_BY_COUNT)
     }
 

@@ -139,14 +139,13 @@ impl NodeSampler {
         let daemons = self.daemons.iter().filter_map(|pid| read(*pid, &is_daemon));
         let part = self.shims.iter().skip(self.checks % step).step_by(step);
         let shims: Vec<_> = part.filter_map(|shim| read(shim.pid, &|name| name == shim.name)).collect();
-        if step == 1 {
-            // conmon is no Go program.
-            let is_large = |(_, stat): &&(u32, ProcessStat)| {
-                stat.threads >= MANY_THREADS && stat.comm == "containerd-shim"
-            };
-            let largest = shims.iter().filter(is_large).max_by_key(|(_, stat)| stat.threads);
-            self.largest_shim = largest.map(|(pid, stat)| process_sample(*pid, stat));
-        }
+        // conmon is no Go program.
+        let is_large =
+            |(_, stat): &&(u32, ProcessStat)| stat.threads >= MANY_THREADS && stat.comm == "containerd-shim";
+        let large = shims.iter().filter(is_large).map(|(pid, stat)| process_sample(*pid, stat));
+        let is_unread = |known: &ProcessSample| step > 1 && shims.iter().all(|(pid, _)| *pid != known.pid);
+        let known = self.largest_shim.take().filter(is_unread);
+        self.largest_shim = large.chain(known).max_by_key(|shim| shim.threads);
         let stopped = daemons.chain(shims).filter(|(_, stat)| stat.is_stopped()).map(|(pid, _)| pid);
         let stopped: BTreeSet<u32> = stopped.collect();
         self.is_unconfirmed |= stopped != self.stopped;
@@ -204,7 +203,8 @@ impl NodeSampler {
         found
     }
 
-    /// Takes a sample; `None` if there is nothing to sample. Searches for new shims if something `is_wrong`, or if that is due.
+    /// Takes a sample; `None` if there is nothing to sample. Searches for new shims and reads all if something `is_wrong`, or if that
+    /// is due; otherwise the checks have read them.
     pub fn sample(&mut self, now: Mono, is_wrong: bool) -> Option<NodeSample> {
         let Some(proc) = self.proc.clone() else { return self.simulated.clone() };
         if self.count.is_multiple_of(SAMPLES_PER_SEARCH) {
@@ -222,8 +222,8 @@ impl NodeSampler {
         if is_wrong || self.until_shim_search == 0 {
             self.until_shim_search = SAMPLES_PER_SHIM_SEARCH;
             self.find_shims(&proc);
+            self.read_states(1);
         }
-        self.read_states(1);
         let stopped_shims =
             self.shims.iter().filter(|shim| self.stopped.contains(&shim.pid)).cloned().collect();
         let limits =
@@ -328,6 +328,13 @@ mod tests {
         std::fs::write(own.join("stat"), format!("{pid} ({name}) {state} 1 {}", fields.join(" "))).unwrap();
         std::fs::write(own.join("comm"), format!("{name}\n")).unwrap();
         std::fs::write(own.join("status"), status).unwrap();
+    }
+
+    fn write_shim(proc: &Path, pid: u32, name: &str, state: char, threads: u64) {
+        write(proc, pid, name, state, "Uid:\t0\t0\t0\t0\nNSpid:\t1\n");
+        let stat = proc.join(pid.to_string()).join("stat");
+        let text = std::fs::read_to_string(&stat).unwrap();
+        std::fs::write(stat, text.replacen(" 14 15 16 ", &format!(" 14 {threads} 16 "), 1)).unwrap();
     }
 
     #[test]
@@ -513,13 +520,7 @@ mod tests {
     #[test]
     fn threads_of_a_shim_are_sampled_from_a_thousand_on_and_those_of_conmon_never() {
         let proc = std::env::temp_dir().join(format!("plegctl-large-shims-{}", std::process::id()));
-        let shim = |pid: u32, name: &str, threads: u64| {
-            write(&proc, pid, name, 'S', "Uid:\t0\t0\t0\t0\nNSpid:\t1\n");
-            let fields: Vec<String> = (0..40).map(|field: u64| field.to_string()).collect();
-            let stat = format!("{pid} ({name}) S 1 {}", fields.join(" "));
-            let stat = stat.replacen(" 14 15 16 ", &format!(" 14 {threads} 16 "), 1);
-            std::fs::write(proc.join(pid.to_string()).join("stat"), stat).unwrap();
-        };
+        let shim = |pid: u32, name: &str, threads: u64| write_shim(&proc, pid, name, 'S', threads);
         let sampled = || {
             let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new());
             let limits = sampler
@@ -535,6 +536,32 @@ mod tests {
         shim(14, "containerd-shim", 3000);
         assert_eq!(sampled(), [(14, 3000, 10_000)]);
         std::fs::remove_dir_all(&proc).unwrap();
+    }
+
+    #[test]
+    fn a_sample_while_nothing_is_wrong_reads_no_shim_again_and_the_checks_do() {
+        let proc = std::env::temp_dir().join(format!("plegctl-quiet-shims-{}", std::process::id()));
+        let shim =
+            |pid: u32, state: char, threads: u64| write_shim(&proc, pid, "containerd-shim", state, threads);
+        let mut sampler = NodeSampler::new(Some(proc.clone()), PathBuf::new(), PathBuf::new());
+        shim(11, 'S', 2000);
+        shim(12, 'S', 3000);
+        let quiet = |sampler: &mut NodeSampler| {
+            let sample = sampler.sample(Mono::default(), false).unwrap();
+            (sample.stopped_shims.len(), sample.largest_shim.map(|shim| (shim.pid, shim.threads)))
+        };
+        assert_eq!(quiet(&mut sampler), (0, Some((12, 3000))), "the first sample searches");
+        shim(11, 'T', 4000);
+        shim(12, 'S', 12);
+        assert_eq!(quiet(&mut sampler), (0, Some((12, 3000))));
+        assert!((0..CHECKS_PER_ROUND).any(|_| sampler.states_changed(false)));
+        assert!(sampler.states_changed(false), "the next check reads all");
+        assert_eq!(quiet(&mut sampler), (1, Some((11, 4000))));
+        shim(11, 'S', 12);
+        let changes: Vec<bool> = (0..4).map(|_| sampler.states_changed(false)).collect();
+        assert_eq!(changes, [true, true, false, false]);
+        assert_eq!(quiet(&mut sampler), (0, None));
+        std::fs::remove_dir_all(proc).unwrap();
     }
 
     #[test]

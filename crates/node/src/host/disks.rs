@@ -58,20 +58,41 @@ pub enum DiskError {
 /// Measures the file system of the node's `path`. `root` is the host root. The call may block, so make it in a thread
 /// that can be abandoned.
 pub fn disk(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<Disk, DiskError> {
-    let absent = || DiskError::Absent(path.display().to_string());
-    let place = resolve(root, mounts, path)?;
-    let mount = mount_of(mounts, &place).ok_or_else(absent)?;
-    let figures = rustix::fs::statvfs(&place).map_err(|_| absent())?;
-    Ok(Disk {
-        device: mount.device.clone(),
-        kind: mount.kind.clone(),
-        size: figures.f_blocks.saturating_mul(figures.f_frsize),
-        free: figures.f_bfree.saturating_mul(figures.f_frsize),
-        available: figures.f_bavail.saturating_mul(figures.f_frsize),
-        inodes: figures.f_files,
-        free_inodes: figures.f_ffree,
-        read_only: mount.read_only,
-    })
+    LocatedDirectory::of(root, mounts, path)?.disk().ok_or_else(|| absent(path))
+}
+
+fn absent(path: &Path) -> DiskError {
+    DiskError::Absent(path.display().to_string())
+}
+
+/// A directory without links in its path, and what is known of its file system without a request to it.
+#[derive(Debug)]
+pub struct LocatedDirectory {
+    place: PathBuf,
+    on: Disk,
+}
+
+impl LocatedDirectory {
+    /// Finds the node's `path`; `root` is the host root.
+    pub fn of(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<Self, DiskError> {
+        let place = resolve(root, mounts, path)?;
+        let mount = mount_of(mounts, &place).ok_or_else(|| absent(path))?;
+        let NodeMount { device, kind, read_only, .. } = mount.clone();
+        Ok(Self { place, on: Disk { device, kind, read_only, ..Disk::default() } })
+    }
+
+    /// Measures the file system; `None` if the directory does not exist. The call may block.
+    pub fn disk(&self) -> Option<Disk> {
+        let figures = rustix::fs::statvfs(&self.place).ok()?;
+        Some(Disk {
+            size: figures.f_blocks.saturating_mul(figures.f_frsize),
+            free: figures.f_bfree.saturating_mul(figures.f_frsize),
+            available: figures.f_bavail.saturating_mul(figures.f_frsize),
+            inodes: figures.f_files,
+            free_inodes: figures.f_ffree,
+            ..self.on.clone()
+        })
+    }
 }
 
 /// Resolves the node's `path` link by link to a path of plegctl. Fails if a step is at a mount that may not answer.
@@ -98,7 +119,7 @@ pub fn resolve(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<PathBuf
         };
         links += 1;
         if links > MAX_LINKS {
-            return Err(DiskError::Absent(path.display().to_string()));
+            return Err(absent(path));
         }
         if target.is_absolute() {
             at = root.to_path_buf();
