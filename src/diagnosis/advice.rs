@@ -1,12 +1,13 @@
 //! Suggests commands that the user can run, with the names of the detected runtime and with the process ids that were
 //! found. plegctl prints these commands and does not run them.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::evidence::Evidence;
 use super::evidence::container_parts::{self, ContainerParts};
 use super::proc::cgroup::container_id;
 use super::proc::{Blocked, Ownership, Process, Role, sub_command};
+use super::rules::steps::{Place, steps_of};
 use super::words::short;
 use crate::cri::{Rpc, program_of};
 use crate::host::CNI_DIRECTORY;
@@ -46,19 +47,8 @@ impl Evidence {
 
     /// Returns the step that shows what blocks the runtime inside, if the runtime can write its goroutine stacks.
     pub fn show_holder(&self) -> Option<Step> {
-        self.save_stacks()?;
-        let purpose = match self.family() {
-            DaemonFamily::Containerd => "who waits for what in the runtime (finds the stacks itself)",
-            DaemonFamily::Crio | DaemonFamily::Other => "who waits for what in the runtime",
-        };
-        Some(Step::look(purpose).with(Command::new("plegctl stacks")))
-    }
-
-    /// Returns the command that makes containerd write its stacks.
-    fn write_stacks(&self) -> Command {
-        let daemon = self.daemon().filter(|daemon| daemon.role == Role::Daemon);
-        let by_pid = |daemon: &Process| Command::new("kill -USR1 {}").pid(daemon.pid);
-        daemon.map_or_else(|| Command::new("pkill -USR1 -x containerd"), by_pid)
+        self.stacks("")?;
+        self.steps("showHolder", &[]).pop()
     }
 
     /// Returns the step that ends a hang of the whole runtime when nothing else does.
@@ -101,79 +91,34 @@ impl Evidence {
         init.is_none_or(|init| init.comm == "systemd")
     }
 
-    /// Returns the command that shows the state of these units and their journal; without systemd, what to do instead.
-    pub fn show_units(&self, units: &[&str]) -> Step {
-        if self.has_systemd() {
-            let state = Command::new("systemctl --no-pager status {}").args(units);
-            Step::look("why it does not run").with(state.then(self.journal()))
-        } else {
-            Step::look("see how the runtime is started on this node, and its log")
-        }
-    }
-
-    fn journal(&self) -> Command {
-        let units = self.runtime_units().iter().flat_map(|unit| ["-u", unit]);
-        Command::new("journalctl --no-pager -S -15min {}").options(units)
-    }
-
-    /// Returns the command that shows the runtime's journal; without systemd, what to do instead.
-    pub fn show_journal(&self) -> Step {
-        let step = Step::look("see the runtime's log");
-        if self.has_systemd() { step.with(self.journal()) } else { step }
-    }
-
     /// Returns the step that reads the stacks which [`Self::save_stacks`] saves, if their files are known.
     pub fn read_stacks(&self, purpose: &str) -> Option<Step> {
-        let command = match (self.save_stacks()?, self.family(), self.daemon()) {
-            (_, DaemonFamily::Crio, _) => Command::new("plegctl stacks crio-1.txt crio-2.txt"),
-            _ if self.debug_socket.is_some() => {
-                Command::new("plegctl stacks containerd-1.txt containerd-2.txt")
-            }
-            (_, DaemonFamily::Containerd, Some(daemon)) if daemon.role == Role::Daemon => {
-                Command::new("plegctl stacks stacks-1.txt /tmp/containerd.{}.stacks.log").pid(daemon.pid)
-            }
-            _ => return None,
-        };
-        Some(Step::look(purpose).with(command))
+        self.stacks(purpose)?.into_iter().nth(1)
     }
 
-    /// Returns the command that saves the runtime's goroutine stacks; `None` for a stopped or frozen process, which cannot
-    /// write them.
+    /// Returns the step that saves the runtime's goroutine stacks, if it can write them.
     pub fn save_stacks(&self) -> Option<Step> {
+        self.stacks("")?.into_iter().next()
+    }
+
+    /// Returns the steps that save and read the runtime's goroutine stacks; `None` for a stopped or frozen process, which cannot
+    /// write them. containerd writes each dump to the same file, and to its log (`dumpStacks` in cmd/containerd/command/main.go).
+    fn stacks(&self, purpose: &str) -> Option<Vec<Step>> {
         let daemon = self.daemon().filter(|daemon| daemon.role == Role::Daemon);
         if daemon.is_some_and(|daemon| daemon.is_stopped() || self.is_frozen(daemon)) {
             return None;
         }
-        match (self.family(), &self.debug_socket) {
-            (DaemonFamily::Containerd, Some(socket)) => {
-                let twice = Command::new(
-                    "for i in 1 2; do [ $i = 1 ] || sleep 60; curl -s -m 10 --unix-socket {} \
-                     'http://localhost/debug/pprof/goroutine?debug=2' > containerd-$i.txt; done",
-                );
-                Some(Step::look("containerd's stacks").with(twice.arg(socket.display())))
+        let path = |path: &PathBuf| Place::word(path.display());
+        let (id, place) = match (self.family(), &self.debug_socket, daemon) {
+            (DaemonFamily::Containerd, Some(socket), _) => ("stacksOfSocket", path(socket)),
+            (DaemonFamily::Containerd, None, Some(daemon)) => ("stacksOfPid", Place::Process(daemon.pid)),
+            (DaemonFamily::Containerd, None, None) => ("stacksInLog", Place::words::<&str>([])),
+            (DaemonFamily::Crio, ..) => {
+                ("stacksOfCrio", self.socket.as_ref().map_or(Place::word("/run/crio/crio.sock"), path))
             }
-            // containerd writes each dump to the same file, and to its log (`dumpStacks` in cmd/containerd/command/main.go).
-            (DaemonFamily::Containerd, None) => {
-                let first = self.write_stacks().then(Command::new("sleep 60"));
-                let (purpose, twice) = match daemon {
-                    Some(daemon) => {
-                        let copy = Command::new("cp /tmp/containerd.{}.stacks.log stacks-1.txt");
-                        ("containerd's stacks, the second in /tmp", first.then(copy.pid(daemon.pid)))
-                    }
-                    None => ("containerd's stacks, into its log; the second also in /tmp", first),
-                };
-                Some(Step::signal(purpose).with(twice.then(self.write_stacks())))
-            }
-            (DaemonFamily::Crio, _) => {
-                let socket = self.socket.as_deref().unwrap_or_else(|| Path::new("/run/crio/crio.sock"));
-                let twice = Command::new(
-                    "for i in 1 2; do [ $i = 1 ] || sleep 60; curl -s -m 10 --unix-socket {} \
-                     http://localhost/debug/goroutines > crio-$i.txt; done",
-                );
-                Some(Step::look("CRI-O's stacks").with(twice.arg(socket.display())))
-            }
-            (DaemonFamily::Other, _) => None,
-        }
+            (DaemonFamily::Other, ..) => return None,
+        };
+        Some(steps_of(id, &[("daemon", place), ("purpose", Place::word(purpose))]))
     }
 }
 
@@ -212,17 +157,6 @@ pub fn if_state_ends(evidence: &Evidence, process: &Process) -> Option<Step> {
         ),
     })
     .about_process())
-}
-
-/// Returns the step that shows which resource of the node is short.
-pub fn node_pressure(purpose: impl Into<String>) -> Step {
-    Step::look(purpose).with(Command::new("iostat -x 1 5; grep . /proc/pressure/*"))
-}
-
-/// Returns the step that waits until a call is slow again.
-pub fn until_slow() -> Step {
-    Step::look("to catch the next time (waits, then says why)")
-        .with(Command::new("plegctl watch --until-slow 2s"))
 }
 
 /// Returns the step that continues a stopped process.
@@ -267,22 +201,19 @@ pub fn for_culprits(evidence: &Evidence, culprits: &[(Rpc, &str)]) -> Vec<Step> 
         }
     }
     steps.extend(look_for(evidence, &unknown));
-    steps.extend(pods.iter().map(|(namespace, names)| {
-        let delete = Command::new("kubectl -n {} delete pod {} --wait=false").arg(namespace).args(names);
-        Step::change("if none of this shows a cause, replace the pod").with(delete)
+    steps.extend(pods.iter().flat_map(|(namespace, names)| {
+        steps_of("replacePods", &[("namespace", Place::word(namespace)), ("pods", Place::words(names))])
     }));
     // A conmon that ends does not end its container, and nothing records the exit of the container any more.
     if family == DaemonFamily::Crio {
         return steps;
     }
-    steps.extend(shims.into_iter().map(|(shim, of_pod)| {
-        let purpose = format!("last resort: end the shim{of_pod} and its containers");
-        Step::change(purpose).with(Command::new("kill -9 {}").pid(shim.pid))
+    steps.extend(shims.into_iter().flat_map(|(shim, of_pod)| {
+        steps_of("endShim", &[("pid", Place::Process(shim.pid)), ("of", Place::word(of_pod))])
     }));
-    steps.extend(
-        (!unknown.is_empty())
-            .then(|| Step::change("last resort, ends a pod: kill -9 PID of its shim in the list")),
-    );
+    if !unknown.is_empty() {
+        steps.extend(steps_of("endUnknownShim", &[]));
+    }
     steps
 }
 
@@ -301,27 +232,14 @@ fn look_for(evidence: &Evidence, unknown: &[&str]) -> Vec<Step> {
         }
     }
     // The processes of a container have its id only in their cgroup, and the others only on their command line.
-    let list = match ids.as_slice() {
-        [id] => {
-            let list = "ps -eo pid,stat,wchan:20,etime,comm,cgroup:512,args | grep -e {} | cut -c-61";
-            Command::new(list).arg(id)
-        }
-        ids => {
-            let lists = "for i in {}; do echo \"$i\"; ps -eo pid,stat,wchan:20,etime,comm,cgroup:512,args | grep -e \"$i\" | cut -c-61; done";
-            Command::new(lists).args(ids)
-        }
-    };
+    let list = if ids.len() == 1 { "processesOfId" } else { "processesOfIds" };
     let (these, monitor) =
         if unknown.len() == 1 { ("this container and its", "") } else { ("these containers and their", "s") };
-    let mut steps = vec![
-        Step::look(format!("the processes of {these} {}{monitor}", family.monitor())).with(list),
-        Step::look("STAT D: repair what WCHAN names: nfs_*, rpc_*: server; xfs_*, blk_*: disk"),
-        Step::change(match family {
-            // CRI-O takes a `state` that was ended for an exit of its container.
-            DaemonFamily::Crio => "STAT T: kill -CONT PID",
-            _ => "STAT T: kill -CONT PID; a runc that is minutes old: kill PID",
-        }),
-    ];
+    let monitor = format!("{}{monitor}", family.monitor());
+    let places =
+        [("ids", Place::words(ids)), ("these", Place::word(these)), ("monitor", Place::word(monitor))];
+    // CRI-O takes a `state` that was ended for an exit of its container.
+    let mut steps = evidence.steps(list, &places);
     steps.extend(evidence.read_stacks("other STAT or no process: what the runtime waits for (saved above)"));
     steps
 }

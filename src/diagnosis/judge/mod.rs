@@ -352,23 +352,13 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
     let waiting = reason.zip(host).and_then(|(reason, host)| host.latest().processes.get(&reason.pid));
     let is_umount = waiting.is_some_and(Process::is_umount);
     if rules::row(primary.id).traits.kubelet_stacks_help || is_umount {
-        let get = "kubectl --request-timeout={}s get --raw \
-             /api/v1/nodes/{}/proxy/debug/pprof/goroutine\\?debug=2 > kubelet.txt";
-        let get = Command::limited(30, get).arg(evidence.node_or_placeholder());
-        keep.push(Step::look("the kubelet's stacks").with(get));
+        keep.extend(evidence.steps("keepStacks", &[]));
     }
     let is_new = |task: &Blocked| wait.is_none_or(|wait| wait.tid != task.tid);
     for (process, task) in case.blocked().into_iter().filter(|(_, task)| is_new(task)).take(5) {
         keep.push(advice::task_stack(process, task));
     }
-    keep.push(if evidence.has_systemd() {
-        let units = evidence.runtime_units().iter().flat_map(|unit| ["-u", unit]);
-        let save = "dmesg -T > dmesg.txt; journalctl --no-pager -S -30min -u kubelet {} > log.txt";
-        Step::look("the logs").with(Command::new(save).options(units))
-    } else {
-        Step::look("the kernel's log; copy those of the kubelet and the runtime too")
-            .with(Command::new("dmesg -T > dmesg.txt"))
-    });
+    keep.extend(evidence.steps("keepLogs", &[]));
     keep
 }
 

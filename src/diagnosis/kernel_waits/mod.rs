@@ -17,6 +17,7 @@ use super::proc::waits::{self, DiskCounters, TaskLook, WaitLook};
 use super::proc::{Process, Role};
 use super::processes::paths;
 use super::report::KernelReason;
+use super::rules::steps::{Place, Places, TableStep};
 use super::{HealthRun, offload, overdue_processes};
 use crate::clock::Mono;
 use crate::host::proc::NodeMount;
@@ -24,7 +25,6 @@ use crate::report::rename::{rename, without_names};
 use crate::report::{Command, Step};
 use owner::OwnerSearch;
 pub use reason::{KernelWaitReason, WaitKind};
-use reason::{ReasonStep, StepNeeds};
 use remedy::Remedy;
 
 /// The time limit for the search of owners, which reads the descriptors of all processes.
@@ -87,13 +87,21 @@ impl KernelWait {
         let is_fuse =
             self.owner.as_ref().is_none_or(WaitOwner::is_fuse) || self.function.starts_with("fuse_");
         let server = self.owner.as_ref().and_then(WaitOwner::server).filter(|_| !is_fuse);
-        let fits = |step: &ReasonStep| match step.needs {
-            StepNeeds::Abort => is_fuse,
-            StepNeeds::Nfs => ["nfs", "rpc_"].iter().any(|begin| self.function.starts_with(begin)),
+        let fits = |step: &TableStep| match step.tag {
+            "server" => server.is_some(),
+            "noServer" => server.is_none(),
+            "abort" => is_fuse,
+            "nfs" => ["nfs", "rpc_"].iter().any(|begin| self.function.starts_with(begin)),
             _ => true,
         };
-        let steps = self.reason.steps().filter(|step| !step.keeps && fits(step));
-        steps.map(|step| self.exact(step, server, node)).chain([self.reason.explain()]).collect()
+        // An IPv6 address has brackets only before a path.
+        let host = server.map(|server| ("server", Place::word(server.trim_matches(['[', ']']))));
+        let mount = self.mount.as_ref().map(|mount| ("mount", Place::word(&mount.target)));
+        let of_server = server.map(|server| ("fileServer", Place::word(server)));
+        let places: Vec<_> =
+            [("node", Place::word(node))].into_iter().chain(host).chain(mount).chain(of_server).collect();
+        let steps = self.reason.steps().filter(|step| step.key != "keep" && fits(step));
+        steps.map(|step| self.exact(step, &places)).chain(self.reason.explain()).collect()
     }
 
     /// Returns what to save before the steps against the wait. `name` is the name of the process that waits.
@@ -104,36 +112,22 @@ impl KernelWait {
             Command::new("cat /proc/{}/task/{}/stack").pid(self.pid).pid(self.tid)
         };
         let stack = Step::look(format!("where {name} waits in the kernel (as root)")).with(stack);
-        let keep = self.reason.steps().filter(|step| step.keeps);
-        keep.map(|step| self.exact(step, None, "")).chain([stack]).collect()
+        let keep = self.reason.steps().filter(|step| step.key == "keep");
+        keep.map(|step| self.exact(step, &[])).chain([stack]).collect()
     }
 
-    /// Returns a step of the catalogue with what is known of the node.
-    fn exact(&self, step: ReasonStep, server: Option<&str>, node: &str) -> Step {
-        let of_owner = |pid| step.filled(|command| command.pid(pid));
-        let exact = match step.needs {
-            StepNeeds::Nothing => None,
-            StepNeeds::Server => server.map(|server| {
-                Step::look(format!(
-                    "make the file server {server} answer again: the wait then ends by itself"
-                ))
-            }),
-            // An IPv6 address has brackets only before a path.
-            StepNeeds::Nfs => server
-                .map(|server| server.trim_matches(['[', ']']))
-                .map(|server| step.filled(|command| command.arg(server))),
-            StepNeeds::Abort | StepNeeds::Thaw => {
-                self.remedy.as_ref().map(|remedy| step.with(remedy.command()))
-            }
-            StepNeeds::Umount => {
-                self.mount.as_ref().map(|mount| step.filled(|command| command.arg(&mount.target)))
-            }
-            StepNeeds::Agent | StepNeeds::Holder => {
-                self.owner.as_ref().and_then(WaitOwner::process).map(|owner| of_owner(owner.process.pid))
-            }
-            StepNeeds::Drain => Some(step.filled(|command| command.arg(node))),
-        };
-        exact.unwrap_or_else(|| step.general())
+    /// Returns a step of the catalogue with what is known of the owner and of what ends the wait.
+    fn exact(&self, step: TableStep, places: Places<'_>) -> Step {
+        let remedy = self.remedy.as_ref().filter(|_| matches!(step.tag, "abort" | "thaw"));
+        let owner = self.owner.as_ref().and_then(WaitOwner::process).map(|owner| owner.process.pid);
+        let of_owner: Vec<_> = owner
+            .iter()
+            .flat_map(|pid| ["agent", "holder"].map(|name| (name, Place::Process(*pid))))
+            .collect();
+        match remedy {
+            Some(remedy) => step.with(remedy.command()),
+            None => step.filled(&[places, &of_owner].concat()),
+        }
     }
 
     /// Whether the wait has lasted for so long that a person must end it, also if no call hangs. A short wait for a snapshot,

@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::diagnosis::facts::WaitOwner;
+use crate::diagnosis::rules::steps::{Place, TableStep, steps_of};
 use crate::host::proc::waits::TaskLook;
-use crate::report::{Command, Rule, Step, word_enum};
+use crate::report::{Rule, Step, word_enum};
 
 /// The rows of the table of reasons.
 const TABLE: &str = include_str!("../rules/reasons.txt");
@@ -48,109 +49,9 @@ pub struct KernelWaitReason {
     /// What the task waits for if the owner is not known.
     unknown: &'static str,
     /// What to do, in order.
-    steps: Vec<ReasonStep>,
+    steps: Vec<TableStep>,
     /// How long a task of the runtime or the kubelet must wait until a person must end the wait; `None` if no time is enough.
     pub(super) overdue: Option<Duration>,
-}
-
-word_enum! {
-    /// What a step of the table needs to know of the node. Without it, the step is a text with a placeholder. Its word is that of
-    /// the table.
-    pub(super) enum StepNeeds: word {
-        /// Nothing.
-        Nothing = "",
-        /// The name of the file server, which then replaces the text.
-        Server = "server",
-        /// The name of the NFS server.
-        Nfs = "nfs",
-        /// The number of the FUSE connection.
-        Abort = "abort",
-        /// The mount.
-        Umount = "umount",
-        /// The mount, or the cgroup.
-        Thaw = "thaw",
-        /// The process id of the security agent.
-        Agent = "agent",
-        /// The process that holds the lock.
-        Holder = "holder",
-        /// The name of the node.
-        Drain = "drain",
-    } ALL
-}
-
-impl StepNeeds {
-    /// Returns the placeholder in the command of such a step; empty if another command replaces it.
-    const fn placeholder(self) -> &'static str {
-        match self {
-            Self::Nothing | Self::Server | Self::Abort | Self::Thaw => "",
-            Self::Nfs => "SERVER",
-            Self::Umount => "MOUNT",
-            Self::Agent => "AGENT",
-            Self::Holder => "HOLDER",
-            Self::Drain => "NODE",
-        }
-    }
-}
-
-/// One step of a row: a line `next: TEXT`, `change: TEXT` if the step changes the state, or `keep: TEXT` if it comes before all
-/// others. Behind this word, a dot and another word say what the step needs to know. Behind ` => ` is the command.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReasonStep {
-    pub needs: StepNeeds,
-    /// Whether the step saves something that the others may destroy.
-    pub keeps: bool,
-    changes_state: bool,
-    text: &'static str,
-    command: Option<&'static str>,
-    /// The command with a place instead of its placeholder.
-    template: &'static str,
-}
-
-impl ReasonStep {
-    fn read(line: &'static str) -> Option<Self> {
-        let (key, rest) = line.split_once(": ")?;
-        let (key, needs) = key.split_once('.').unwrap_or((key, ""));
-        let (keeps, changes_state) = match key {
-            "keep" => (true, false),
-            "next" => (false, false),
-            "change" => (false, true),
-            _ => return None,
-        };
-        let needs = StepNeeds::ALL.into_iter().find(|known| known.word() == needs)?;
-        let (text, command) = match rest.split_once(" => ") {
-            Some((text, command)) => (text, Some(command)),
-            None => (rest, None),
-        };
-        let template = match needs.placeholder() {
-            "" => command.unwrap_or_default(),
-            placeholder => command.unwrap_or_default().replace(placeholder, "{}").leak(),
-        };
-        Some(Self { needs, keeps, changes_state, text, command, template })
-    }
-
-    /// Returns the step with its command, whose place is not filled yet.
-    pub(super) fn filled(self, fill: impl FnOnce(Command) -> Command) -> Step {
-        self.with(fill(Command::new(self.template)))
-    }
-
-    /// Returns the step with this command.
-    pub(super) fn with(self, command: Command) -> Step {
-        self.step(self.text.to_owned()).with(command)
-    }
-
-    /// Returns the step without what it needs to know: a command with a placeholder is then part of the text, because nobody
-    /// can run it.
-    pub(super) fn general(self) -> Step {
-        match (self.command, self.needs) {
-            (Some(command), StepNeeds::Nothing) => self.with(Command::new(command)),
-            (Some(command), _) => self.step(format!("{}: {command}", self.text)),
-            (None, _) => self.step(self.text.to_owned()),
-        }
-    }
-
-    fn step(self, text: String) -> Step {
-        if self.changes_state { Step::change(text) } else { Step::look(text) }
-    }
 }
 
 /// A reason travels as its id.
@@ -174,8 +75,9 @@ impl KernelWaitReason {
         static ROWS: LazyLock<Vec<KernelWaitReason>> = LazyLock::new(|| {
             let row = |rule: Rule| {
                 let block = TABLE.split("\n\n").find(|block| block.get(1..5) == Some(rule.id))?;
-                let steps: Vec<ReasonStep> = block.lines().filter_map(ReasonStep::read).collect();
-                let texts = steps.iter().map(|step| &*step.general().to_string().leak());
+                let steps: Vec<TableStep> = block.lines().filter_map(TableStep::read).collect();
+                let general = steps.iter().filter(|step| step.tag != "server");
+                let texts = general.map(|step| &*step.filled(&[]).to_string().leak());
                 let act = texts.collect::<Vec<_>>().leak();
                 let value = |key: &str| {
                     let line = block.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
@@ -209,18 +111,19 @@ impl KernelWaitReason {
     }
 
     /// Returns what to do, in order.
-    pub(super) fn steps(&self) -> impl Iterator<Item = ReasonStep> {
+    pub(super) fn steps(&self) -> impl Iterator<Item = TableStep> {
         self.steps.iter().copied()
     }
 
     /// Returns what to do without anything that is known of the node.
     pub fn general_steps(&self) -> impl Iterator<Item = Step> {
-        self.steps().map(ReasonStep::general).chain([self.explain()])
+        let steps = self.steps().filter(|step| step.tag != "server");
+        steps.map(|step| step.filled(&[])).chain(self.explain())
     }
 
     /// Returns the step that explains the reason.
-    pub(super) fn explain(&self) -> Step {
-        Step::look("more about this reason").with(Command::new("plegctl explain {}").arg(self.rule.id))
+    pub(super) fn explain(&self) -> Vec<Step> {
+        steps_of("explainReason", &[("id", Place::word(self.rule.id))])
     }
 
     /// Returns the function in which a task waits, if this row recognises the wait.

@@ -7,7 +7,8 @@ use super::OutsideFacts;
 use crate::diagnosis::failing_pods::{FailingPod, FailureCause};
 use crate::diagnosis::report::{Confidence, HealthFinding};
 use crate::diagnosis::rules::failing_pods::{FailingSteps, find_in};
-use crate::report::{Command, Step};
+use crate::diagnosis::rules::steps::{Place, steps_of};
+use crate::report::Step;
 
 /// Returns the findings, none of them certain.
 pub(super) fn find(facts: &OutsideFacts) -> Vec<HealthFinding> {
@@ -33,16 +34,10 @@ pub(super) fn find(facts: &OutsideFacts) -> Vec<HealthFinding> {
 }
 
 fn what_to_do(facts: &OutsideFacts, failing: &FailingPod) -> Vec<Step> {
-    let health = Command::new("ssh {} sudo plegctl health").arg(&facts.node);
-    let on_node = Step::look("on the node: what is missing there").with(health);
-    if failing.cause != FailureCause::Network {
-        return vec![on_node];
-    }
-    let list = Command::new("kubectl get pods -A --field-selector {}");
-    let list = list.arg(format!("spec.nodeName={}", facts.node));
-    vec![
-        Step::look("check that the network plugin's DaemonSet runs on this node").with(list),
-        Step::look("do not delete the pod with --force: its address and its sandbox stay on the node"),
-        on_node,
-    ]
+    let is_network = failing.cause == FailureCause::Network;
+    let id = if is_network { "networkFromOutside" } else { "failingFromOutside" };
+    steps_of(
+        id,
+        &[("node", Place::word(&facts.node)), ("pods", Place::word(format!("spec.nodeName={}", facts.node)))],
+    )
 }

@@ -21,12 +21,13 @@ use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{CulpritOutcome, HealthFinding, HealthReport, Phase, Severity};
+use crate::diagnosis::rules::steps::{Place, steps_of};
 use crate::diagnosis::rules::{EveryPod, OwnPod, row};
 use crate::diagnosis::words::seconds;
 use crate::host::proc::NodeMount;
 use crate::host::proc::usage::{OnTerm, PathUser, SignalSets};
 use crate::report::duration::elapsed;
-use crate::report::{Command, Confidence, NotChecked, PodRef, Step, plural};
+use crate::report::{Confidence, NotChecked, PodRef, Step, plural};
 
 /// How long after the end of the grace period a pod may still end by itself: the kubelet stops the containers at the end,
 /// and then unmounts volumes and reports.
@@ -93,6 +94,12 @@ fn any_of(found: &[PodHolder], kinds: &[HolderKind]) -> bool {
 impl<'a> HolderCase<'a> {
     pub(super) fn uid(&self) -> &str {
         &self.facts.pod.uid
+    }
+
+    /// Returns the places of the pod's names in a step.
+    pub(super) fn pod_places(&self) -> [(&'static str, Place); 2] {
+        let PodRef { namespace, name, .. } = &self.facts.pod;
+        [("namespace", Place::word(namespace)), ("pod", Place::word(name))]
     }
 
     /// Whether `pod` is this pod. A source that does not know the UID, such as an older network plugin's environment, names the
@@ -419,9 +426,7 @@ impl<'a> HolderCase<'a> {
         found.evidence.extend(volume.map(describe));
         self.add_wait(&mut found, Some(wait));
         if member.is_some() {
-            found.add_step(Step::look(
-                "no signal ends a task that waits there, not even SIGKILL: end the wait first",
-            ));
+            found.steps.extend(steps_of("noSignal", &[]));
         }
         Some(found)
     }
@@ -441,7 +446,7 @@ impl<'a> HolderCase<'a> {
         let mut holders: Vec<PodHolder> = own.map(|(kind, finding)| of_finding(kind, finding)).collect();
         holders.extend(others.take(MAX_OF_KIND).map(|(kind, finding)| {
             let mut holder = of_finding(kind, finding);
-            holder.steps.insert(0, whole_node());
+            holder.steps.splice(..0, steps_of("wholeNode", &[]));
             holder
         }));
         holders.extend(self.calls_without_finding());
@@ -469,7 +474,7 @@ impl<'a> HolderCase<'a> {
         });
         let mut holder = PodHolder::new(HolderKind::Runtime, Confidence::Possible, lines.next()?);
         holder.evidence.extend(lines.take(MAX_OF_KIND));
-        holder.add_step(whole_node());
+        holder.steps = steps_of("wholeNode", &[]);
         Some(holder)
     }
 
@@ -546,11 +551,7 @@ impl<'a> HolderCase<'a> {
                 "it was started in the container when the pod was deleted; its command line is another one"
                     .to_owned()
             });
-            let wait = Command::new("cat /proc/{}/wchan").pid(member.pid);
-            holder.add_step(Step::look("what it waits for").with(wait));
-            holder.add_step(Step::look(
-                "wait: the kubelet waits for a hook only until the grace period ends, and then stops the container",
-            ));
+            holder.steps = steps_of("preStopHook", &[("pid", Place::Process(member.pid))]);
             found.push(holder);
         }
         found.truncate(MAX_OF_KIND);
@@ -578,7 +579,7 @@ impl<'a> HolderCase<'a> {
                 "the runtime still runs it"
             };
             let mut holder = PodHolder::new(HolderKind::Container, self.of_running(), title);
-            holder.steps = next_for_running(None);
+            holder.steps = steps_of("runsOn", &[]);
             found.push(holder);
         }
         found
@@ -617,12 +618,9 @@ impl<'a> HolderCase<'a> {
             elapsed(member.age),
             member.state
         ));
-        if self.is_over() {
-            found.steps = next_for_running(member.container_id.as_deref());
-        } else {
-            found.add_step(Step::look(
-                "wait for the end of the grace period; for the next time, let the program handle SIGTERM",
-            ));
+        found.steps = steps_of(if self.is_over() { "runsOn" } else { "inGrace" }, &[]);
+        if let Some(id) = member.container_id.as_ref().filter(|_| self.is_over()) {
+            found.steps.extend(steps_of("stopContainer", &[("id", Place::word(id))]));
         }
         Some(found)
     }
@@ -645,9 +643,7 @@ impl<'a> HolderCase<'a> {
                 PodHolder::new(HolderKind::Mount, Confidence::Likely, title).of_process(user.pid, name);
             holder.path = Some(path);
             holder.add_evidence(format!("a descriptor or the working directory of {label} is there"));
-            let cgroup = Command::new("cat /proc/{}/cgroup").pid(user.pid);
-            holder.add_step(Step::look("what it belongs to").with(cgroup));
-            holder.add_step(Step::change("let that program close the file, or end it in its own way"));
+            holder.steps = steps_of("userOfVolume", &[("pid", Place::Process(user.pid))]);
             holder
         });
         let mut holders: Vec<PodHolder> = users.collect();
@@ -673,11 +669,10 @@ impl<'a> HolderCase<'a> {
         let mut holder = PodHolder::new(HolderKind::Mount, confidence, title.unwrap_or_default());
         holder.path = first.map(|volume| volume.mount.target.clone());
         holder.evidence.extend(volumes.iter().take(5).map(describe));
-        let log = Command::new("journalctl --no-pager -u kubelet -S -10min | grep -e {}").arg(self.uid());
-        holder.add_step(Step::look("why the kubelet does not unmount").with(log));
-        let drivers = volumes.iter().filter_map(|volume| volume.driver.as_ref());
-        let look = |driver| Step::look(format!("look at the log of the CSI driver {driver} on this node"));
-        holder.steps.extend(drivers.take(1).map(look));
+        holder.steps = steps_of("notUnmounted", &[("uid", Place::word(self.uid()))]);
+        if let Some(driver) = volumes.iter().find_map(|volume| volume.driver.as_ref()) {
+            holder.steps.extend(steps_of("csiDriver", &[("driver", Place::word(driver))]));
+        }
         holders.push(holder);
         holders
     }
@@ -708,14 +703,7 @@ impl<'a> HolderCase<'a> {
                 "deletionGracePeriodSeconds is 0: the kubelet has done its part, or a user forced it",
             );
         }
-        let PodRef { namespace, name, .. } = &self.facts.pod;
-        holder.add_step(Step::look(
-            "look at the controller that owns the finalizer: does it run, and what does its log say?",
-        ));
-        let edit = Command::new("kubectl -n {} edit pod {}").arg(namespace).arg(name);
-        holder.add_step(
-            Step::change("only if that controller is gone for good, remove the finalizer").with(edit),
-        );
+        holder.steps = steps_of("finalizer", &self.pod_places());
         Some(holder)
     }
 
@@ -786,13 +774,8 @@ fn of_finding(kind: HolderKind, finding: &HealthFinding) -> PodHolder {
     holder.add_evidence(format!("finding {} of plegctl health", finding.id));
     holder.evidence.extend(finding.evidence.iter().cloned());
     holder.steps.clone_from(&finding.steps);
-    let explain = Command::new("plegctl explain {}").arg(finding.id);
-    holder.add_step(Step::look("more about it").with(explain));
+    holder.steps.extend(steps_of("explainFinding", &[("id", Place::word(finding.id))]));
     holder
-}
-
-fn whole_node() -> Step {
-    Step::look("what the whole node shows").with(Command::new("plegctl health"))
 }
 
 /// Whether a task is in the umount of a file system.
@@ -824,19 +807,4 @@ fn owner(finalizer: &str) -> String {
         Some((domain, _)) => format!("a controller of {domain}"),
         None => "an unknown controller".to_owned(),
     }
-}
-
-/// Returns the steps for a container that runs on after its grace period.
-fn next_for_running(id: Option<&str>) -> Vec<Step> {
-    let log = "journalctl --no-pager -u kubelet -S -10min | grep -i -e killing -e syncpod";
-    let mut steps = vec![
-        Step::look("is the kubelet well? It sends the stop, and SIGKILL after the grace period")
-            .with(Command::new("plegctl health")),
-        Step::look("what the kubelet says").with(Command::new(log)),
-    ];
-    steps.extend(id.map(|id| {
-        let stop = Command::limited(20, "crictl --timeout {}s stop --timeout 0 {}").arg(id);
-        Step::change("let the runtime stop it; the program gets SIGKILL at once").with(stop)
-    }));
-    steps
 }

@@ -7,10 +7,11 @@ use super::judge::{HolderCase, MARGIN, MAX_OF_KIND, UMOUNT_OLD, UMOUNT_YOUNG};
 use super::look::Umount;
 use super::report::{HolderKind, PodHold, PodHolder};
 use crate::cri::{ContainerState, SandboxState};
+use crate::diagnosis::rules::steps::{Place, steps_of};
 use crate::diagnosis::words::shortened;
 use crate::kubelet::pod_status::WaitingContainer;
 use crate::report::duration::elapsed;
-use crate::report::{Command, Confidence, Step, plural};
+use crate::report::{Confidence, Step, plural};
 
 /// The reasons of a container's status that name the cause, and not only that a call to the runtime failed.
 const CAUSES: [&str; 5] = [
@@ -163,7 +164,7 @@ impl HolderCase<'_> {
             let words = waiting.to_string();
             let mut holder = PodHolder::new(HolderKind::Status, confidence, shortened(&words, MAX_WORDS));
             holder.add_evidence(format!("{by} says: {words}"));
-            holder.add_step(self.show_events());
+            holder.steps = steps_of("events", &self.pod_places());
             found.push(holder);
         }
         found.truncate(MAX_OF_KIND);
@@ -171,8 +172,7 @@ impl HolderCase<'_> {
             let title = "the kubelet does not know it, so it does not receive the API server's pods";
             let mut holder = PodHolder::new(HolderKind::Kubelet, Confidence::Likely, title);
             holder.add_evidence("the API server bound it to this node more than a minute ago");
-            let list = Command::new("plegctl pods");
-            holder.add_step(Step::look("whether other pods are missing too").with(list));
+            holder.steps = steps_of("otherPods", &[]);
             found.push(holder);
         }
         let journal = self.evidence.journal.as_ref().map(|journal| &journal.pod_errors);
@@ -183,7 +183,7 @@ impl HolderCase<'_> {
             let mut holder =
                 PodHolder::new(HolderKind::Status, Confidence::Likely, shortened(error, MAX_WORDS));
             holder.add_evidence(format!("the kubelet's last error about it: {error}"));
-            holder.add_step(self.show_log());
+            holder.steps = self.show_log();
             found.push(holder);
         }
         found
@@ -216,22 +216,15 @@ impl HolderCase<'_> {
             let reason = status.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
             format!("{} says {}{reason}", status.by, status.phase)
         }));
-        holder.add_step(self.show_log());
-        holder.add_step(self.show_events());
+        holder.steps = [self.show_log(), steps_of("events", &self.pod_places())].concat();
         holder
     }
 
-    fn show_log(&self) -> Step {
+    fn show_log(&self) -> Vec<Step> {
         let pod = &self.facts.pod;
-        let words = if pod.uid.is_empty() { &pod.name } else { &pod.uid };
-        let log = "journalctl --no-pager -u kubelet -S -15min | grep -e {} | tail -5";
-        Step::look("what the kubelet says").with(Command::new(log).arg(words))
-    }
-
-    fn show_events(&self) -> Step {
-        let pod = &self.facts.pod;
-        let events = "kubectl --request-timeout={}s -n {} get events --field-selector involvedObject.name={}";
-        let events = Command::limited(10, events).arg(&pod.namespace).arg(&pod.name);
-        Step::look("its events").with(events)
+        steps_of(
+            "logOfKubelet",
+            &[("words", Place::word(if pod.uid.is_empty() { &pod.name } else { &pod.uid }))],
+        )
     }
 }

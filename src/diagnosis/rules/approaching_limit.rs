@@ -1,7 +1,6 @@
 //! D46: something grows towards a hard limit.
 
 use super::prelude::*;
-use super::steps::steps_of;
 use crate::clock::Wall;
 use crate::diagnosis::forecast::{LimitForecast, LimitKind};
 
@@ -26,12 +25,10 @@ fn finding_of(forecast: &LimitForecast, now: Wall) -> HealthFinding {
     let measured = forecast.taken_at.duration_since(forecast.since).into();
     found.add_fact(FactKind::LimitIsFullAt { at: forecast.full_at, measured });
     found.add_fact(FactKind::AtTheLimit { limit: forecast.limit });
-    found.steps =
-        steps_of(forecast.limit.as_str(), |command| match (&forecast.process, directories(forecast.limit)) {
-            (Some(process), _) => command.pid(process.pid),
-            (None, Some(directories)) => command.args(directories),
-            (None, None) => command.arg("PID"),
-        });
+    let process = forecast.process.as_ref();
+    let pid = process.map_or_else(|| Place::word("PID"), |process| Place::Process(process.pid));
+    let directories = Place::words(directories(forecast.limit).into_iter().flatten());
+    found.steps = steps_of(forecast.limit.as_str(), &[("pid", pid), ("directories", directories)]);
     found
 }
 

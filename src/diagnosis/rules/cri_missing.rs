@@ -4,7 +4,6 @@ use super::prelude::*;
 use std::fmt;
 
 use super::known_bad_version::numbers;
-use super::steps::steps_of;
 use crate::cri::Error;
 use crate::diagnosis::facts::{ProcessRef, Quoted};
 use crate::host::{ContainerdFault, InotifyUse};
@@ -61,7 +60,7 @@ fn not_served(case: &Case<'_>) -> Explanation {
             FactKind::CriPluginNotLoaded
         });
         if is_inotify {
-            explanation.steps.extend(steps_of("inotify", |command| command));
+            explanation.steps.extend(steps_of("inotify", &[]));
         } else if let Some(place) =
             fault.filter(|fault| !fault.stops_the_daemon()).map(ContainerdFault::place)
         {
@@ -79,7 +78,7 @@ fn not_served(case: &Case<'_>) -> Explanation {
         explanation.steps.push(correct(&place));
     } else if let Some(inotify) = exhausted {
         explanation.title = Some(FactKind::InotifyUsedUp { is_now: true });
-        explanation.steps.extend(steps_of("inotify", |command| command));
+        explanation.steps.extend(steps_of("inotify", &[]));
         explanation.facts.push(FactKind::CriPluginNeedsInotify);
         explanation.facts.push(inotify_use(inotify));
     }
@@ -100,9 +99,7 @@ fn not_served(case: &Case<'_>) -> Explanation {
     }
     if explanation.title.is_none() {
         explanation.facts.push(FactKind::WhoServesNoCriV1);
-        let find =
-            "journalctl --no-pager -u containerd | grep -e 'failed to load plugin' -e 'starting containerd'";
-        explanation.steps.push(Step::look("what containerd says about it").with(Command::new(find)));
+        explanation.steps.extend(steps_of("startOfContainerd", &[]));
     }
     explanation
 }
@@ -127,17 +124,15 @@ fn not_started(case: &Case<'_>) -> Explanation {
     }
     let error = logged_error.map(|words| FactKind::ContainerdStartError { error: words.into() });
     let file = match (fault, &start.config) {
-        (Some(fault), _) => fault.place().to_string(),
-        (None, Some(config)) => config.path.clone(),
-        (None, None) => "its configuration".to_owned(),
+        (Some(fault), _) => Place::word(fault.place()),
+        (None, Some(config)) => Place::word(&config.path),
+        (None, None) => Place::word("its configuration"),
     };
+    let places = [("file", file), ("shown", Place::word("containerd"))];
     Explanation {
         title: Some(FactKind::ConfigurationUnreadable),
         facts: error.into_iter().chain(fault.map(likely)).collect(),
-        steps: vec![
-            Step::change(format!("correct {file}, then start containerd")),
-            case.evidence.show_units(&["containerd"]),
-        ],
+        steps: case.evidence.steps("containerdConfig", &places),
         shows_units: true,
     }
 }

@@ -1,9 +1,9 @@
 //! D42: the runtime says exited, and the container runs.
 
-use super::lost_exit::remove;
 use super::prelude::*;
 use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::living_exits::LivingExit;
+use crate::diagnosis::words::short;
 
 /// The most findings of D42.
 const MAX_LIVING: usize = 5;
@@ -43,13 +43,8 @@ pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
         }
         found.add_fact(FactKind::KubeletActsOnFalseExit);
         found.add_fact(lasts);
-        let show = Command::new("ps -o pid,ppid,stat,etime,args -p {}").pid(process.pid);
-        found.add_step(Step::look("what still runs").with(show));
-        found.add_step(if is_crio {
-            Step::change("end this copy and its record").with(remove(id))
-        } else {
-            Step::change("end this copy").with(Command::new("kill {}").pid(process.pid))
-        });
+        let places = [("pid", Place::Process(process.pid)), ("id", Place::word(short(id)))];
+        found.steps = evidence.steps("D42", &places);
         found
     };
     living.map(finding_of).take(MAX_LIVING).collect()

@@ -18,6 +18,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.rpc = Some(rpc.name().to_owned());
     found.add_fact(FactKind::CallFailed { error: error.into() });
     found.add_fact(FactKind::RelistTimeDoesNotAdvance);
-    found.add_step(case.evidence.show_journal());
+    found.steps = case.evidence.steps("showJournal", &[]);
     Some(found)
 }

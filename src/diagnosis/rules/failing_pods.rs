@@ -1,7 +1,6 @@
 //! D45: creates or deletes fail at once, again and again.
 
 use super::prelude::*;
-use super::steps::steps_of;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clock::Wall;
@@ -166,19 +165,5 @@ pub fn since(failing: &FailingPod, now: Wall) -> FactKind {
 
 /// Returns what to do about a cause.
 pub fn steps(evidence: &Evidence, failing: &FailingPod) -> Vec<Step> {
-    match failing.cause {
-        FailureCause::Network
-        | FailureCause::CgroupDriver
-        | FailureCause::Cgroup
-        | FailureCause::NoSpace
-        | FailureCause::SandboxImage
-        | FailureCause::ImageStore => {
-            steps_of(failing.cause.as_str(), |list| list.arg(evidence.cni_directory()))
-        }
-        FailureCause::NameReserved | FailureCause::Other => {
-            let log = Command::new("journalctl --no-pager -S -15min {} | grep -e {}");
-            let units = evidence.runtime_units().iter().flat_map(|unit| ["-u", unit]);
-            vec![Step::look("what the runtime logs about it").with(log.options(units).arg(&failing.pod.name))]
-        }
-    }
+    evidence.steps(failing.cause.as_str(), &[("pod", Place::word(&failing.pod.name))])
 }

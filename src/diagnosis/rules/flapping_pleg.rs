@@ -22,7 +22,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         FactKind::PlegAgeOnlyGrew
     });
-    found.add_step(advice::until_slow());
+    found.add_usual_steps();
     Some(found)
 }
 

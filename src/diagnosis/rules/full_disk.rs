@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use super::failing_pods::{self, MAX_NAMED};
 use super::prelude::*;
-use super::steps::steps_of;
 use crate::clock::Wall;
 use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::facts::{FilePath, FileSystem, Quoted};
@@ -30,8 +29,8 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     if let Some((_, pods)) = named {
         add_pods(&mut found, disk, &pods, case.evidence.taken_at);
     }
-    let directories = || disk.directories.iter().map(|directory| directory.path.display());
-    found.steps.extend(steps_of(found.id.as_str(), |command| command.args(directories())));
+    let directories = Place::words(disk.directories.iter().map(|directory| directory.path.display()));
+    found.steps = steps_of(found.id.as_str(), &[("directories", directories)]);
     Some(found)
 }
 

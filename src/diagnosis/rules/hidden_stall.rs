@@ -21,6 +21,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.rpc = Some(culprit.rpc.name().to_owned());
     found.add_fact(FactKind::OneHungCall);
     found.add_facts(age.map(|age| FactKind::KubeletRelistAge { seconds: age.into() }));
-    found.add_step(Step::look(format!("start with the hung call ({})", RuleId::HungStatus.as_str())));
+    found.add_usual_steps();
     Some(found)
 }

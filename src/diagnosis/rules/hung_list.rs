@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 use super::silent_calls::call;
-use super::steps::steps_of;
 use crate::cri::{Error, Rpc};
 use crate::diagnosis::evidence::{RuntimeEvidence, StatusRecord};
 use crate::diagnosis::facts::Items;
@@ -61,9 +60,9 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         found.steps.extend(case.evidence.show_holder().filter(|_| chain.is_none()));
         // With a process table, such a process is a finding of its own.
         if case.evidence.node().is_none() {
-            found.steps.extend(steps_of("ociProcesses", |command| command));
+            found.steps.extend(steps_of("ociProcesses", &[]));
         }
-        found.add_step(advice::node_pressure(format!("storage, memory and CPU ({blamed})")));
+        found.steps.extend(steps_of("blamed", &[("blamed", Place::word(blamed))]));
         found.add_step(case.evidence.restart_runtime());
     }
     Some(found)

@@ -124,11 +124,8 @@ fn last_resort(evidence: &Evidence, parts: &ContainerParts<'_>) -> Vec<Step> {
         });
     }
     if let Some(process) = parts.oci.first() {
-        let end = || {
-            Step::change(format!("end {}; in similar cases this unblocked the node", process.comm))
-                .with(Command::new("kill {}").pid(process.pid))
-        };
-        steps.push(advice::if_state_ends(evidence, process).unwrap_or_else(end));
+        let end = || steps_of("endProcess", &of_process(process));
+        steps.extend(advice::if_state_ends(evidence, process).map_or_else(end, |step| vec![step]));
     }
     steps
 }
@@ -231,8 +228,7 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
             let mut found = case.about(found, id.as_deref());
             found.add_fact(if is_conmon { FactKind::ConmonIsMissed } else { FactKind::ShimIsMissed });
             if !is_conmon {
-                let ask = Command::new("plegctl health --probe-shims");
-                found.add_step(Step::look("make sure (asks each shim)").with(ask));
+                found.steps = steps_of("stoppedShim", &[]);
             }
             found.add_step(advice::continue_process(shim.pid));
             found

@@ -84,18 +84,16 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         found.add_fact(FactKind::NothingMonitors);
     }
     found.add_fact(if again { FactKind::SeenTwice } else { FactKind::SeenOnce });
-    found.add_step(match awaited.first() {
-        Some(process) => advice::kernel_stack(&format!("for what {} waits", process.comm), process.pid),
-        None if worst.kind == OddKind::NoMonitor => {
-            Step::look("find out what ended it").with(Command::new("dmesg -T | grep -iE 'conmon|oom'"))
-        }
-        None => Step::look("compare with the processes of its cgroup; was the runtime restarted recently?"),
-    });
+    found.steps = match awaited.first() {
+        Some(process) => steps_of("awaitedCommand", &of_process(process)),
+        None if worst.kind == OddKind::NoMonitor => steps_of("lostMonitor", &[]),
+        None => steps_of("noProcess", &[]),
+    };
     if worst.kind == OddKind::NoMonitor
         && let Some(PodRef { namespace, name, .. }) = &found.pod
     {
-        let delete = Command::new("kubectl -n {} delete pod {} --wait=false").arg(namespace).arg(name);
-        found.steps.push(Step::change("let it be started anew").with(delete));
+        let places = [("namespace", Place::word(namespace)), ("pod", Place::word(name))];
+        found.steps.extend(steps_of("startAnew", &places));
     }
     Some(found)
 }
@@ -113,15 +111,11 @@ fn add_versions(found: &mut HealthFinding, evidence: &Evidence, oddity: &Oddity<
     found.add_facts(versions.describe().into_iter().map(Fact::line));
     found.phase = Phase::None;
     let is_static = pods.iter().any(|pod| pod.source == Some(PodSource::File));
-    found.steps.extend(if is_static {
-        Some(
-            Step::look("which of the two matches its manifest file, and what to do")
-                .with(Command::new("plegctl static-pods lint")),
-        )
-    } else {
-        let pod = found.pod.as_ref();
-        pod.map(|pod| Step::look("why both run").with(Command::new("plegctl pods --why {}").arg(pod)))
-    });
+    found.steps = match &found.pod {
+        _ if is_static => steps_of("staticVersions", &[]),
+        Some(pod) => steps_of("versions", &[("pod", Place::word(pod))]),
+        None => Vec::new(),
+    };
     found.steps.extend(versions.steps());
 }
 

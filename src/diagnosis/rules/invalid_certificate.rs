@@ -30,9 +30,8 @@ fn finding_of(certificate: &InvalidCertificate) -> HealthFinding {
     if certificate.is_replaced_at_start {
         found.add_fact(FactKind::CertificateIsReplacedAtStart);
     }
-    found.add_step(Step::look("whether the clock of this node is right").with(Command::new("date -u")));
-    let explain = if certificate.is_expired { "plegctl explain KP060" } else { "plegctl explain KP061" };
-    found.add_step(Step::look("what this means").with(Command::new(explain)));
+    let check = if certificate.is_expired { "KP060" } else { "KP061" };
+    found.steps = steps_of("D36", &[("check", Place::word(check))]);
     found
 }
 

@@ -69,9 +69,3 @@ pub fn disagreements(case: &Case<'_>) -> Vec<FactKind> {
     }
     facts
 }
-
-/// Returns the step that restarts the kubelet.
-pub(super) fn restart_kubelet(evidence: &Evidence, purpose: &str) -> Step {
-    let step = Step::change(purpose);
-    if evidence.has_systemd() { step.with(Command::new("systemctl restart kubelet")) } else { step }
-}

@@ -1,6 +1,5 @@
 //! D32: the kubelet does not run or does not answer.
 
-use super::kubelet::restart_kubelet;
 use super::prelude::*;
 use crate::diagnosis::evidence::container_parts::is_frozen_by;
 use crate::diagnosis::facts::Refusal;
@@ -79,25 +78,15 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         let file = error.file.as_ref();
         found.add_facts(file.map(|file| FactKind::SeeFile { path: file.into(), line: error.line }));
         found.steps.extend(error.fix.clone().map(Step::look));
-        found.add_step(preflight("all faults, with the kubelet's words"));
+        found.steps.extend(steps_of("allFaults", &[]));
     } else {
         found.add_fact(FactKind::RuntimeIsNotAtFault);
     }
-    found.add_step(if evidence.has_systemd() {
-        let show =
-            "systemctl --no-pager status kubelet; journalctl --no-pager -u kubelet -S -15min | tail -50";
-        Step::look("why it ended").with(Command::new(show))
-    } else {
-        Step::look("see the kubelet's log: why did it end, and what should start it?")
-    });
+    found.steps.extend(evidence.steps("D32", &[]));
     if kubelet.pid.is_none() {
-        found.add_step(restart_kubelet(evidence, "restart the kubelet"));
+        found.steps.extend(evidence.steps("restartKubelet", &[]));
     }
     Some(found)
-}
-
-fn preflight(purpose: &str) -> Step {
-    Step::look(purpose).with(Command::new("plegctl preflight"))
 }
 
 /// Returns why the last kubelet in the journal exited.
@@ -124,9 +113,9 @@ fn exited(case: &Case<'_>, exit: &KubeletExit<'_>, is_restarted: bool) -> Health
     } else {
         FactKind::RuntimeIsNotAtFault
     });
-    let explain = |check: StartCheck| Command::new("plegctl explain {}").arg(check);
-    found.steps.extend(check.map(|check| Step::look("what this means").with(explain(check))));
-    found.add_step(preflight("all faults; the kubelet names only its first"));
+    let explain = |check: StartCheck| steps_of("explain", &[("check", Place::word(check))]);
+    found.steps = check.map(explain).unwrap_or_default();
+    found.steps.extend(steps_of("otherFaults", &[]));
     found
 }
 

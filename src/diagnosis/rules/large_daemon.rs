@@ -71,13 +71,7 @@ fn grown(case: &Case<'_>, host: &HostEvidence, process: &Process) -> Option<Heal
     if confidence == Confidence::Possible {
         found.add_fact(FactKind::NoKnownLeak);
     }
-    let pid = process.pid;
-    let read =
-        Command::new("grep -E 'VmRSS|Threads' /proc/{}/status; ls /proc/{}/fd | wc -l").pid(pid).pid(pid);
-    found.add_step(Step::look("does it grow? look now and in an hour").with(read));
-    found.add_step(Step::change(
-        "save its goroutine stacks, then restart it: a restart frees the memory and removes the evidence",
-    ));
+    found.steps = steps_of("D40", &of_process(process));
     Some(found)
 }
 

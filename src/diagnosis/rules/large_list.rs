@@ -1,6 +1,5 @@
 //! D03: a list is too large for gRPC.
 
-use super::kubelet::restart_kubelet;
 use super::list_size::{
     Batch, Refusal, is_over, largest_message, limit_history, list_size, percent_of_limit,
 };
@@ -37,22 +36,15 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         found.add_fact(FactKind::KubeletListsBy { streams, why: Quoted(lists.reason()) });
     }
     // With streams, the same list fits: nothing has to be removed.
-    if let Some(step) = stream_again(case) {
-        found.steps.insert(0, step);
-    }
+    found.steps.splice(..0, stream_again(case).into_iter().flatten());
     Some(found)
 }
 
 /// Returns the step that lets the kubelet list with streams again, if it fell back and the messages of a stream are small enough.
-pub(super) fn stream_again(case: &Case<'_>) -> Option<Step> {
+pub(super) fn stream_again(case: &Case<'_>) -> Option<Vec<Step>> {
     let evidence = case.evidence;
     let probe = evidence.stream_probe.filter(|_| evidence.fallback_matters())?;
-    (!is_over(probe.answer.largest_message_bytes)).then(|| {
-        restart_kubelet(
-            evidence,
-            "restart the kubelet, so that it lists with streams; containers keep running",
-        )
-    })
+    (!is_over(probe.answer.largest_message_bytes)).then(|| evidence.steps("streamAgain", &[]))
 }
 
 /// Applies D03 to the messages of a streamed list: to the largest one that was measured, otherwise to an estimate.
@@ -235,12 +227,9 @@ fn oversized(case: &Case<'_>, severity: Severity, title: FactKind, excess: Exces
     if are_dead {
         found.add_facts(removal.facts());
         found.steps = removal.of_dead();
-        found.steps.extend(remove_many(case, &removal, &owners));
+        found.steps.extend(remove_many(case, &removal, &owners).into_iter().flatten());
         if all == 0 {
-            let pods = Command::limited(60, "crictl --timeout {}s pods --state notready");
-            found.add_step(Step::look("which sandboxes are dead").with(pods));
-            let exited = Command::limited(60, "crictl --timeout {}s ps -a --state exited");
-            found.add_step(Step::look("which containers have exited").with(exited));
+            found.steps.extend(steps_of("deadItems", &[]));
         }
         found.steps.extend(limit_history(owners.first()));
     }
@@ -261,20 +250,15 @@ fn oversized(case: &Case<'_>, severity: Severity, title: FactKind, excess: Exces
 }
 
 /// Returns the step that removes many dead sandboxes, one after the other, if crictl can list them.
-fn remove_many(case: &Case<'_>, removal: &Removal<'_>, owners: &[OwnedPods]) -> Option<Step> {
+fn remove_many(case: &Case<'_>, removal: &Removal<'_>, owners: &[OwnedPods]) -> Option<Vec<Step>> {
     let list = case.evidence.runtime.sandboxes.first.as_ref()?;
     let is_listed = list.result.is_ok() && list.response_bytes <= timing::RECEIVE_LIMIT;
     let owner = owners.first().filter(|_| is_listed && removal.further_sandboxes() > 0)?;
     let prefix = owner.name.rsplit('/').next()?.trim_end_matches('*');
-    let (name, namespace) = (&owner.name, &owner.namespace);
-    (is_plain(prefix) && is_plain(namespace)).then(|| {
-        let remove = Command::new(
-            "crictl --timeout 60s pods --state notready --namespace {} --name {} -q | head -200 \
-             | xargs -r -n 1 crictl --timeout 60s rmp",
-        );
-        let remove = remove.arg(format!("^{namespace}$")).arg(format!("^{prefix}"));
-        Step::change(format!("or faster: 200 dead pods of {name}, one after the other")).with(remove)
-    })
+    let of_names = ("names", Place::word(format!("^{prefix}")));
+    let of_namespaces = ("namespaces", Place::word(format!("^{}$", owner.namespace)));
+    let places = [owner.places(), [of_names, of_namespaces]].concat();
+    (is_plain(prefix) && is_plain(&owner.namespace)).then(|| steps_of("removeMany", &places))
 }
 
 /// Describes a list that was fetched in parts, with the namespaces that have the most items.

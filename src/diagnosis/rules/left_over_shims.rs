@@ -57,8 +57,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let (ids, pids): (Vec<&str>, Vec<u32>) =
         empty.map(|(shim, process)| (short(&shim.id), process.pid)).unzip();
     if pids.is_empty() {
-        let tree = Command::new("pstree -p {}").pid(process.pid);
-        found.add_step(Step::look("what runs below it, and who needs it").with(tree));
+        found.steps = steps_of("programsBelow", &of_process(process));
     } else {
         found.add_step(if is_conmon(&process.comm) {
             let list = Command::limited(20, "crictl --timeout {}s ps -a | grep {}").flagged("-e", &ids);
@@ -76,10 +75,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         );
         found.add_step(Step::change(text).with(kill));
     }
-    let explain = Command::new("plegctl explain {}").arg(RuleId::KnownBadVersion.as_str());
-    found.add_step(
-        Step::look("the releases of containerd that are known to leave shims behind").with(explain),
-    );
+    found.add_usual_steps();
     found.pod = pod_of(case, sample, first, process);
     found.ids = shims.iter().take(limits::MAX_LISTED_IDS).map(|(shim, _)| shim.id.clone()).collect();
     Some(found)

@@ -182,32 +182,22 @@ fn size_and_items<T>(list: &ListEvidence<T>) -> Option<(u64, usize)> {
     read.or_else(in_parts)
 }
 
-/// The step that keeps finished pods from piling up.
-const LIMIT_HISTORY: &str = "there, set ttlSecondsAfterFinished and the CronJob's history limits";
-
 /// Returns the steps that keep dead pods from coming again.
 pub(super) fn limit_history(owner: Option<&OwnedPods>) -> Vec<Step> {
-    let Some(OwnedPods { name, namespace, .. }) = owner.filter(|owner| is_plain(&owner.namespace)) else {
-        let text = "find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits";
-        return vec![Step::look(text)];
-    };
-    let find = Command::limited(30, "kubectl --request-timeout={}s -n {} get cronjobs,jobs").arg(namespace);
-    vec![Step::look(format!("find what creates {name}")).with(find), Step::look(LIMIT_HISTORY)]
+    match owner.filter(|owner| is_plain(&owner.namespace)) {
+        Some(owner) => steps_of("limitHistory", &owner.places()),
+        None => steps_of("limitAnyHistory", &[]),
+    }
 }
 
 /// Returns the steps against dead pods: find what creates most of them, then delete those that are there.
 pub(super) fn against_dead_pods(case: &Case<'_>) -> Vec<Step> {
     let owners = owners(&case.evidence.runtime, true);
     let mut steps = limit_history(owners.first());
-    let node = &case.evidence.node;
-    steps.extend(owners.first().filter(|owner| is_plain(&owner.namespace)).map(|owner| {
-        let namespace = &owner.namespace;
-        let node = if is_plain(node) { node } else { "NODE" };
-        let delete = Command::new(
-            "kubectl -n {} delete pods --field-selector status.phase=Succeeded,spec.nodeName={} --wait=false",
-        );
-        Step::change(format!("delete all Succeeded pods of {namespace} on this node, with their logs"))
-            .with(delete.arg(namespace).arg(node))
-    }));
+    let node = Some(&*case.evidence.node).filter(|node| is_plain(node)).unwrap_or("NODE");
+    if let Some(owner) = owners.first().filter(|owner| is_plain(&owner.namespace)) {
+        let places = [owner.places().as_slice(), &[("node", Place::word(node))]].concat();
+        steps.extend(steps_of("deleteSucceeded", &places));
+    }
     steps
 }

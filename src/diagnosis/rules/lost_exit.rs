@@ -46,31 +46,20 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
             Some(conmon) if conmon.is_stopped() => {
                 let state = conmon.state;
                 found.add_fact(FactKind::ConmonStopped { of, conmon: conmon.into(), state });
-                let run_on = Command::new("kill -CONT {}").pid(conmon.pid);
-                found.add_step(Step::change("who stopped it? to make its calls quick again").with(run_on));
+                found.steps.extend(steps_of("stoppedConmon", &of_process(conmon)));
             }
             Some(conmon) => found.add_fact(FactKind::ConmonRuns { of, conmon: conmon.into() }),
             None if evidence.node().is_some_and(|host| host.latest().shims == Shims::Detailed) => {
                 found.add_fact(FactKind::ConmonGone { of });
-                found.add_step(Step::change("remove it").with(remove(id)));
+                found.steps.extend(steps_of("lostConmon", &[("id", Place::word(short(id)))]));
             }
             None => found.add_fact(FactKind::ConmonStoppedOrGone { of }),
         }
     }
     if found.steps.is_empty() {
-        let conmon = Command::new("pgrep -af {}").arg(short(&first.target.id));
-        found.add_step(
-            Step::look("its conmon; if it is in state T, continue it with kill -CONT").with(conmon),
-        );
-        found.add_step(Step::change("if its conmon is gone, remove it").with(remove(&first.target.id)));
+        found.steps = steps_of("unknownConmon", &[("id", Place::word(short(&first.target.id)))]);
     }
     Some(found)
-}
-
-/// Returns the command that removes a container whose exit was lost. CRI-O waits for the exit here too, and crictl gives up
-/// after 2 s by default.
-pub(super) fn remove(id: &str) -> Command {
-    Command::limited(60, "crictl --timeout {}s rm {}").arg(short(id))
 }
 
 /// Returns the slow `PodSandboxStatus` calls of these containers' pods. If pod events are on, CRI-O fetches the status of

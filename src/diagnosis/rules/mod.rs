@@ -54,7 +54,7 @@ mod silent_runtime;
 mod slow_lists;
 mod slow_statuses;
 mod stale_kubelet;
-mod steps;
+pub(in crate::diagnosis) mod steps;
 mod storage_stall;
 mod stuck_systemd;
 mod throttled_runtime;
@@ -68,6 +68,7 @@ use std::time::Duration;
 mod prelude {
     pub(super) use std::time::Duration;
 
+    pub(super) use super::steps::{Place, of_process, steps_of};
     pub(super) use super::{Case, finding};
     pub(super) use crate::diagnosis::evidence::Evidence;
     pub(super) use crate::diagnosis::facts::FactKind;

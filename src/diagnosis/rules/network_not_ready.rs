@@ -3,7 +3,6 @@
 use super::failing_pods;
 use super::prelude::*;
 use super::runtime_state::{fact_of, status_answer};
-use super::steps::steps_of;
 use crate::cri::RuntimeCondition;
 use crate::diagnosis::facts::ProcessRef;
 use crate::diagnosis::failing_pods::FailureCause;
@@ -61,7 +60,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     }
     found.add_facts(signs);
     found.add_fact(FactKind::PodsCannotStartOrStop);
-    found.steps = steps_of(found.id.as_str(), |list| list.arg(evidence.cni_directory()));
+    found.steps = evidence.steps(found.id.as_str(), &[]);
     Some(found)
 }
 

@@ -25,24 +25,17 @@ pub fn find(case: &Case<'_>) -> HealthFinding {
     );
     let threshold = case.evidence.settings.threshold.value.into();
     finding.add_fact(FactKind::UnhealthyAfter { threshold });
-    let node = case.evidence.node_or_placeholder();
-    let for_node = |purpose: &str, template| Step::look(purpose).with(Command::new(template).arg(node));
     if is_unchecked {
-        finding
-            .add_step(for_node("after an alert, first look at the kubelet too", "plegctl health --node {}"));
+        finding.steps = case.evidence.steps("uncheckedKubelet", &[]);
     }
-    finding.add_step(for_node("if the node is NotReady", "kubectl describe node {}"));
-    if case.evidence.has_systemd() {
-        let messages = "journalctl --no-pager -u kubelet -S -6h | grep -e 'PLEG is not healthy'";
-        finding.add_step(Step::look("if it was NotReady before").with(Command::new(messages)));
-    }
-    finding.steps.extend(most_restarted(case.evidence));
+    finding.steps.extend(case.evidence.steps("ifNotReady", &[]));
+    finding.steps.extend(most_restarted(case.evidence).into_iter().flatten());
     finding.add_usual_steps();
     finding
 }
 
 /// Returns the step that shows why the container that was restarted most often ended.
-fn most_restarted(evidence: &Evidence) -> Option<Step> {
+fn most_restarted(evidence: &Evidence) -> Option<Vec<Step>> {
     let containers = evidence.runtime.containers.items().into_iter().flatten();
     let attempts = containers
         .filter_map(|container| Some((container.metadata.as_ref()?.attempt, &container.id, container)));
@@ -58,16 +51,7 @@ fn most_restarted(evidence: &Evidence) -> Option<Step> {
     let same_name = sandboxes().filter(|sandbox| {
         sandbox.metadata.as_ref().is_some_and(|other| other.namespace == *namespace && other.name == *name)
     });
-    let (short_id, sandbox) = (short(id), short(&newest.sandbox_id));
-    let (place, log) = if same_name.count() > 1 {
-        (
-            format!(" in sandbox {sandbox}"),
-            Command::limited(20, "crictl --timeout {}s logs --tail 20 {}").arg(short_id),
-        )
-    } else {
-        let log = Command::limited(20, "kubectl --request-timeout={}s -n {} logs {} -c {} -p --tail 20");
-        (String::new(), log.arg(namespace).arg(name).arg(&container))
-    };
+    let log = if same_name.count() > 1 { "logOfContainer" } else { "logOfPod" };
     // Of a pod that is days old, five restarts are no loop, also if the last one was just now. A new sandbox restarts its
     // containers too.
     let first_sandbox = sandboxes().find(|sandbox| {
@@ -75,10 +59,15 @@ fn most_restarted(evidence: &Evidence) -> Option<Step> {
     });
     let is_loop = last <= CRASH_LOOP_PAUSE
         && first_sandbox.is_some_and(|sandbox| age(sandbox.created_at) / attempt <= CRASH_LOOP_PAUSE);
-    let again = if is_loop { "crashes again and again:" } else { "was" };
-    let last = elapsed(last);
-    let restarted = format!(
-        "{namespace}/{name}/{container}{place} {again} restarted {attempt} times, last {last} ago; its log"
-    );
-    Some(Step::look(restarted).with(log))
+    let places = [
+        ("namespace", Place::word(namespace)),
+        ("pod", Place::word(name)),
+        ("container", Place::word(container)),
+        ("id", Place::word(short(id))),
+        ("sandbox", Place::word(short(&newest.sandbox_id))),
+        ("again", Place::word(if is_loop { "crashes again and again:" } else { "was" })),
+        ("attempt", Place::word(attempt)),
+        ("last", Place::word(elapsed(last))),
+    ];
+    Some(steps_of(log, &places))
 }

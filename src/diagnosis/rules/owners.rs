@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::cri::{ContainerState, SandboxState, label};
 use crate::diagnosis::evidence::RuntimeEvidence;
 use crate::diagnosis::facts::{Name, Share};
+use crate::diagnosis::rules::steps::Place;
 
 /// The letters and digits of which Kubernetes generates the end of a pod's name (apimachinery, `rand.SafeEncodeString`).
 const GENERATED: &str = "bcdfghjklmnpqrstvwxz2456789";
@@ -19,6 +20,13 @@ pub(super) struct OwnedPods {
     pub namespace: String,
     /// `NAMESPACE/NAME`; the name ends with `-*` if the rest of it was generated.
     pub name: String,
+}
+
+impl OwnedPods {
+    /// Returns the places of the name and the namespace in a step.
+    pub(super) fn places(&self) -> [(&'static str, Place); 2] {
+        [("owner", Place::word(&self.name)), ("namespace", Place::word(&self.namespace))]
+    }
 }
 
 /// Counts all sandboxes, or only the dead ones; without any, the containers. The largest number comes first.

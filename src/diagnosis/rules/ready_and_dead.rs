@@ -80,22 +80,11 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     } else if confidence == Confidence::Possible {
         found.add_fact(FactKind::OneSideOnly);
     }
-    let node = evidence.node_or_placeholder();
     if confidence == Confidence::Certain {
-        let cordon = Command::new("kubectl cordon {}").arg(node);
-        found.add_step(Step::change("let the node get no further pods").with(cordon));
+        found.steps = evidence.steps("cordon", &[]);
     }
-    let stacks = Command::new("plegctl stacks kubelet.txt");
-    found.add_step(Step::look("who waits for whom in the kubelet (saved above)").with(stacks));
-    let purpose = "if the same pods still wait 5 minutes later, restart the kubelet";
-    found.add_step(super::kubelet::restart_kubelet(case.evidence, purpose));
-    let compare = Command::new("plegctl pods -o wide");
-    found.add_step(Step::look("what the API server, kubelet and runtime say of each pod").with(compare));
-    let log = Command::new("journalctl --no-pager -u kubelet -S -60min | grep -e {} -e 'Error syncing pod'");
-    found.add_step(
-        Step::look(format!("the kubelet's log about {}, which waits longest", first.pod))
-            .with(log.arg(&first.pod.uid)),
-    );
+    let places = [("pod", Place::word(&first.pod)), ("uid", Place::word(&first.pod.uid))];
+    found.steps.extend(evidence.steps("D41", &places));
     found.pod = Some(first.pod.clone());
     found.ids =
         ending.iter().chain(&waiting).take(limits::MAX_LISTED_IDS).map(|pod| pod.pod.uid.clone()).collect();

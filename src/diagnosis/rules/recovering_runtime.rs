@@ -27,15 +27,8 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     }
     if journal.recovering {
         found.add_fact(FactKind::RecoveryHasNoEnd);
-        found.add_step(Step::look(
-            "if the recovery has just begun, wait; the runtime's journal names the shim for which it waits",
-        ));
-    } else {
-        let log =
-            "journalctl --no-pager -S -15min {} | grep -e 'process exited' -e panic -e fatal | tail -n 20";
-        let units = evidence.runtime_units().iter().flat_map(|unit| ["-u", unit]);
-        found.add_step(Step::look("why it ended").with(Command::new(log).options(units)));
     }
+    found.steps = evidence.steps(if journal.recovering { "recovery" } else { "restarts" }, &[]);
     Some(found)
 }
 

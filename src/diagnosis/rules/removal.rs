@@ -93,15 +93,10 @@ impl<'a> Removal<'a> {
     /// Returns the commands that remove dead containers and sandboxes, some at a time.
     pub(super) fn of_dead(&self) -> Vec<Step> {
         let sandboxes = self.sandbox_ids(self.dead_sandboxes.iter().map(|sandbox| sandbox.id.as_str()));
-        let commands = [
-            ("containers", "crictl --timeout {}s rm {}", self.container_ids(&self.dead_containers)),
-            ("sandboxes", "crictl --timeout {}s rmp {}", sandboxes),
-        ];
-        let step = |(kind, template, ids): (&str, &'static str, Option<Vec<&str>>)| {
-            let remove = Command::limited(60, template).args(ids?);
-            Some(Step::change(format!("remove the largest dead {kind}, then run health again")).with(remove))
-        };
-        commands.into_iter().filter_map(step).collect()
+        let containers = self.container_ids(&self.dead_containers);
+        let dead = [("deadContainers", containers), ("deadSandboxes", sandboxes)];
+        let steps = |(id, ids): (_, Option<Vec<&str>>)| Some(steps_of(id, &[("ids", Place::words(ids?))]));
+        dead.into_iter().filter_map(steps).flatten().collect()
     }
 
     /// Returns the number of dead sandboxes that one command does not remove.
@@ -118,38 +113,27 @@ impl<'a> Removal<'a> {
     /// Returns the steps against the pods with the most bytes. `excess` is the number of bytes over the limit, 1 if it is not
     /// known; if there are any, the kubelet cannot list and thus ends no pod.
     pub(super) fn of_living(&self, case: &Case<'_>, excess: Option<u64>) -> Vec<Step> {
-        let node = Some(case.evidence.node.as_str()).filter(|node| is_plain(node)).unwrap_or("NODE");
-        let cordon = Command::limited(30, "kubectl --request-timeout={}s cordon {}").arg(node);
-        let mut steps = vec![Step::change("let no new pod come").with(cordon)];
+        let node = Some(&*case.evidence.node).filter(|node| is_plain(node)).unwrap_or("NODE");
+        let node = [("node", Place::word(node))];
+        let mut steps = steps_of("noNewPod", &node);
         let is_named = |size: &&PodSize<'_>| is_plain(&size.pod.namespace) && is_plain(&size.pod.name);
         if !self.explains_size() {
-            let find = Command::limited(
-                30,
-                "kubectl --request-timeout={}s get pods -A --field-selector spec.nodeName={} -o json \
-                 | jq -r '.items[].metadata | \"\\(tostring | length) \\(.namespace)/\\(.name)\"' | sort -rn | head",
-            );
-            let step = Step::look("find the pods with the longest annotations and labels");
-            steps.push(step.with(find.arg(node)));
+            steps.extend(steps_of("longestLabels", &node));
         } else if let Some(largest) = self.pods.first().filter(is_named) {
-            let PodRef { namespace, name, .. } = &largest.pod;
-            let find = "kubectl --request-timeout={}s -n {} get deploy,sts,ds,jobs";
-            steps.push(
-                Step::look(format!(
-                    "find what creates {namespace}/{name}; scale it down, or shorten its annotations and labels"
-                ))
-                .with(Command::limited(30, find).arg(namespace)),
-            );
+            let namespace = &largest.pod.namespace;
+            let places = [("namespace", Place::word(namespace)), ("pod", Place::word(&largest.pod))];
+            steps.extend(steps_of("scaleDown", &places));
             if let Some(excess) = excess {
                 let ended = self.to_end(namespace, excess);
-                let delete = "kubectl --request-timeout={}s -n {} delete pod {} --wait=false";
-                let names = ended.iter().map(|size| size.pod.name.as_str());
-                let delete = Command::limited(30, delete).arg(namespace).args(names);
                 let which = if ended.len() == 1 { "this pod" } else { "the largest pods" };
-                steps.push(Step::change(format!("end {which}")).with(delete));
+                let names = Place::words(ended.iter().map(|size| &size.pod.name));
+                let [namespace, _] = places;
+                let places = [namespace, ("which", Place::word(which)), ("pods", names)];
+                steps.extend(steps_of("endLargest", &places));
                 steps.extend(self.end_here(&ended));
             }
         }
-        steps.push(Step::look("then lower maxPods, or shorten annotations and labels"));
+        steps.extend(steps_of("lowerMaxPods", &[]));
         steps
     }
 
@@ -172,20 +156,17 @@ impl<'a> Removal<'a> {
         let Some((sandboxes, largest)) = sandboxes.zip(pods.first()) else {
             return Vec::new();
         };
-        let them = if pods.len() == 1 { "it" } else { "them" };
-        let stop = Command::limited(60, "crictl --timeout {}s stopp {}").args(&sandboxes);
-        let stop = Step::change(format!("the kubelet ends no pod while its list fails, so stop {them} here"))
-            .with(stop);
-        let remove = if count(largest.bytes) < RECEIVE_LIMIT / 2 {
-            let remove = Command::limited(60, "crictl --timeout {}s rmp {}").args(sandboxes);
-            Some(Step::change(format!("then remove {them}")).with(remove))
-        } else {
-            self.container_ids(&largest.containers).map(|containers| {
-                let remove = Command::limited(60, "crictl --timeout {}s rm {}").args(containers);
-                Step::change("then remove its containers, the largest first").with(remove)
-            })
+        let them = Place::word(if pods.len() == 1 { "it" } else { "them" });
+        let of_sandboxes = [("them", them), ("ids", Place::words(sandboxes))];
+        if count(largest.bytes) < RECEIVE_LIMIT / 2 {
+            return steps_of("stopAndRemoveHere", &of_sandboxes);
+        }
+        let containers = self.container_ids(&largest.containers);
+        let stop = |containers| {
+            let remove = steps_of("removeContainersHere", &[("ids", Place::words(containers))]);
+            [steps_of("stopHere", &of_sandboxes), remove].concat()
         };
-        remove.map_or_else(Vec::new, |remove| vec![stop, remove])
+        containers.map(stop).unwrap_or_default()
     }
 
     fn sandbox_ids<'b>(&self, ids: impl Iterator<Item = &'b str>) -> Option<Vec<&'b str>> {

@@ -27,6 +27,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.rpc = Some("Status".to_owned());
     found.add_fact(fact);
     found.add_fact(FactKind::RuntimeDownAfter30s);
-    found.add_step(case.evidence.show_journal());
+    found.steps = case.evidence.steps("showJournal", &[]);
     Some(found)
 }

@@ -56,19 +56,15 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     {
         found.set_title(was_stopped(case, stop));
         found.confidence = Confidence::Certain;
-        steps = vec![Step::look(FIND_STOPPER)];
+        steps = steps_of("findStopper", &[]);
     }
     if steps.is_empty() {
-        steps.push(advice::node_pressure("look at storage, memory and CPU of the node"));
+        steps = steps_of("nodePressure", &[]);
         steps.push(case.evidence.restart_runtime());
     }
     found.steps = steps;
     Some(found)
 }
-
-/// The step that finds out why a daemon was stopped.
-const FIND_STOPPER: &str =
-    "find out who stops it: a debugger, a checkpoint, a snapshot tool; the kernel does not record it";
 
 /// Reports a daemon that was stopped for a part of the run, or is stopped since one. A call that waits meanwhile is late for no
 /// other reason.
@@ -93,7 +89,7 @@ fn stopped(case: &Case<'_>) -> Option<HealthFinding> {
         found.add_step(advice::continue_process(daemon.pid));
     } else {
         found.add_fact(FactKind::RunsAgain);
-        found.add_step(Step::look(FIND_STOPPER));
+        found.steps = steps_of("findStopper", &[]);
     }
     Some(found)
 }

@@ -33,7 +33,6 @@ pub(super) fn find(case: &Case<'_>, findings: &[HealthFinding]) -> Option<Health
     let others = runtime.status_calls.iter().map(|record| record.duration);
     found.add_facts(others.max().map(|longest| FactKind::LongestStatusCall { took: longest.into() }));
     found.add_facts(many_clients::busiest_client(case));
-    found.add_step(advice::node_pressure("look at storage, memory and CPU of the node"));
-    found.add_step(advice::until_slow());
+    found.add_usual_steps();
     Some(found)
 }

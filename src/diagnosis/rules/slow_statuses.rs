@@ -48,14 +48,11 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.add_facts(stays_below(case));
     found.add_fact(FactKind::AllPodsAfterRestart);
     found.add_facts(many_clients::busiest_client(case));
-    if slow_calls {
-        found.add_step(advice::node_pressure("find out why each call is slow (storage, memory, CPU)"));
-        found.add_step(Step::look("nothing has to be restarted or deleted for this: the runtime answers"));
-    } else if are_dead {
-        found.steps = against_dead_pods(case);
-    } else {
-        found.add_step(Step::look("spread rollouts and Jobs; fewer pods on this node"));
-    }
+    found.steps = match (slow_calls, are_dead) {
+        (true, _) => steps_of("slowCalls", &[]),
+        (false, true) => against_dead_pods(case),
+        (false, false) => steps_of("manyCalls", &[]),
+    };
     Some(found)
 }
 
@@ -104,10 +101,6 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
         }
     }
     found.add_facts(many_clients::busiest_client(case));
-    found.add_step(Step::look("the runtime answers, so nothing has to be restarted or deleted"));
-    let find = Command::new("pgrep -af {}").arg(short(&slowest.target.id));
-    found.add_step(Step::look("whether a runc or crun still works on it (no output: none)").with(find));
-    found.add_step(advice::node_pressure("look at storage, memory and CPU of the node"));
-    found.add_step(advice::until_slow());
+    found.steps = steps_of("lateAnswers", &[("id", Place::word(short(&slowest.target.id)))]);
     Some(found)
 }

@@ -1,6 +1,6 @@
 //! D22: the kubelet's own relist is too old.
 
-use super::kubelet::{restart_kubelet, runtime_answers_well};
+use super::kubelet::runtime_answers_well;
 use super::prelude::*;
 use crate::diagnosis::kubelet::KubeletEvidence;
 
@@ -57,9 +57,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         task: task.tid,
         function: (&task.wchan).into(),
     }));
-    let show = Command::new("plegctl stacks kubelet.txt");
-    found.add_step(Step::look("who waits for whom in the kubelet (saved above)").with(show));
-    found.add_step(restart_kubelet(case.evidence, "then restart the kubelet"));
+    found.steps = case.evidence.steps("D22", &[]);
     Some(found)
 }
 

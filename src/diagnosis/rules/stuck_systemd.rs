@@ -36,11 +36,5 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     if sample.mounts.len() > limits::MANY_MOUNTS {
         signs.push(FactKind::ManyMounts { mounts: sample.mounts.len() });
     }
-    let jobs = Command::limited(10, "timeout {} systemctl --no-pager list-jobs");
-    let again = Command::limited(60, "timeout {} systemctl daemon-reexec");
-    let mut found = from_signs(case, RuleId::StuckSystemd, FactKind::SystemdDoesNotKeepUp, signs)?;
-    found.add_step(Step::look("what it does now").with(jobs));
-    let purpose = "then start it again (a newer systemd handles mounts better)";
-    found.add_step(Step::change(purpose).with(again));
-    Some(found)
+    from_signs(case, RuleId::StuckSystemd, FactKind::SystemdDoesNotKeepUp, signs)
 }

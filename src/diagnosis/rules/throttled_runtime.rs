@@ -16,17 +16,13 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.add_fact(FactKind::EverythingIsLate);
     let cgroup = case.evidence.daemon().map_or("CGROUP", |daemon| daemon.cpu_cgroup.trim_start_matches('/'));
     let is_v1 = host.first.daemon_cgroup.throttled.is_some_and(|throttled| throttled.is_v1);
-    let (tree, file, none) =
-        if is_v1 { ("cpu/", "cpu.cfs_quota_us", "echo -1 > {}") } else { ("", "cpu.max", "echo max > {}") };
-    let file = format!("/sys/fs/cgroup/{tree}{cgroup}/{file}");
-    found.add_step(Step::look("the limit, and who set it").with(Command::new("cat {}").arg(&file)));
     let unit = cgroup.rsplit('/').next().filter(|unit| unit.ends_with(".service"));
-    found.add_step(Step::change("remove the limit").with(
-        match unit.filter(|_| case.evidence.has_systemd()) {
-            Some(unit) => Command::new("systemctl set-property --runtime {} CPUQuota=").arg(unit),
-            None => Command::new(none).arg(file),
-        },
-    ));
+    let by_file = if is_v1 { "limitInFileV1" } else { "limitInFile" };
+    let id = if unit.is_some() && case.evidence.has_systemd() { "limitOfUnit" } else { by_file };
+    let file = if is_v1 { format!("cpu/{cgroup}/cpu.cfs_quota_us") } else { format!("{cgroup}/cpu.max") };
+    let file = Place::word(format!("/sys/fs/cgroup/{file}"));
+    let unit = Place::word(unit.unwrap_or_default());
+    found.steps = steps_of(id, &[("unit", unit), ("file", file)]);
     Some(found)
 }
 

@@ -35,12 +35,8 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         size_bytes: Bytes(bytes),
         percent: percent_of_limit(bytes),
     }));
-    if evidence.has_systemd() {
-        let grep = Command::new("journalctl -u kubelet | grep 'not implemented, falling back to'");
-        found.add_step(Step::look("which call the runtime did not implement").with(grep));
-    }
-    let no_help = || Step::look("a restart of the kubelet does not help: a message is too large too");
-    found.add_step(stream_again(case).unwrap_or_else(no_help));
+    found.steps = evidence.steps("fallback", &[]);
+    found.steps.extend(stream_again(case).unwrap_or_else(|| steps_of("noRestart", &[])));
     found.add_usual_steps();
     Some(found)
 }

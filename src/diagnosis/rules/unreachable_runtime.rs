@@ -56,18 +56,10 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     if matches!(error, Error::Refused { .. } | Error::NoSuchSocket { .. } | Error::ClosedMidCall { .. }) {
         let units = evidence.runtime_units();
         if !shows_units {
-            found.add_step(evidence.show_units(units));
+            found.steps.extend(evidence.steps("showUnits", &[("shown", Place::words(units))]));
         }
-        let start = |unit: &str| Command::new("systemctl start {}").arg(unit);
-        found.add_step(match units {
-            _ if !evidence.has_systemd() => Step::change("then start the runtime"),
-            [only] => Step::change("then start the runtime").with(start(only)),
-            [first, others @ ..] => {
-                let others = others.join(" or ");
-                Step::change(format!("then start the runtime ({first}, or {others})")).with(start(first))
-            }
-            [] => Step::change("then start the runtime"),
-        });
+        let start = if units.len() > 1 { "startOneOfTwo" } else { "startRuntime" };
+        found.steps.extend(evidence.steps(start, &[]));
     }
     Some(found)
 }
@@ -84,13 +76,8 @@ pub(super) fn without_descriptor(
     // A limit may be set below the number that is open.
     let more = open.saturating_mul(2);
     let hard = daemon.descriptor_hard_limit.filter(|hard| *hard < more).map(|_| more.to_string());
-    let list = "ls -l /proc/{}/fd | awk '{print $NF}' | tr -d 0-9 | sort | uniq -c | sort -rn | head";
-    let limits = format!("{more}:{}", hard.unwrap_or_default());
-    let raise = Command::new("prlimit --pid {} --nofile={}").pid(pid).arg(limits);
-    let steps = vec![
-        Step::look("what it has most of").with(Command::new(list).pid(pid)),
-        Step::change("let it answer until the cause is found").with(raise),
-        evidence.restart_runtime(),
-    ];
+    let limits = Place::word(format!("{more}:{}", hard.unwrap_or_default()));
+    let mut steps = steps_of("noDescriptor", &[("pid", Place::Process(pid)), ("limits", limits)]);
+    steps.push(evidence.restart_runtime());
     Some((DescriptorUse { process: daemon.into(), open, limit }, steps))
 }

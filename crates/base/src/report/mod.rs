@@ -54,5 +54,5 @@ pub use rule::Rule;
 pub use seconds::Seconds;
 pub use severity::Severity;
 pub use similar::most_similar;
-pub use step::{Command, Step};
+pub use step::{Command, Step, split_at_place};
 pub use words::{grouped, plural};

@@ -97,8 +97,8 @@ impl Display for Step {
     }
 }
 
-/// A command for a shell. Its template is a text of plegctl. Each `{}` in it is a place for words, which are quoted where a
-/// shell needs it, so that no name from outside can become more than one word.
+/// A command for a shell. Its template is a text of plegctl. Each `{}` or `{name}` in it is a place for words, which are quoted
+/// where a shell needs it, so that no name from outside can become more than one word.
 #[derive(Clone, Debug)]
 pub struct Command {
     filled: String,
@@ -137,7 +137,7 @@ impl Command {
     #[must_use]
     pub fn args<T: Display>(self, words: impl IntoIterator<Item = T>) -> Self {
         let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
-        let begins_word = self.rest.split_once("{}").is_none_or(|(before, _)| before.ends_with(' '));
+        let begins_word = split_at_place(self.rest).is_none_or(|(before, ..)| before.ends_with(' '));
         let count = u32::try_from(words.len().max(1)).unwrap_or(u32::MAX);
         let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         Self {
@@ -174,8 +174,8 @@ impl Command {
     }
 
     fn fill(mut self, words: &str) -> Self {
-        let (before, gap, after) = match self.rest.split_once("{}") {
-            Some((before, after)) => (before, "", after),
+        let (before, gap, after) = match split_at_place(self.rest) {
+            Some((before, _, after)) => (before, "", after),
             None => (self.rest, " ", ""),
         };
         self.filled.extend([before, gap, words]);
@@ -183,11 +183,25 @@ impl Command {
         self
     }
 
+    /// Returns the name of the next place.
+    pub fn next_place(&self) -> Option<&'static str> {
+        split_at_place(self.rest).map(|(_, name, _)| name)
+    }
+
     /// Returns the command as one line.
     pub fn line(mut self) -> String {
         self.filled.push_str(self.rest);
         self.filled
     }
+}
+
+/// Splits a text at its first place, `{}` or `{name}`. Returns what is before the place, its name, and what is after it.
+pub fn split_at_place(text: &str) -> Option<(&str, &str, &str)> {
+    text.match_indices('{').find_map(|(at, _)| {
+        let (name, after) = text.get(at + 1..)?.split_once('}')?;
+        let is_place = name.chars().all(|letter| letter.is_ascii_alphanumeric());
+        is_place.then_some((text.get(..at)?, name, after))
+    })
 }
 
 /// Quotes a word for a shell. A word with characters that a terminal does not show is written as octal numbers, so that the
