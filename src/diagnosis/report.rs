@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::facts::{Fact, FactKind};
+pub use super::rules::RuleId;
 use crate::clock::Wall;
 use crate::cri::{Outcome, StreamedAnswer};
 use crate::pleg::report::ListCallsReport;
@@ -11,61 +12,6 @@ use crate::report::rename::{rename, without_names};
 pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
 use crate::report::{RuntimeRef, Step, word_enum};
 use crate::stacks::report::StackReport;
-
-word_enum! {
-    /// A rule of the catalogue. Its word is the id that users see.
-    #[derive(PartialOrd, Ord, Hash)]
-    #[expect(missing_docs, reason = "the title of each is in its file in `rules/`")]
-    pub json enum RuleId: as_str {
-        NothingFound = "D00",
-        HungStatus = "D01",
-        HungList = "D02",
-        LargeList = "D03",
-        DeadContainers = "D04",
-        SlowStatuses = "D05",
-        UnreachableRuntime = "D06",
-        SilentRuntime = "D07",
-        StorageStall = "D08",
-        RemoteStorageStall = "D09",
-        HungProcess = "D10",
-        FrozenCgroup = "D11",
-        OutOfMemory = "D12",
-        CpuStarved = "D13",
-        ExhaustedLimits = "D14",
-        StuckSystemd = "D15",
-        NetworkNotReady = "D16",
-        ExecStorm = "D17",
-        ReservedName = "D18",
-        InconsistentState = "D19",
-        FailingStatus = "D20",
-        RecoveringRuntime = "D21",
-        StaleKubelet = "D22",
-        EventedPleg = "D23",
-        NeverRelisted = "D24",
-        FlappingPleg = "D25",
-        WatchdogRestarts = "D26",
-        KnownBadVersion = "D27",
-        HiddenStall = "D28",
-        FailingList = "D29",
-        SlowLists = "D30",
-        RuntimeNotReady = "D31",
-        KubeletDown = "D32",
-        LostExit = "D33",
-        FullDisk = "D34",
-        ThrottledRuntime = "D35",
-        InvalidCertificate = "D36",
-        KernelWait = "D37",
-        LeftOverShims = "D38",
-        ManyClients = "D39",
-        LargeDaemon = "D40",
-        ReadyAndDead = "D41",
-        ExitedButAlive = "D42",
-        UnaryFallback = "D43",
-        StuckWorkers = "D44",
-        FailingPods = "D45",
-        ApproachingLimit = "D46",
-    } ALL
-}
 
 word_enum! {
     /// The verdict in one word.

@@ -81,7 +81,7 @@ mod prelude {
 pub use blocked_tasks::known_wait;
 use catalogue::RuleFunction;
 pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod, rules_about};
-pub use catalogue::{Impact, StacksHelp, catalogue, row};
+pub use catalogue::{Impact, RuleId, StacksHelp, catalogue, row};
 pub use kubelet::disagreements;
 pub use large_list::{judge_message, judge_size};
 pub(in crate::diagnosis) use list_size::Refusal;
@@ -91,7 +91,7 @@ use super::evidence::Evidence;
 use super::evidence::container_parts::still_blocked;
 use super::facts::Fact;
 use super::proc::{Blocked, Process};
-use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+use super::report::{Confidence, HealthFinding, Phase, Severity};
 use crate::cri::Rpc;
 use crate::panics::catch_panic;
 use crate::report::Step;
