@@ -117,12 +117,11 @@ pub fn run(arguments: &PreflightArgs, global: &GlobalArgs) -> Result<Exit, Error
                 pods = files;
                 findings.extend(of_pods);
                 let unknown = [from, to].into_iter().find(|release| !release.has_known_uids());
-                not_checked.extend(unknown.map(|release| NotChecked {
-                    what: "which static pods the upgrade restarts".to_owned(),
-                    why: UidUnknown::Release(release).to_string(),
-                }));
+                let what = "which static pods the upgrade restarts";
+                not_checked
+                    .extend(unknown.map(|release| NotChecked::new(what, UidUnknown::Release(release))));
             }
-            Err(why) => not_checked.push(NotChecked { what: "the static pods".to_owned(), why }),
+            Err(why) => not_checked.push(NotChecked::new("the static pods", why)),
         }
     }
     let report = PreflightReport {
@@ -214,10 +213,7 @@ impl PreflightArgs {
             node: None,
             static_pods: None,
             source,
-            not_checked: vec![NotChecked {
-                what: "the node".to_owned(),
-                why: "only files were given".to_owned(),
-            }],
+            not_checked: vec![NotChecked::new("the node", "only files were given")],
         })
     }
 
@@ -337,9 +333,7 @@ fn refusal(why: cri::Error) -> CallRefusal {
 /// Lists the facts about the node that could not be read.
 fn unread_facts(own: &KubeletSettings, settings: &StartSettings) -> Vec<NotChecked> {
     let mut skipped = Vec::new();
-    let mut skip = |what: &str, why: &str| {
-        skipped.push(NotChecked { what: what.to_owned(), why: why.to_owned() });
-    };
+    let mut skip = |what: &str, why: &str| skipped.push(NotChecked::new(what, why));
     if !own.is_plain_kubelet() {
         skip(
             "the settings that the program gives to the kubelet inside it",

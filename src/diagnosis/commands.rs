@@ -2,6 +2,7 @@
 //! checked. No other module of `diagnosis` runs programs.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
@@ -107,8 +108,8 @@ pub(super) struct SystemAnswers {
 }
 
 impl SystemAnswers {
-    fn skip(&mut self, what: &str, why: impl Into<String>) {
-        self.not_checked.push(NotChecked { what: what.to_owned(), why: why.into() });
+    fn skip(&mut self, what: &str, why: impl Display) {
+        self.not_checked.push(NotChecked::new(what, why));
     }
 
     fn without_journal(why: &str) -> Self {
@@ -157,11 +158,11 @@ pub(super) async fn read_journal_and_systemd<R: Runtime + 'static>(
             answers.input_file = inputs.keeps_input_files().then(file);
         }
         Ok(_) => answers.skip("the journal", "it has no readable line of the last 15 minutes"),
-        Err(why) => answers.skip("the journal", why.to_string()),
+        Err(why) => answers.skip("the journal", why),
     }
     match systemd {
         Some(Ok(state)) => answers.systemd = Some(state),
-        Some(Err(why)) => answers.skip("systemd", why.to_string()),
+        Some(Err(why)) => answers.skip("systemd", why),
         None => {}
     }
     answers

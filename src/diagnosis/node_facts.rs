@@ -96,10 +96,8 @@ impl NodeFacts {
             let second = host.second.as_mut().map(|(_, sample)| sample);
             std::iter::once(&mut host.first).chain(second).for_each(leave_out_others);
         }
-        self.not_checked.push(NotChecked {
-            what: "processes of other programs".to_owned(),
-            why: "not recorded: the node has too many".to_owned(),
-        });
+        let why = "not recorded: the node has too many";
+        self.not_checked.push(NotChecked::new("processes of other programs", why));
     }
 
     /// Reads the facts; `None` if the text is too large, damaged, without a node, or has a value that this release does not know.

@@ -148,7 +148,7 @@ pub(super) fn recorded(recorded: &RecordedProcesses, sampled_at: Mono) -> (HostE
         "not recorded, apart from the runtime, the kubelet and stopped shims as of {}",
         recorded.taken_at
     );
-    (host, NotChecked { what: WHAT.to_owned(), why })
+    (host, NotChecked::new(WHAT, why))
 }
 
 /// Decides whether a sample shows the process table of the probed runtime. Returns also what the sample cannot show, and
@@ -178,7 +178,7 @@ pub(super) fn with_ownership(
         None
     };
     let host = HostEvidence { ownership, sampled_at, first: sample, ..HostEvidence::default() };
-    (host, skipped.map(|(what, why)| NotChecked { what: what.into(), why: why.into() }))
+    (host, skipped.map(|(what, why)| NotChecked::new(what, why)))
 }
 
 /// Returns the first sample with the cgroups of all processes, if a running container seems to have no process. A process
@@ -268,7 +268,7 @@ pub(super) async fn socket_clients<R>(
     let limit = if is_counted { inputs.deadlines().proc } else { FILES_TIME_LIMIT };
     let found = offload::value(limit.min(run.budget.left()), work).await.flatten();
     let why = "the kernel did not list its sockets (sock_diag); a service may forbid netlink sockets";
-    let skipped = || NotChecked { what: "the clients of the runtime's socket".into(), why: why.into() };
+    let skipped = || NotChecked::new("the clients of the runtime's socket", why);
     let skipped = found.is_none().then(skipped);
     (found, skipped)
 }

@@ -4,6 +4,7 @@
 //! the report is based on). Unless the user names a source, it uses one that needs no signal.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,9 +55,9 @@ pub(super) struct GoroutineDump {
 }
 
 impl GoroutineDump {
-    fn missing(why: impl Into<String>) -> Self {
-        let what = "who waits for whom in the runtime (stacks)".to_owned();
-        Self { not_checked: Some(NotChecked { what, why: why.into() }), ..Self::default() }
+    fn missing(why: impl Display) -> Self {
+        let what = "who waits for whom in the runtime (stacks)";
+        Self { not_checked: Some(NotChecked::new(what, why)), ..Self::default() }
     }
 
     /// Returns a missing dump; without a note if the dump could only have added to a finding.

@@ -124,7 +124,7 @@ fn is_of_kubelet(event: &Value) -> bool {
 
 /// Explains what could not be read.
 pub(super) fn lacking(what: &str, why: &str, right: &str) -> NotChecked {
-    NotChecked { what: what.to_owned(), why: format!("{why}; it needs {right}") }
+    NotChecked::new(what, format!("{why}; it needs {right}"))
 }
 
 #[cfg(test)]

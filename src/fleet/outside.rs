@@ -131,7 +131,7 @@ impl KubeletDumps {
     }
 
     fn skip(&mut self, why: String) {
-        self.not_checked.push(NotChecked { what: DUMP.to_owned(), why });
+        self.not_checked.push(NotChecked::new(DUMP, why));
     }
 }
 

@@ -197,16 +197,12 @@ pub fn judge(
         *counts.count_of(node.verdict) += 1;
         counts.restarts += u64::from(node.restarts_static_pods == Some(true));
     }
-    let mut not_checked: Vec<NotChecked> = [
-        (
-            "flags that set no field",
-            "/configz has the merged fields only; plegctl preflight on a node sees the flags",
-        ),
-        ("certificates, swap, cgroups, ports and disks", "only plegctl preflight on a node sees them"),
-    ]
-    .into_iter()
-    .map(|(what, why)| NotChecked { what: what.to_owned(), why: why.to_owned() })
-    .collect();
+    let merged = "/configz has the merged fields only; plegctl preflight on a node sees the flags";
+    let unseen = "only plegctl preflight on a node sees them";
+    let mut not_checked = vec![
+        NotChecked::new("flags that set no field", merged),
+        NotChecked::new("certificates, swap, cgroups, ports and disks", unseen),
+    ];
     not_checked.extend(unlisted_gates_and_flags(target));
     FleetPreflight {
         taken_at,

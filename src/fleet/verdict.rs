@@ -46,9 +46,9 @@ pub fn judge(
     let is_of_kubelet =
         |node: &&NodeReport| node.verdict == NodeVerdict::Healthy && !node.has_recorders_verdict();
     let by_kubelet = nodes.iter().filter(is_of_kubelet).count();
-    let not_checked = (by_kubelet > 0).then(|| NotChecked {
-        what: format!("the runtime of {}", plural(by_kubelet, "healthy node")),
-        why: "no recorder gave a verdict: healthy means only that the kubelet relists".to_owned(),
+    let not_checked = (by_kubelet > 0).then(|| {
+        let why = "no recorder gave a verdict: healthy means only that the kubelet relists";
+        NotChecked::new(format!("the runtime of {}", plural(by_kubelet, "healthy node")), why)
     });
     nodes.sort_by(|one, other| {
         let age = |node: &NodeReport| node.pleg_age_seconds.unwrap_or_default();

@@ -76,8 +76,6 @@ pub fn unlisted_gates_and_flags(release: KubeletVersion) -> Option<plegctl_base:
     } else {
         return None;
     };
-    Some(plegctl_base::report::NotChecked {
-        what: format!("gates and flags that only kubelet {release} has"),
-        why,
-    })
+    let what = format!("gates and flags that only kubelet {release} has");
+    Some(plegctl_base::report::NotChecked::new(what, why))
 }

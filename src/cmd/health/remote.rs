@@ -153,11 +153,11 @@ async fn look_at(
 ) -> Result<(HealthReport, Vec<InputFile>), Error> {
     let timeout = look.timeout;
     let mut not_checked = Vec::new();
-    let mut skip = |what: &str, why: String| not_checked.push(NotChecked { what: what.to_owned(), why });
+    let mut skip = |what: &str, why: &str| not_checked.push(NotChecked::new(what, why));
     let listed = match fleet::node(cluster, node, timeout).await {
         Ok(listed) => listed,
         Err(fleet::Error::Node { why: why @ http::Error::Forbidden { .. }, .. }) => {
-            skip("the node's condition Ready", why.to_string());
+            skip("the node's condition Ready", &why.to_string());
             ListedNode { name: node.to_owned(), ..ListedNode::default() }
         }
         Err(why) => return Err(why.into()),
@@ -171,7 +171,7 @@ async fn look_at(
         Ok(report) => (report, Vec::new()),
         Err(why) => Box::pin(of_kubelet(cluster, listed, look, why)).await,
     };
-    skip("the runtime", "plegctl does not run on this node".to_owned());
+    skip("the runtime", "plegctl does not run on this node");
     report.not_checked.splice(0..0, not_checked);
     Ok((report, read))
 }
@@ -281,9 +281,8 @@ impl RecorderReport {
     fn from_verdict(verdict: RecorderVerdict) -> Self {
         let no_facts = verdict.no_facts.clone();
         let mut report = verdict.into_report();
-        report.not_checked.extend(
-            no_facts.map(|why| NotChecked { what: "the facts of the recorder's diagnosis".to_owned(), why }),
-        );
+        let what = "the facts of the recorder's diagnosis";
+        report.not_checked.extend(no_facts.map(|why| NotChecked::new(what, why)));
         Self { report, note: None, date: None }
     }
 }

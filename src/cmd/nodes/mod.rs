@@ -408,7 +408,7 @@ async fn query_once(
             if before.is_none() {
                 here.remark(&format!("the recorders are not asked: {why}"));
             }
-            not_checked.push(NotChecked { what: "the recorders".to_owned(), why: why.to_string() });
+            not_checked.push(NotChecked::new("the recorders", why));
             RecorderPods::default()
         })
     };

@@ -359,10 +359,8 @@ impl RecorderVerdict {
 
     /// Converts the verdict to the report of `plegctl health`, which has the same screen and exit status.
     pub fn into_report(self) -> HealthReport {
-        let missing = NotChecked {
-            what: "what a relist does not show".to_owned(),
-            why: "the recorder diagnoses the node only during an incident".to_owned(),
-        };
+        let why = "the recorder diagnoses the node only during an incident";
+        let missing = NotChecked::new("what a relist does not show", why);
         let seconds = |seconds: Seconds| seconds.duration().as_secs_f64();
         HealthReport {
             source: Some(ReportSource {

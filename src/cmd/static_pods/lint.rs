@@ -146,9 +146,9 @@ pub fn run(arguments: &LintArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     });
     let (mut compared, mut not_checked) = arguments.compare(node, &targets, &sources, &kubelet);
     let releases = [Some(kubelet.release), arguments.upgrade_to].into_iter().flatten();
-    not_checked.extend(releases.filter(|release| !release.has_known_uids()).map(|release| NotChecked {
-        what: format!("the UIDs that kubelet {release} gives these pods, and which pods it restarts"),
-        why: UidUnknown::Release(release).to_string(),
+    not_checked.extend(releases.filter(|release| !release.has_known_uids()).map(|release| {
+        let what = format!("the UIDs that kubelet {release} gives these pods, and which pods it restarts");
+        NotChecked::new(what, UidUnknown::Release(release))
     }));
     let mut is_incomplete = sources.iter().any(is_unreadable);
     match arguments.api_pods.as_deref().map(|path| api_pods(path, &kubelet.node_name)) {
@@ -157,7 +157,7 @@ pub fn run(arguments: &LintArgs, global: &GlobalArgs) -> Result<Exit, Error> {
         }
         Some(Err(why)) => {
             node.remark(&format!("not compared with the API server's pods: {why}"));
-            not_checked.push(NotChecked { what: "mirror pods".to_owned(), why });
+            not_checked.push(NotChecked::new("mirror pods", why));
             is_incomplete = true;
         }
         None => {}
@@ -294,16 +294,14 @@ fn unknown_uids_note(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<
     if compared.uids_reproduced || compared.made.is_empty() || !kubelet.release.has_known_uids() {
         return None;
     }
-    Some(NotChecked {
-        what: "whether the running pods were made from the current files".to_owned(),
-        why: format!(
-            "no running pod has a UID that a kubelet {} to {} on node {} would give these files at this \
-             path, or the files set metadata.uid (see --as, --node-name)",
-            KubeletVersion::OLDEST,
-            KubeletVersion::NEWEST_WITH_UIDS,
-            kubelet.node_name
-        ),
-    })
+    let why = format!(
+        "no running pod has a UID that a kubelet {} to {} on node {} would give these files at this \
+         path, or the files set metadata.uid (see --as, --node-name)",
+        KubeletVersion::OLDEST,
+        KubeletVersion::NEWEST_WITH_UIDS,
+        kubelet.node_name
+    );
+    Some(NotChecked::new("whether the running pods were made from the current files", why))
 }
 
 /// Whether two paths are the same file or directory.
@@ -365,9 +363,8 @@ impl LintArgs {
         sources: &[SourceReport],
         kubelet: &Kubelet,
     ) -> (RuntimeComparison, Vec<NotChecked>) {
-        let skipped = |why: String| {
-            (RuntimeComparison::default(), vec![NotChecked { what: "what the runtime runs".to_owned(), why }])
-        };
+        let skipped =
+            |why: String| (RuntimeComparison::default(), vec![NotChecked::new("what the runtime runs", why)]);
         if self.no_cri {
             return skipped("--no-cri".to_owned());
         }

@@ -6,10 +6,6 @@ use crate::cri::{Call, Error, Rpc};
 use crate::diagnosis::report::NotChecked;
 use crate::report::plural;
 
-fn note(what: impl Into<String>, why: impl Into<String>) -> NotChecked {
-    NotChecked { what: what.into(), why: why.into() }
-}
-
 /// Removes the calls that failed inside plegctl, which show nothing about the runtime, and returns notes about them.
 pub fn own_failures(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
     let is_own = |why: &Error| matches!(why, Error::Internal { .. });
@@ -18,7 +14,7 @@ pub fn own_failures(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
     // One line for each RPC, not for each id.
     failed.sort_by_key(|(rpc, _)| *rpc);
     failed.dedup_by_key(|(rpc, _)| *rpc);
-    failed.into_iter().map(|(rpc, why)| note(rpc.name(), why.to_string())).collect()
+    failed.into_iter().map(|(rpc, why)| NotChecked::new(rpc.name(), why)).collect()
 }
 
 /// Removes the calls that a capture does not contain, which show nothing about the runtime, and returns notes about them.
@@ -35,10 +31,10 @@ pub fn unrecorded_calls(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
         })
     };
     let single = Rpc::ALL.into_iter().filter(|rpc| rpc.is_list() || *rpc == Rpc::Status);
-    let single = single.filter_map(|rpc| Some(note(rpc.name(), of(&[rpc])?)));
+    let single = single.filter_map(|rpc| Some(NotChecked::new(rpc.name(), of(&[rpc])?)));
     let of_several =
         of(&[Rpc::PodSandboxStatus, Rpc::ContainerStatus, Rpc::ContainerStats]).unwrap_or_default();
-    single.chain(several.map(|what| note(what, of_several.clone()))).collect()
+    single.chain(several.map(|what| NotChecked::new(what, &of_several))).collect()
 }
 
 /// Removes the calls, except the first Version, that failed with an error for which `is_removed` is true. Returns these
@@ -75,7 +71,7 @@ pub fn missing_answers(evidence: &Evidence) -> Vec<NotChecked> {
     let mut missing = Vec::new();
     let no_budget = "no budget left";
     if runtime.version.is_none() {
-        missing.push(note("the runtime", no_budget));
+        missing.push(NotChecked::new("the runtime", no_budget));
     } else if runtime.is_reached() {
         let names = || evidence.not_checked.iter().map(|skipped| skipped.what.as_str());
         let is_skipped = |list| {
@@ -89,28 +85,28 @@ pub fn missing_answers(evidence: &Evidence) -> Vec<NotChecked> {
             (containers, runtime.containers.first.is_some() || is_skipped(containers)),
         ];
         let not_made = made.into_iter().filter(|(_, is_made)| !is_made);
-        missing.extend(not_made.map(|(rpc, _)| note(rpc.name(), no_budget)));
+        missing.extend(not_made.map(|(rpc, _)| NotChecked::new(rpc.name(), no_budget)));
         for error in runtime.errors_of_lists() {
             if !matches!(error, Error::Silent { .. }) && !error.is_unread() {
-                missing.push(note("the status of the items of this list", error.to_string()));
+                missing.push(NotChecked::new("the status of the items of this list", error));
             }
         }
     } else {
         let why = "the runtime does not answer Version, so plegctl made no further calls";
-        missing.push(note("lists and status calls", why));
+        missing.push(NotChecked::new("lists and status calls", why));
     }
-    missing.extend(runtime.unread_lists().map(|why| note("the content of a large list", why.to_string())));
+    missing.extend(runtime.unread_lists().map(|why| NotChecked::new("the content of a large list", why)));
     if runtime.ids_left_out > 0 {
         let what = format!("the status of {}", plural(runtime.ids_left_out, "more id"));
-        missing.push(note(what, "the budget was spent, or too many status calls were silent"));
+        missing.push(NotChecked::new(what, "the budget was spent, or too many status calls were silent"));
     }
     let open = runtime.cut_short().count();
     if open > 0 {
         let why = "the run ended before these calls were answered or counted as hung";
-        missing.push(note(format!("the result of {}", plural(open, "status call")), why));
+        missing.push(NotChecked::new(format!("the result of {}", plural(open, "status call")), why));
     }
     if runtime.status_is_open() {
-        missing.push(note(
+        missing.push(NotChecked::new(
             "the result of Status",
             "the run ended before Status was answered or counted as hung",
         ));

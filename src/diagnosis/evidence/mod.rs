@@ -14,6 +14,7 @@ pub use runtime::{
 };
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -105,8 +106,8 @@ pub struct Evidence {
 
 impl Evidence {
     /// Records that something was not checked.
-    pub fn skip(&mut self, what: &str, why: impl Into<String>) {
-        self.not_checked.push(NotChecked { what: what.into(), why: why.into() });
+    pub fn skip(&mut self, what: &str, why: impl Display) {
+        self.not_checked.push(NotChecked::new(what, why));
     }
 
     /// Adds the names in the two lists.

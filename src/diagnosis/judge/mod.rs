@@ -126,7 +126,7 @@ fn estimate(case: &Case<'_>, not_ready: Option<NotReady>) -> Option<EstimateRepo
 
 /// Notes a rule that panicked.
 fn not_applied((rule, why): (RuleId, String)) -> NotChecked {
-    NotChecked { what: format!("rule {rule:?}"), why: format!("plegctl itself failed: {why}") }
+    NotChecked::new(format!("rule {rule:?}"), format!("plegctl itself failed: {why}"))
 }
 
 /// Returns the key by which findings are sorted: findings that are only possible come last, then the more severe come
@@ -287,22 +287,20 @@ fn summarised<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> 
 }
 
 fn not_checked(evidence: &Evidence, verdict: Verdict) -> Vec<NotChecked> {
-    let ended_early =
-        evidence.ended_early.iter().map(|why| NotChecked { what: "the rest".into(), why: why.clone() });
-    let recorded = evidence.recorded_diagnosis.iter().map(|found| NotChecked {
-        what: "the facts of the recorder's diagnosis".into(),
-        why: format!("not recorded; it found: {found}"),
+    let ended_early = evidence.ended_early.iter().map(|why| NotChecked::new("the rest", why));
+    let recorded = evidence.recorded_diagnosis.iter().map(|found| {
+        NotChecked::new("the facts of the recorder's diagnosis", format!("not recorded; it found: {found}"))
     });
     let first = ended_early.chain(recorded);
     let mut all: Vec<NotChecked> = first.chain(evidence.not_checked.iter().cloned()).collect();
     for bad in &evidence.bad_input {
         if !all.iter().any(|skipped| skipped.why == *bad) {
-            all.push(NotChecked { what: "a source that you named".into(), why: bad.clone() });
+            all.push(NotChecked::new("a source that you named", bad));
         }
     }
     if verdict == Verdict::Healthy && evidence.moment.is_none() {
-        let why = "plegctl watch --mode compare shows lost events".into();
-        all.push(NotChecked { what: "the runtime's event stream".into(), why });
+        let why = "plegctl watch --mode compare shows lost events";
+        all.push(NotChecked::new("the runtime's event stream", why));
     }
     all
 }

@@ -1,6 +1,7 @@
 //! Requests the kubelet's `/healthz`, metrics, configuration and pods, all in parallel. It also decides whether a silence
 //! is the kubelet's: an API server between plegctl and the kubelet may cause it too.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
@@ -49,14 +50,14 @@ pub(in crate::diagnosis) struct KubeletAnswers {
 }
 
 impl KubeletAnswers {
-    fn skip(&mut self, what: &str, why: String) {
-        self.not_checked.push(NotChecked { what: what.to_owned(), why });
+    fn skip(&mut self, what: &str, why: impl Display) {
+        self.not_checked.push(NotChecked::new(what, why));
     }
 
     fn note_error(&mut self, what: &str, error: FetchError) {
         match error {
             FetchError::Silent(_) | FetchError::SilentButOthersAnswer(_) => {
-                self.skip(what, "it did not answer in time".into());
+                self.skip(what, "it did not answer in time");
             }
             FetchError::Failed(why) => self.skip(what, why),
             FetchError::NotAccepted(why) => {
@@ -143,7 +144,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(
     let (healthz, on_node) = preferred(on_node, healthz);
     let through_server = !on_node && is_proxied(flags, flags.healthz.as_deref());
     match healthz {
-        None => answers.skip("the kubelet's /healthz", "left out".into()),
+        None => answers.skip("the kubelet's /healthz", "left out"),
         Some((answer, took)) => {
             let outcome = match &answer {
                 Ok(Healthz::Ok) => Outcome::Ok,
@@ -156,7 +157,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(
             match answer {
                 Ok(found) => answers.found.healthz = Some(found),
                 Err((FetchError::Silent(_), _)) if through_server && !another_answers => {
-                    answers.skip("the kubelet's /healthz", SILENT_THROUGH_SERVER.into());
+                    answers.skip("the kubelet's /healthz", SILENT_THROUGH_SERVER);
                 }
                 Err((FetchError::Silent(waited), _)) => answers.found.healthz = Some(Healthz::Silent(waited)),
                 Err((error, refused)) => {
@@ -171,7 +172,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(
         answers.configz(answer, inputs.keeps_input_files());
     }
     if flags.api.as_ref().is_some_and(LazyKubeletApi::is_insecure) {
-        answers.skip("the kubelet's identity", "its certificate is not verified, as configured".into());
+        answers.skip("the kubelet's identity", "its certificate is not verified, as configured");
     }
     if let Some((answer, took)) = &metrics {
         answers.found.requests.push(("kubelet metrics".into(), outcome(answer), *took));
@@ -179,7 +180,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(
     match metrics.map(|(answer, _)| answer) {
         None => answers.skip(
             "the kubelet's metrics",
-            "give them with --kubelet-metrics, or a credential with --kubelet-token-file".into(),
+            "give them with --kubelet-metrics, or a credential with --kubelet-token-file",
         ),
         Some(Ok((metrics, text))) => {
             if inputs.keeps_input_files() {
@@ -212,7 +213,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(
                 _ if proxied => SILENT_THROUGH_SERVER,
                 _ => SILENT_WITH_CREDENTIAL,
             };
-            answers.skip("the kubelet's metrics", why.into());
+            answers.skip("the kubelet's metrics", why);
         }
         Some(Err(error)) => answers.note_error("the kubelet's metrics", error),
     }

@@ -709,8 +709,7 @@ impl<'a> HolderCase<'a> {
 
     fn not_checked(&self) -> Vec<NotChecked> {
         let mut skipped = self.look.not_checked.clone();
-        let mut skip =
-            |what: &str, why: &str| skipped.push(NotChecked { what: what.to_owned(), why: why.to_owned() });
+        let mut skip = |what: &str, why: &str| skipped.push(NotChecked::new(what, why));
         if self.facts.deletion == Deletion::Unknown {
             skip(
                 "deletion timestamp, grace period and finalizers",

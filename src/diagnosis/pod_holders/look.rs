@@ -144,9 +144,8 @@ pub async fn look<R>(inputs: &Inputs<R>, evidence: &Evidence, facts: &PodFacts) 
     };
     let limit = READ_TIME_LIMIT.min(budget.left());
     let mut found = offload::value(limit, read).await.unwrap_or_else(|| {
-        let what = "mounts of the pod, their users, and signals".to_owned();
-        let not_checked = vec![NotChecked { what, why: offload::why_nothing() }];
-        PodLook { not_checked, ..unread }
+        let what = "mounts of the pod, their users, and signals";
+        PodLook { not_checked: vec![NotChecked::new(what, offload::why_nothing())], ..unread }
     });
     if let Some(first) = first {
         tokio::time::sleep(limits::SAMPLES_APART.saturating_sub(inputs.clock.mono().since(began))).await;

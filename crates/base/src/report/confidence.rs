@@ -1,5 +1,7 @@
 //! [`Confidence`], how certain a finding is, and [`NotChecked`], a check that could not be made.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::word_enum;
@@ -28,4 +30,11 @@ pub struct NotChecked {
     pub what: String,
     /// The reason.
     pub why: String,
+}
+
+impl NotChecked {
+    /// Creates the note about a check that could not be made.
+    pub fn new(what: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self { what: what.into(), why: why.to_string() }
+    }
 }
