@@ -5,6 +5,7 @@
 //! them, because a capture has these. Values that no rule reads stay behind: a command line travels without the words that may
 //! be secrets, and nothing of an environment does.
 
+use std::mem::swap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -59,21 +60,10 @@ impl From<Evidence> for NodeFacts {
             // The rules read the mounts of the latest sample.
             host.first.mounts.clear();
         }
-        Self {
-            taken_at: evidence.taken_at,
-            socket: evidence.socket,
-            host: evidence.host,
-            kubelet: evidence.kubelet,
-            journal: evidence.journal,
-            systemd: evidence.systemd,
-            stream_probe: evidence.stream_probe,
-            runtime_start: evidence.runtime_start,
-            cni_directory: evidence.cni_directory,
-            forecasts: evidence.forecasts,
-            names,
-            not_checked: evidence.not_checked,
-            ended_early: evidence.ended_early,
-        }
+        let not_checked = std::mem::take(&mut evidence.not_checked);
+        let mut facts = Self { taken_at: evidence.taken_at, names, not_checked, ..Self::default() };
+        facts.exchange(&mut evidence);
+        facts
     }
 }
 
@@ -119,26 +109,31 @@ impl NodeFacts {
 
     /// Puts the facts in the evidence, in place of what the run measured. A reading of the kubelet's metrics that the run has
     /// comes from a file that the user named, or the diagnosis had none, so it stays.
-    pub(super) fn put_in(self, evidence: &mut Evidence) {
-        let metrics = evidence.kubelet.first.take();
-        evidence.socket = self.socket;
-        evidence.host = self.host;
-        evidence.kubelet = self.kubelet;
-        if metrics.is_some() {
-            evidence.kubelet.first = metrics;
-            evidence.kubelet.second = None;
+    pub(super) fn put_in(mut self, evidence: &mut Evidence) {
+        if let Some(metrics) = evidence.kubelet.first.take() {
+            self.kubelet.first = Some(metrics);
+            self.kubelet.second = None;
         }
-        evidence.journal = self.journal;
-        evidence.systemd = self.systemd;
-        evidence.stream_probe = self.stream_probe;
-        evidence.runtime_start = self.runtime_start;
-        evidence.cni_directory = self.cni_directory;
-        if !self.forecasts.is_empty() {
-            evidence.forecasts = self.forecasts;
+        if self.forecasts.is_empty() {
+            self.forecasts = std::mem::take(&mut evidence.forecasts);
         }
+        self.exchange(evidence);
         evidence.names.learn_outside(&self.names);
         evidence.not_checked.extend(self.not_checked);
-        evidence.ended_early = self.ended_early;
+    }
+
+    /// Exchanges what both have with the evidence.
+    fn exchange(&mut self, evidence: &mut Evidence) {
+        swap(&mut self.socket, &mut evidence.socket);
+        swap(&mut self.host, &mut evidence.host);
+        swap(&mut self.kubelet, &mut evidence.kubelet);
+        swap(&mut self.journal, &mut evidence.journal);
+        swap(&mut self.systemd, &mut evidence.systemd);
+        swap(&mut self.stream_probe, &mut evidence.stream_probe);
+        swap(&mut self.runtime_start, &mut evidence.runtime_start);
+        swap(&mut self.cni_directory, &mut evidence.cni_directory);
+        swap(&mut self.forecasts, &mut evidence.forecasts);
+        swap(&mut self.ended_early, &mut evidence.ended_early);
     }
 }
 

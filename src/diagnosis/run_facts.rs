@@ -5,6 +5,7 @@
 //! of the kubelet travel.
 
 use std::collections::BTreeSet;
+use std::mem::swap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -59,6 +60,25 @@ impl RunFacts {
         })
     }
 
+    /// Exchanges what both have with the evidence.
+    fn exchange(&mut self, evidence: &mut Evidence) {
+        swap(&mut self.runtime, &mut evidence.runtime);
+        swap(&mut self.settings, &mut evidence.settings);
+        swap(&mut self.took, &mut evidence.took);
+        swap(&mut self.moment, &mut evidence.moment);
+        swap(&mut self.recorded_diagnosis, &mut evidence.recorded_diagnosis);
+        swap(&mut self.node_name, &mut evidence.node);
+        swap(&mut self.endpoint, &mut evidence.endpoint);
+        swap(&mut self.other_sockets, &mut evidence.other_sockets);
+        swap(&mut self.stacks, &mut evidence.stacks);
+        swap(&mut self.debug_socket, &mut evidence.debug_socket);
+        swap(&mut self.no_thread, &mut evidence.no_thread);
+        swap(&mut self.lacks_second_samples, &mut evidence.lacks_second_samples);
+        swap(&mut self.interrupted, &mut evidence.interrupted);
+        swap(&mut self.bad_input, &mut evidence.bad_input);
+        swap(&mut self.not_checked, &mut evidence.not_checked);
+    }
+
     /// Returns the facts of the node.
     pub fn into_node(self) -> NodeFacts {
         self.node
@@ -85,57 +105,25 @@ impl RunFacts {
 
 impl From<Evidence> for RunFacts {
     fn from(mut evidence: Evidence) -> Self {
-        // The facts of the node read the calls too.
-        let runtime = evidence.runtime.clone();
+        let runtime = &evidence.runtime;
         let listed: BTreeSet<&str> = runtime.listed_ids().collect();
         let calls = runtime.status_calls.iter().chain(&runtime.shims).map(|record| record.target.id.as_str());
         let unlisted = calls.filter(|id| !listed.contains(id));
         let names = unlisted.map(|id| evidence.names.outside(id)).collect();
-        Self {
-            plegctl: env!("CARGO_PKG_VERSION").to_owned(),
-            runtime,
-            settings: evidence.settings.clone(),
-            took: evidence.took,
-            moment: evidence.moment,
-            recorded_diagnosis: evidence.recorded_diagnosis.take(),
-            node_name: std::mem::take(&mut evidence.node),
-            endpoint: std::mem::take(&mut evidence.endpoint),
-            other_sockets: std::mem::take(&mut evidence.other_sockets),
-            names,
-            stacks: evidence.stacks.take(),
-            debug_socket: evidence.debug_socket.take(),
-            no_thread: evidence.no_thread,
-            lacks_second_samples: evidence.lacks_second_samples,
-            interrupted: evidence.interrupted,
-            bad_input: std::mem::take(&mut evidence.bad_input),
-            not_checked: std::mem::take(&mut evidence.not_checked),
-            node: NodeFacts::from(evidence),
-        }
+        let plegctl = env!("CARGO_PKG_VERSION").to_owned();
+        let mut facts = Self { plegctl, names, ..Self::default() };
+        facts.exchange(&mut evidence);
+        // The facts of the node read the calls too.
+        evidence.runtime.clone_from(&facts.runtime);
+        Self { node: NodeFacts::from(evidence), ..facts }
     }
 }
 
 impl From<RunFacts> for Evidence {
-    fn from(facts: RunFacts) -> Self {
-        let mut evidence = Self {
-            taken_at: facts.node.taken_at(),
-            runtime: facts.runtime,
-            settings: facts.settings,
-            took: facts.took,
-            moment: facts.moment,
-            recorded_diagnosis: facts.recorded_diagnosis,
-            node: facts.node_name,
-            endpoint: facts.endpoint,
-            other_sockets: facts.other_sockets,
-            stacks: facts.stacks,
-            debug_socket: facts.debug_socket,
-            no_thread: facts.no_thread,
-            lacks_second_samples: facts.lacks_second_samples,
-            interrupted: facts.interrupted,
-            bad_input: facts.bad_input,
-            ..Self::default()
-        };
-        facts.node.put_in(&mut evidence);
-        evidence.not_checked = facts.not_checked;
+    fn from(mut facts: RunFacts) -> Self {
+        let mut evidence = Self { taken_at: facts.node.taken_at(), ..Self::default() };
+        std::mem::take(&mut facts.node).put_in(&mut evidence);
+        facts.exchange(&mut evidence);
         evidence.learn_listed_names();
         evidence.names.learn_outside(&facts.names);
         evidence
