@@ -48,10 +48,8 @@ word_enum! {
 }
 
 /// One problem that `health` reports.
-#[crate::report::omit_none]
+#[crate::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct HealthFinding {
     /// The rule's id.
     pub id: RuleId,
@@ -66,11 +64,6 @@ pub struct HealthFinding {
     /// The RPC concerned.
     pub rpc: Option<String>,
     /// The pod concerned.
-    #[serde(default, with = "crate::report::optional_pod")]
-    #[cfg_attr(
-        feature = "testing",
-        schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>")
-    )]
     pub pod: Option<PodRef>,
     /// The container concerned.
     pub container: Option<ContainerRef>,
@@ -93,9 +86,8 @@ pub struct HealthFinding {
 }
 
 /// For what a task waits in the kernel.
+#[crate::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct KernelReason {
     /// The id in the table of reasons, such as `KR01`; `plegctl explain` describes it.
     pub id: String,
@@ -106,7 +98,6 @@ pub struct KernelReason {
     /// The kernel function in which it waits.
     pub function: String,
     /// Who or what keeps it waiting, if known: `falcon-sensor[812]`, `10.1.2.3:/export (nfs4)`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
 
@@ -124,21 +115,14 @@ pub enum CulpritOutcome {
 }
 
 /// One sandbox or container whose status call keeps the kubelet waiting.
-#[crate::report::omit_none]
+#[crate::report::document_part]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct CulpritReport {
     /// The call.
     pub rpc: String,
     /// Full id of the sandbox or container.
     pub id: String,
     /// Its pod.
-    #[serde(default, with = "crate::report::optional_pod")]
-    #[cfg_attr(
-        feature = "testing",
-        schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>")
-    )]
     pub pod: Option<PodRef>,
     /// The container, if the id is a container's.
     pub container: Option<ContainerRef>,
@@ -155,15 +139,13 @@ pub struct CulpritReport {
 }
 
 /// A pod for which a call of the kubelet may hang, found from outside the node.
+#[crate::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SuspectReport {
     /// The pod, with the UID that the kubelet uses.
     pub pod: PodRef,
     /// The container, if the call can be about one of the pod's containers only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRef>,
     /// Why the pod is suspected, as data.
     pub reasons: Vec<Fact>,
@@ -172,10 +154,8 @@ pub struct SuspectReport {
 }
 
 /// One probe and how it ended.
-#[crate::report::omit_none]
+#[crate::report::document_part]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct ProbeReport {
     /// The probe's name; for a call the RPC's name.
     pub name: String,
@@ -194,9 +174,8 @@ pub struct ProbeReport {
 }
 
 /// A value on which the estimate is based, and its source.
+#[crate::report::document_part]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct Basis {
     /// The name of the value.
     pub what: String,
@@ -207,10 +186,8 @@ pub struct Basis {
 }
 
 /// An estimate of the kubelet's serial relist, and whether it exceeds the threshold.
-#[crate::report::omit_none]
+#[crate::report::document_part]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct EstimateReport {
     /// The duration of a relist now: the two lists, the status calls for the pods that changed within a minute, and the
     /// kubelet's time-out for each hung call. Absent if the runtime does not answer.
@@ -244,10 +221,8 @@ pub struct EstimateReport {
 }
 
 /// The kubelet's process and answers.
-#[crate::report::omit_none]
+#[crate::report::document_part]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct KubeletReport {
     /// The process id.
     pub pid: Option<u32>,
@@ -281,10 +256,8 @@ word_enum! {
 }
 
 /// The source of a verdict, if plegctl did not query the runtime itself. Every age is by the clock of the source.
-#[crate::report::omit_none]
+#[crate::report::document_part]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct ReportSource {
     /// The source.
     pub kind: SourceKind,
@@ -305,22 +278,18 @@ pub struct ReportSource {
 }
 
 /// A moment of a capture.
+#[crate::report::document_part]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct JudgedMoment {
     /// The moment.
     pub time: Wall,
     /// The incident whose worst moment was chosen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<u64>,
 }
 
 /// The verdict of `health` on a node, with findings and culprits.
-#[crate::report::omit_none]
+#[crate::report::document_part]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct HealthReport {
     /// `plegctl/v1`
     pub api_version: String,

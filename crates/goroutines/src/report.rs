@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::daemon::Daemon;
-use plegctl_base::report::{Confidence, ContainerRef, PodRef, Seconds, Severity, optional_pod};
+use plegctl_base::report::{Confidence, ContainerRef, PodRef, Seconds, Severity};
 
 /// The report about all dumps of one run: which goroutine waits for which.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -50,10 +50,8 @@ impl StackReport {
 }
 
 /// One dump that was read.
-#[plegctl_base::report::omit_none]
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct DumpInfo {
     /// The file, socket or URL from which the dump was read.
     pub source: String,
@@ -74,9 +72,8 @@ pub struct DumpInfo {
 }
 
 /// A dump that does not show the present state: it is old, or the process that wrote it has ended or is not known.
+#[plegctl_base::report::document_part]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct PastDump {
     /// The age of the dump.
     pub age_seconds: Seconds,
@@ -85,10 +82,8 @@ pub struct PastDump {
 }
 
 /// A finding: a cause that makes goroutines wait.
-#[plegctl_base::report::omit_none]
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// The signature's id: `ST01`.
     pub id: String,
@@ -180,10 +175,8 @@ pub struct WaitersBehind {
 }
 
 /// The goroutine that holds what the waiters need.
-#[plegctl_base::report::omit_none]
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct Holder {
     /// The goroutine's id; `None` in a profile.
     pub goroutine: Option<u64>,
@@ -192,21 +185,14 @@ pub struct Holder {
     /// What the holder itself waits for.
     pub waits_for: WaitsFor,
     /// The pod for which it works, if the running process or its children show it.
-    #[serde(default, with = "optional_pod")]
-    #[cfg_attr(
-        feature = "testing",
-        schemars(with = "Option<plegctl_base::report::optional_pod::KnownNames<'static>>")
-    )]
     pub pod: Option<PodRef>,
     /// The container for which it works.
     pub container: Option<ContainerRef>,
 }
 
 /// What a holder waits for.
-#[plegctl_base::report::omit_none]
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct WaitsFor {
     /// The kind of the thing.
     pub kind: WaitKind,
@@ -240,10 +226,8 @@ pub enum WaitKind {
 }
 
 /// One goroutine that waits for a lock.
-#[plegctl_base::report::omit_none]
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct Wait {
     /// The index of the dump; absent if there is only one.
     pub dump: Option<usize>,

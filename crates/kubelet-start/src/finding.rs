@@ -12,10 +12,8 @@ use plegctl_base::report::rename::{rename, without_names};
 use plegctl_base::report::{Confidence, Severity};
 
 /// One finding.
-#[plegctl_base::report::omit_none]
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct StartFinding {
     /// The check.
     pub id: StartCheck,

@@ -8,10 +8,8 @@ use plegctl_api_values::tree::Position;
 pub use plegctl_base::report::Severity;
 
 /// One finding about a file.
-#[plegctl_base::report::omit_none]
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct LintFinding {
     /// The check that made the finding.
     pub id: Check,

@@ -44,10 +44,8 @@ pub struct LintReport {
 }
 
 /// One file, or a manifest path itself (see [`Self::is_path`]).
-#[plegctl_base::report::omit_none]
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct LintedFile {
     /// The path.
     pub path: String,
@@ -80,9 +78,8 @@ pub struct LintedFile {
 }
 
 /// The counts of files and findings.
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct LintCounts {
     /// The files of all manifest paths, including the directory entries that the kubelet ignores.
     pub files: usize,
@@ -144,9 +141,8 @@ const fn is_zero(number: &usize) -> bool {
 }
 
 /// A pod, the file that defines it, and the files that this file shadows.
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct PodOfFile {
     /// Its namespace.
     pub namespace: String,
@@ -155,7 +151,6 @@ pub struct PodOfFile {
     /// The file from which the kubelet runs the pod.
     pub file: String,
     /// The pod's UID, if it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// The shadowed files.
     #[serde(skip_serializing_if = "Vec::is_empty")]

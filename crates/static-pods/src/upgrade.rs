@@ -9,12 +9,11 @@ use serde::Serialize;
 use super::report::{DropReason, DroppedField};
 use super::{FileReport, FileVerdict, Kubelet, LintFinding, SourceReport};
 use crate::{Check, PodIdentity};
-use plegctl_base::report::{PodRef, optional_pod};
+use plegctl_base::report::PodRef;
 
 /// The verdicts of two releases on each file.
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct Upgrade {
     /// The present release.
     pub from: String,
@@ -23,7 +22,6 @@ pub struct Upgrade {
     /// The files, in the kubelet's order.
     pub files: Vec<UpgradedFile>,
     /// Advice for the upgrade, if pods restart.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<&'static str>,
 }
 
@@ -31,19 +29,12 @@ pub struct Upgrade {
 const ONE_BY_ONE: &str = "upgrade control-plane nodes one after another, because all these pods of a node restart at the same time";
 
 /// The verdicts of two releases on one file.
-#[plegctl_base::report::omit_none]
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct UpgradedFile {
     /// Its path.
     pub path: String,
     /// The pod, if one of the releases loads it. Its UID is in `uidFrom` and `uidTo`.
-    #[serde(with = "optional_pod")]
-    #[cfg_attr(
-        feature = "testing",
-        schemars(with = "Option<plegctl_base::report::optional_pod::KnownNames<'static>>")
-    )]
     pub pod: Option<PodRef>,
     /// The verdict of the present release.
     pub verdict_from: FileVerdict,

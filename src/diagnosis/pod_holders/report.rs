@@ -56,10 +56,8 @@ word_enum! {
 }
 
 /// Something that keeps a pod from ending or from starting, with its proof and with what to do.
-#[crate::report::omit_none]
+#[crate::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct PodHolder {
     /// The kind.
     pub kind: HolderKind,

@@ -36,9 +36,8 @@ pub struct PreflightReport {
 }
 
 /// The number of findings by severity.
+#[crate::report::document_part]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct FindingCounts {
     /// The number of errors, with which the kubelet does not start or does not keep running.
     pub errors: usize,

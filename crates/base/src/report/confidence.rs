@@ -22,9 +22,8 @@ word_enum! {
 }
 
 /// A check that could not be made.
+#[crate::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct NotChecked {
     /// The check.
     pub what: String,

@@ -71,9 +71,8 @@ pub mod optional_pod {
 }
 
 /// A reference to a container by id and, if known, by name.
+#[crate::report::document_part]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct ContainerRef {
     /// Full id.
     pub id: String,
@@ -83,10 +82,8 @@ pub struct ContainerRef {
 }
 
 /// A reference to a runtime.
-#[crate::report::omit_none]
+#[crate::report::document_part]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct RuntimeRef {
     /// The endpoint.
     pub endpoint: String,

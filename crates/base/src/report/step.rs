@@ -9,10 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::escape::{is_hostile, shell_word};
 
 /// A suggested step.
-#[crate::report::omit_none]
+#[crate::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct Step {
     /// What the step is for; without a command, what to do.
     pub purpose: String,

@@ -68,10 +68,8 @@ pub struct Contradiction {
 }
 
 /// What is known of the kubelet's connection to the API server.
-#[plegctl_base::report::omit_none]
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct ApiServerLink {
     /// The API server's address in the kubelet's kubeconfig.
     pub address: Option<String>,

@@ -24,9 +24,8 @@ const DELETED: &str = "deleted";
 pub const TERMINATING: &str = "Terminating";
 
 /// What one place says about a pod.
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct PodView {
     /// In `wanted`: `wanted`, `deleted` or `unwanted`. In `kubelet` and `api`: the pod's phase, `Terminating` or `absent`.
     /// In `runtime`: `running`, `starting`, `exited` or `absent`.
@@ -36,7 +35,6 @@ pub struct PodView {
     pub observed_at: Wall,
     /// How old the state was at `observedAt`: the time since the newest change that the source itself names. Absent if the
     /// source names no time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<Seconds>,
 }
 

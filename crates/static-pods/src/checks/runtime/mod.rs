@@ -26,10 +26,8 @@ use serde::Serialize;
 use crate::{Check, PodIdentity, Severity};
 
 /// One difference between a file and the runtime.
-#[plegctl_base::report::omit_none]
+#[plegctl_base::report::document_part]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
 pub struct RuntimeFinding {
     /// The check that made the finding.
     pub id: Check,
