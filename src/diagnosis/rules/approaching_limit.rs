@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 use crate::clock::Wall;
-use crate::diagnosis::forecast::{LimitForecast, LimitKind};
+use crate::diagnosis::forecast::LimitForecast;
 
 /// Applies D46.
 pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
@@ -27,23 +27,6 @@ fn finding_of(forecast: &LimitForecast, now: Wall) -> HealthFinding {
     found.add_fact(FactKind::AtTheLimit { limit: forecast.limit });
     let process = forecast.process.as_ref();
     let pid = process.map_or_else(|| Place::word("PID"), |process| Place::Process(process.pid));
-    let directories = Place::words(directories(forecast.limit).into_iter().flatten());
-    found.steps = steps_of(forecast.limit.as_str(), &[("pid", pid), ("directories", directories)]);
+    found.steps = steps_of(forecast.limit.as_str(), &[("pid", pid)]);
     found
-}
-
-/// Returns the usual directories on the file system of a limit.
-const fn directories(limit: LimitKind) -> Option<[&'static str; 2]> {
-    match limit {
-        LimitKind::KubeletBytes | LimitKind::KubeletInodes => {
-            Some(["/var/lib/kubelet", "/var/lib/kubelet/pods"])
-        }
-        LimitKind::RuntimeStateBytes | LimitKind::RuntimeStateInodes => {
-            Some(["/run/containerd", "/run/containers"])
-        }
-        LimitKind::RuntimeRootBytes | LimitKind::RuntimeRootInodes => {
-            Some(["/var/lib/containerd", "/var/lib/containers"])
-        }
-        _ => None,
-    }
 }
