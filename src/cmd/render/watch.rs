@@ -1,7 +1,7 @@
 //! Formats the records of `plegctl watch` as lines of text: events, relists, the status line and the summary.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
 use super::words::{cut, cut_in_the_middle, elapsed, grouped, or_none, padded, short_id, took, width};
@@ -29,6 +29,11 @@ pub fn time_of_day(time: Wall) -> String {
 /// Formats the time of day in UTC, to the second.
 pub fn seconds_of_day(time: Wall) -> String {
     time.to_string().get(11..19).unwrap_or_default().to_owned()
+}
+
+/// Formats a line about a moment.
+fn at(time: Wall, text: impl Display) -> String {
+    format!("{}  {text}", time_of_day(time))
 }
 
 /// Formats `namespace/name`; if the name is not known, the UID.
@@ -220,43 +225,31 @@ pub fn started(started: &WatchStarted) -> String {
 
 /// Formats that a comparison has no result yet.
 pub fn undecided(time: Wall) -> String {
-    format!(
-        "{}  EventedPLEG is undecided until relists or the stream have reported a change",
-        time_of_day(time)
-    )
+    at(time, "EventedPLEG is undecided until relists or the stream have reported a change")
 }
 
 /// Formats the number of stream events that are older than the watch.
 pub fn backlog(time: Wall, events: u64) -> String {
     let ending = if events == 1 { "" } else { "s" };
-    format!(
-        "{}  {} event{ending} older than the watch (--initial shows them)",
-        time_of_day(time),
-        grouped(events)
-    )
+    let events = grouped(events);
+    at(time, format!("{events} event{ending} older than the watch (--initial shows them)"))
 }
 
 /// Formats a failed relist.
 pub fn failed_relist(relist: &Relist) -> Option<String> {
     let error = relist.error.as_deref()?;
-    Some(format!(
-        "{}  relist {} failed after {}: {}",
-        time_of_day(relist.time),
-        relist.relist,
-        took(relist.duration_seconds.duration()),
-        error
-    ))
+    let took = took(relist.duration_seconds.duration());
+    Some(at(relist.time, format!("relist {} failed after {took}: {error}", relist.relist)))
 }
 
 /// Formats the first relist, whose events are shown only with `--initial`.
 pub fn first_relist(relist: &Relist) -> String {
-    format!(
-        "{}  first relist took {}: {}, {}, {} (--initial shows them)",
-        time_of_day(relist.time),
-        took(relist.duration_seconds.duration()),
-        plural(relist.pods, "pod"),
-        plural(relist.containers, "container"),
-        plural(relist.events, "event")
+    let took = took(relist.duration_seconds.duration());
+    let (pods, containers) = (plural(relist.pods, "pod"), plural(relist.containers, "container"));
+    let events = plural(relist.events, "event");
+    at(
+        relist.time,
+        format!("first relist took {took}: {pods}, {containers}, {events} (--initial shows them)"),
     )
 }
 
@@ -264,7 +257,7 @@ pub fn first_relist(relist: &Relist) -> String {
 pub fn health(health: &Health) -> String {
     let verdict = if health.healthy { "PLEG is healthy" } else { "PLEG is not healthy" };
     let text = if health.message.is_empty() { String::new() } else { format!(": {}", health.message) };
-    format!("{}  {verdict}{text}", time_of_day(health.time))
+    at(health.time, format!("{verdict}{text}"))
 }
 
 /// Formats a change of the state of the event stream.
@@ -282,7 +275,7 @@ pub fn stream(stream: &Stream) -> String {
         StreamState::Dropped => "events lost here".to_owned(),
     };
     let why = stream.error.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-    format!("{}  {what}{why}", time_of_day(stream.time))
+    at(stream.time, format!("{what}{why}"))
 }
 
 /// Formats a change that only the event stream or only the relists saw.
@@ -292,13 +285,8 @@ pub fn divergence(divergence: &Divergence) -> Option<String> {
         EventSource::Evented => ("the stream", "relisting"),
     };
     let why = divergence.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-    Some(format!(
-        "{}  {}  {}  {} seen by {saw} and not by {missed}{why}",
-        time_of_day(divergence.time),
-        pod(&divergence.pod),
-        short_id(&divergence.id),
-        divergence.event_type.as_str()
-    ))
+    let (pod, id, change) = (pod(&divergence.pod), short_id(&divergence.id), divergence.event_type.as_str());
+    Some(at(divergence.time, format!("{pod}  {id}  {change} seen by {saw} and not by {missed}{why}")))
 }
 
 /// Formats the stream's part of the status line.
@@ -412,7 +400,7 @@ fn sparkline(durations: &VecDeque<Duration>, bars: usize) -> String {
 pub fn silent(silence: &Silence) -> String {
     let call = about(&silence.rpc, silence.pod.as_ref(), silence.id.as_deref());
     let waited = elapsed(silence.waited_seconds.duration());
-    format!("{}  {call} has not answered for {waited}", time_of_day(silence.time))
+    at(silence.time, format!("{call} has not answered for {waited}"))
 }
 
 /// Formats the end of a call that was reported as silent.
@@ -422,23 +410,20 @@ pub fn answered_late(time: Wall, call: &CallRecord) -> String {
         Outcome::Error => "failed",
         Outcome::Silent => "was given up",
     };
-    format!(
-        "{}  {} {ended}, after {}",
-        time_of_day(time),
-        about(&call.rpc, call.pod.as_ref(), call.id.as_deref()),
-        took(call.duration_seconds.duration())
-    )
+    let took = took(call.duration_seconds.duration());
+    let call = about(&call.rpc, call.pod.as_ref(), call.id.as_deref());
+    at(time, format!("{call} {ended}, after {took}"))
 }
 
 /// Formats a slow relist.
 pub fn slow(relist: &Relist) -> Option<String> {
-    Some(format!("{}  {}", time_of_day(relist.time), slow_relist(relist, Duration::ZERO)?))
+    Some(at(relist.time, slow_relist(relist, Duration::ZERO)?))
 }
 
 /// Formats a diagnosis that was made while a relist was slow.
 pub fn diagnosis(time: Wall, report: &HealthReport) -> String {
     let found = report.primary.as_ref().map(|finding| format!(": {} {}", finding.id, finding.title));
-    format!("{}  diagnosis: {}{}", time_of_day(time), report.verdict.as_str(), found.unwrap_or_default())
+    at(time, format!("diagnosis: {}{}", report.verdict.as_str(), found.unwrap_or_default()))
 }
 
 /// Describes what became of the slow relist during the diagnosis.
@@ -503,13 +488,9 @@ fn explained_p99(relists: u64) -> String {
 
 /// Formats the quantiles of a duration.
 fn quantile_line(what: &str, quantiles: &Quantiles) -> String {
-    format!(
-        "{what:<8}  p50 {}   p90 {}   p99 {}   max {}",
-        took(quantiles.p50.duration()),
-        took(quantiles.p90.duration()),
-        took(quantiles.p99.duration()),
-        took(quantiles.max.duration())
-    )
+    let Quantiles { p50, p90, p99, max } = quantiles;
+    let [p50, p90, p99, max] = [p50, p90, p99, max].map(|seconds| took(seconds.duration()));
+    format!("{what:<8}  p50 {p50}   p90 {p90}   p99 {p99}   max {max}")
 }
 
 /// Formats the totals of the event stream.

@@ -33,36 +33,24 @@ pub fn prometheus(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> 
         sample(out, "plegctl_health_finding", &labels, 1.0)?;
     }
     if let Some(estimate) = &report.estimate {
-        let gauges = [
-            (
-                "plegctl_health_serial_relist_seconds",
-                "How long the kubelet's relist would take now.",
-                estimate.serial_relist_seconds,
-            ),
-            (
-                "plegctl_health_full_relist_seconds",
-                "How long a relist of every pod would take.",
-                estimate.full_relist_seconds,
-            ),
-            (
-                "plegctl_health_hung_calls",
-                "Calls that reach the kubelet's deadline in each relist.",
-                Some(f64::from(u32::try_from(estimate.hung_calls).unwrap_or(u32::MAX))),
-            ),
-            (
-                "plegctl_health_would_trip",
-                "Whether PLEG would be called unhealthy.",
-                Some(f64::from(u8::from(estimate.would_trip))),
-            ),
-        ];
-        for (name, help, value) in gauges {
-            let Some(value) = value else { continue };
-            family(out, name, help)?;
-            sample(out, name, &[], value)?;
-        }
+        let (now, full) = (estimate.serial_relist_seconds, estimate.full_relist_seconds);
+        let hung_calls = f64::from(u32::try_from(estimate.hung_calls).unwrap_or(u32::MAX));
+        let would_trip = f64::from(u8::from(estimate.would_trip));
+        gauge(out, "serial_relist_seconds", "How long the kubelet's relist would take now.", now)?;
+        gauge(out, "full_relist_seconds", "How long a relist of every pod would take.", full)?;
+        let deadline = "Calls that reach the kubelet's deadline in each relist.";
+        gauge(out, "hung_calls", deadline, Some(hung_calls))?;
+        gauge(out, "would_trip", "Whether PLEG would be called unhealthy.", Some(would_trip))?;
     }
-    family(out, "plegctl_health_duration_seconds", "How long the diagnosis took.")?;
-    sample(out, "plegctl_health_duration_seconds", &[], report.duration_seconds)
+    gauge(out, "duration_seconds", "How long the diagnosis took.", Some(report.duration_seconds))
+}
+
+/// Writes a metric without labels, if its value is known.
+fn gauge(out: &mut dyn Write, name: &str, help: &str, value: Option<f64>) -> io::Result<()> {
+    let Some(value) = value else { return Ok(()) };
+    let name = format!("plegctl_health_{name}");
+    family(out, &name, help)?;
+    sample(out, &name, &[], value)
 }
 
 fn family(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
