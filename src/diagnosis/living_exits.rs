@@ -2,14 +2,15 @@
 //!
 //! A cgroup alone does not prove that: in a container without a PID namespace of its own, other processes may outlive the
 //! first one. So a process counts only if it is a child of the container's shim or conmon, and is process 1 of its PID
-//! namespace or the process that conmon wrote into its PID file.
+//! namespace or the process that conmon wrote into its PID file. If its shim or conmon was killed, it is a child of the node's
+//! first process: containerd then lists the container as exited and ends only the process of its sandbox.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::Evidence;
+use super::evidence::{Evidence, StatusRecord};
 use super::id_search::under_root;
 use super::offload::FILES_TIME_LIMIT;
 use super::proc::{Process, Role, command_line};
@@ -21,6 +22,12 @@ use crate::report::rename::rename;
 
 /// The most bytes that are read of a file with a process id.
 const MAX_PID_FILE: usize = 32;
+
+/// The node's first process, the parent of each process whose own parent has ended.
+const FIRST_PROCESS: u32 = 1;
+
+/// The exit code that containerd records of a container whose shim was killed, and CRI-O after a `state` command that failed.
+const UNKNOWN_EXIT_CODE: i32 = 255;
 
 /// The first process of a container that the runtime lists as exited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +65,12 @@ pub fn may_exist(evidence: &Evidence) -> bool {
     !candidates(evidence).is_empty()
 }
 
+/// Returns whether the runtime does not know how a container ended, so that its first process may run on without its shim.
+pub fn an_exit_is_unknown(evidence: &Evidence) -> bool {
+    let code = |record: &StatusRecord| record.result.as_ref().ok().and_then(|facts| facts.exit_code);
+    evidence.runtime.status_calls.iter().any(|record| code(record) == Some(UNKNOWN_EXIT_CODE))
+}
+
 /// Returns the ids of the exited containers in the newest list.
 fn exited(evidence: &Evidence) -> BTreeSet<&str> {
     let listed = evidence.runtime.containers.latest().into_iter().flatten();
@@ -65,7 +78,7 @@ fn exited(evidence: &Evidence) -> BTreeSet<&str> {
     exited.map(|container| container.id.as_str()).collect()
 }
 
-/// Returns the living children of shims and conmons in the cgroups of exited containers. A process with the name of an OCI
+/// Returns the living children of shims, conmons and the node's first process in the cgroups of exited containers. A process with the name of an OCI
 /// runtime only waits for the start of its container, which has failed.
 fn candidates(evidence: &Evidence) -> Vec<&Process> {
     let Some(host) = evidence.node() else { return Vec::new() };
@@ -76,7 +89,7 @@ fn candidates(evidence: &Evidence) -> Vec<&Process> {
             && !process.is_zombie()
             && process.role == Role::Other
             && Role::of(&process.comm) == Role::Other
-            && parent().is_some_and(|parent| parent.role == Role::Shim)
+            && (process.parent == FIRST_PROCESS || parent().is_some_and(|parent| parent.role == Role::Shim))
     };
     host.first.processes.values().filter(is_candidate).collect()
 }

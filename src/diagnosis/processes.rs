@@ -13,7 +13,7 @@ use super::offload::FILES_TIME_LIMIT;
 use super::proc::clients::{self, Candidates, Crowd, IoCounters, SocketClients};
 use super::proc::{self, Ownership, ProcPaths, ProcSample, Process, Psi, Role, Shims, StatTable, Throttled};
 use super::report::NotChecked;
-use super::{HealthMode, HealthRun, Inputs, RecordedProcesses, limits, offload};
+use super::{HealthMode, HealthRun, Inputs, RecordedProcesses, limits, living_exits, offload};
 use crate::clock::Mono;
 
 /// The name of this check in the report, for a run without a process table.
@@ -181,10 +181,12 @@ pub(super) fn with_ownership(
     (host, skipped.map(|(what, why)| NotChecked::new(what, why)))
 }
 
-/// Returns the first sample with the cgroups of all processes, if a running container seems to have no process. A process
-/// whose shim or conmon has ended is below neither, and only its cgroup shows to which container it belongs.
+/// Returns the first sample with the cgroups of all processes, if a running container seems to have no process, or an exited one
+/// may have one. A process whose shim or conmon has ended is below neither, and only its cgroup shows to which container it
+/// belongs.
 pub(super) async fn with_all_cgroups<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Option<ProcSample> {
-    let host = counted(evidence).filter(|_| oddities::a_container_is_missing(evidence))?;
+    let is_odd = || oddities::a_container_is_missing(evidence) || living_exits::an_exit_is_unknown(evidence);
+    let host = counted(evidence).filter(|_| is_odd())?;
     completed(run, host, proc::add_cgroups).await
 }
 

@@ -7,6 +7,7 @@
 //! the process for which a call waits (its holder). D19 is a running container without a process, D42 an exited one with its
 //! process. D21 is a runtime that restores its containers at its start. D38 is a conmon whose container is in no list.
 
+use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
@@ -409,8 +410,6 @@ async fn what_may_outlive_an_exited_container_is_not_its_first_process() {
         ("zombie", FakeProcess { state: 'Z', ..init() }),
         // Its start failed.
         ("not-started", FakeProcess { comm: "crun", ..init() }),
-        // Its conmon has ended, so this process belongs to nobody.
-        ("without-conmon", FakeProcess { parent: 1, ..init() }),
     ] {
         let (node, script) = exited(&format!("exited-{name}"));
         let cgroup = cgroup_of(1);
@@ -423,6 +422,38 @@ async fn what_may_outlive_an_exited_container_is_not_its_first_process() {
     node.file("proc/2001/status", "NSpid:\t2001\t1\n");
     script.containers[1].state = ContainerState::Running;
     assert_eq!(find(&diagnosed(&node, script).await, RuleId::ExitedButAlive), None);
+}
+
+/// What containerd 2.1.9 left behind after `kill -9` of a shim: it ended only the process of the sandbox.
+#[tokio::test(start_paused = true)]
+async fn a_container_that_outlives_its_killed_shim_or_conmon_is_named() {
+    let is_named = |report: &HealthReport| {
+        let found = find(report, RuleId::ExitedButAlive).unwrap_or_else(|| panic!("{report:#?}"));
+        assert_eq!(
+            (found.confidence, report.verdict),
+            (Confidence::Certain, Verdict::Degraded),
+            "{report:#?}"
+        );
+    };
+    let orphan = |node: &FakeNode| {
+        fs::remove_dir_all(node.proc().join("1001")).unwrap();
+        let cgroup = cgroup_of(1);
+        node.process(&FakeProcess { pid: 2001, parent: 1, cgroup: &cgroup, ..FakeProcess::default() });
+        node.file("proc/2001/status", "NSpid:\t2001\t1\n");
+    };
+    let (node, script) = exited("killed-conmon");
+    orphan(&node);
+    is_named(&diagnosed(&node, script).await);
+    // Without a PID namespace of its own, a container may leave processes behind.
+    node.file("proc/2001/status", "NSpid:\t2001\t7\n");
+    let (_, script) = exited("left-behind");
+    assert_eq!(find(&diagnosed(&node, script).await, RuleId::ExitedButAlive), None);
+    let node = FakeNode::new("killed-shim").with_pods(3);
+    orphan(&node);
+    let mut script = Scripted::with_pods(3);
+    script.containers[1].state = ContainerState::Exited;
+    script.exit_codes.insert(container_id(1), 255);
+    is_named(&node.diagnose(script).await);
 }
 
 #[tokio::test(start_paused = true)]
