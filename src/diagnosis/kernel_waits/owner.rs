@@ -116,7 +116,7 @@ impl OwnerSearch {
                 Some(FoundOwner { owner, ..FoundOwner::default() })
             }
             WaitKind::RemoteFileSystem => Some(self.server(process, function)),
-            WaitKind::FrozenFileSystem => Some(self.frozen_file_system(task)),
+            WaitKind::FrozenFileSystem => Some(self.frozen_file_system(task, process)),
             WaitKind::BlockDevice => self.disk(),
             WaitKind::FileLock => Some(self.lock_holder(task)),
             WaitKind::MemoryReclaim => {
@@ -211,8 +211,8 @@ impl OwnerSearch {
     }
 
     /// Finds the file system to which the task writes. Without the descriptor of a file, only the commands have the file
-    /// system, if the runtime and the kubelet write to no other local one.
-    fn frozen_file_system(&self, task: &TaskLook) -> FoundOwner {
+    /// system, if the runtime and the kubelet write to no other local one. A container may write to any volume.
+    fn frozen_file_system(&self, task: &TaskLook, process: &Process) -> FoundOwner {
         let of_first = kernel_text(&self.paths.proc.join("1/mountinfo")).unwrap_or_default();
         let of_first = NodeMount::all(&of_first);
         let mounts = if of_first.is_empty() { &self.sample.mounts } else { &of_first };
@@ -221,7 +221,8 @@ impl OwnerSearch {
         let by_file = file.as_ref().map(|(mount, _)| *mount);
         facts.extend(file.as_ref().map(|(_, file)| FactKind::ItWritesTo { path: (&file.display()).into() }));
         let may_freeze = |mount: &&NodeMount| {
-            self.written.contains(&mount.device)
+            process.container_id.is_none()
+                && self.written.contains(&mount.device)
                 && !["tmpfs", "ramfs", "overlay"].contains(&mount.kind.as_str())
         };
         let mut written: BTreeMap<&str, &NodeMount> = BTreeMap::new();

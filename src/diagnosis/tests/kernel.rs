@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::node::{FakeNode, FakeProcess, find, hung};
+use super::node::{FakeNode, FakeProcess, cgroup_of, find, hung};
 use super::scripted::{Scripted, container_id, sandbox_id};
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
 use crate::host::proc::{NodeMount, waits};
@@ -617,16 +617,16 @@ async fn a_file_system_that_stays_frozen_is_named_with_its_mount_although_no_cal
     let own = own.lines().find(|line| line.contains(&at.replace(' ', r"\040"))).unwrap();
     fs::remove_dir_all(node.proc().join("1001")).unwrap();
     add_real(&node, &[shim]);
-    node.process(&FakeProcess {
-        pid: 2001,
-        parent: shim,
-        cgroup: &super::node::cgroup_of(1),
-        ..FakeProcess::default()
-    });
+    node.process(&FakeProcess { pid: 2001, parent: shim, cgroup: &cgroup_of(1), ..FakeProcess::default() });
     // A mount of another mount namespace at the same path.
-    node.file("proc/self/mountinfo", &format!("9{own}"));
+    let device = own.split(' ').nth(2).unwrap();
+    node.file("proc/self/mountinfo", &format!("9{}", own.replace(device, "0:9999")));
     let foreign = node.diagnose(Scripted::with_pods(3)).await;
     assert_eq!(reason(&foreign), Some(("KR05".to_owned(), None, Confidence::Possible)));
+    // In a container, the same file system is another mount.
+    node.file("proc/self/mountinfo", &format!("9{}", own.replace(&at.replace(' ', r"\040"), "/mnt/volume")));
+    let of_container = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(reason(&of_container).unwrap().1.as_deref(), Some("/mnt/volume"), "{of_container:#?}");
     node.file("proc/self/mountinfo", own);
     let young = node.diagnose(Scripted::with_pods(3)).await;
     assert_eq!(young.verdict, Verdict::Healthy, "a snapshot takes some seconds: {young:#?}");
@@ -672,6 +672,17 @@ async fn without_a_descriptor_only_the_command_names_the_file_system_to_which_th
     let report = node.diagnose(Scripted::with_pods(3)).await;
     assert_eq!(last_step(&report), "then thaw it (changes state): timeout 10 fsfreeze -u /data");
     assert_eq!(reason(&report), Some(("KR05".to_owned(), None, Confidence::Possible)), "it is not proven");
+
+    // A container writes to its volumes.
+    let cgroup = cgroup_of(1);
+    node.process(&FakeProcess { pid: 1001, comm: "containerd-shim", ..FakeProcess::default() });
+    let process =
+        FakeProcess { pid: 2001, parent: 1001, cgroup: &cgroup, state: 'D', ..FakeProcess::default() };
+    node.process(&FakeProcess { wchan: "percpu_rwsem_wait", ..process });
+    node.file("proc/2001/task/2001/stack", stack);
+    node.file("proc/2001/task/2001/status", "voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t1\n");
+    let of_container = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(last_step(&of_container), "then thaw it: timeout 10 fsfreeze -u MOUNT (changes state)");
 }
 
 #[tokio::test(start_paused = true)]

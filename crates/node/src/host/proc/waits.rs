@@ -168,7 +168,8 @@ fn on_processor<T>(processor: u32, work: impl FnOnce() -> Option<T>) -> Option<T
 
 /// Returns the mount of the file to which a task writes, and the path of the file, if its stack shows that the first argument
 /// of its system call is a descriptor. Neither the link nor the `fdinfo` of a descriptor needs a lock for which a task may
-/// wait (`fs/proc/fd.c`). The path alone does not show the mount: the task may have another mount namespace.
+/// wait (`fs/proc/fd.c`). The path alone does not show the mount: the task may have another mount namespace, as in a container.
+/// Then the mount is the one of the same file system with the shortest path.
 pub fn written_file<'a>(
     proc: &Path,
     task: &TaskLook,
@@ -183,7 +184,12 @@ pub fn written_file<'a>(
     let dir = proc.join(task.pid.to_string());
     let info = kernel_text(&dir.join(format!("fdinfo/{descriptor}"))).ok()?;
     let id: u64 = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
-    let mount = mounts.iter().find(|mount| mount.id == id)?;
+    let of_file_system = || {
+        let own = NodeMount::all(&kernel_text(&dir.join("mountinfo")).ok()?);
+        let device = own.into_iter().find(|mount| mount.id == id)?.device;
+        mounts.iter().filter(|mount| mount.device == device).min_by_key(|mount| mount.target.len())
+    };
+    let mount = mounts.iter().find(|mount| mount.id == id).or_else(of_file_system)?;
     Some((mount, fs::read_link(dir.join(format!("fd/{descriptor}"))).ok()?))
 }
 
