@@ -560,6 +560,8 @@ facts! {
     ProcessHasNotFinished { process: ProcessRef, verb: Option<Word>, pod: Option<PodRef>, age: Took } =>
         "{process}{}{} has not finished for {age}", with(" ", verb.as_ref()), with(" of ", pod.as_ref());
     WorksOn { of: Item } => "it works on {of:#}";
+    StoppedBySignal { process: ProcessRef, state: char } =>
+        "{process} is in state {state}: a signal or a debugger has stopped it";
     NoCallWaitsForItNow => "no list and no status call waits for it now";
     CreateDelaysStart => "no list and no status call waits for it; the pod cannot start before it ends";
     StateDelaysRecord =>

@@ -4,11 +4,12 @@ use super::prelude::*;
 
 use super::blocked_tasks::line;
 use super::kernel_wait::awaited_by;
+use crate::diagnosis::evidence::HostEvidence;
 use crate::diagnosis::evidence::container_parts::{self, ContainerParts};
 use crate::diagnosis::facts::{Waits, Word};
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::overdue_processes;
-use crate::diagnosis::proc::{is_conmon, sub_command};
+use crate::diagnosis::proc::{ProcSample, is_conmon, sub_command};
 
 /// Applies D10: reports for each hung id the OCI runtime process or the shim that blocks it. Without a hang, it reports only
 /// old OCI runtime processes and stopped shims.
@@ -155,7 +156,8 @@ fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
         .take(5)
         .map(|process| {
             let effect = effect_of_hang(process);
-            let hangs = effect.is_some() && process.age >= limits::OCI_COMMAND_STUCK;
+            let is_stuck = process.age >= limits::OCI_COMMAND_STUCK || is_stopped_twice(host, process.pid);
+            let hangs = effect.is_some() && is_stuck;
             let confidence = if hangs { Confidence::Likely } else { Confidence::Possible };
             let pod = host.overdue_ids.get(&process.pid).and_then(|id| case.evidence.names.pod(id));
             let (of, age) = (process.into(), process.age.into());
@@ -177,7 +179,13 @@ fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
             found.add_fact(effect.unwrap_or(FactKind::NoCallWaitsForItNow));
             found.add_facts(case.evidence.chain_at(process.pid));
             found.add_facts(process.blocked.iter().map(|task| line(process, task)));
-            found.add_step(advice::kernel_stack("where it waits", process.pid));
+            if process.is_stopped() {
+                let state = process.state;
+                found.add_fact(FactKind::StoppedBySignal { process: process.into(), state });
+                found.add_step(advice::continue_process(process.pid));
+            } else {
+                found.add_step(advice::kernel_stack("where it waits", process.pid));
+            }
             found.steps.extend(advice::if_state_ends(case.evidence, process));
             found
         })
@@ -197,6 +205,12 @@ fn effect_of_hang(process: &Process) -> Option<FactKind> {
     }
 }
 
+/// Whether a process is stopped in both samples.
+fn is_stopped_twice(host: &HostEvidence, pid: u32) -> bool {
+    let is_stopped = |sample: &ProcSample| sample.processes.get(&pid).is_some_and(Process::is_stopped);
+    host.second.is_some() && is_stopped(&host.first) && is_stopped(host.latest())
+}
+
 /// Reports stopped shims. Normally no shim is stopped, so a shim that is stopped in two samples is likely a problem.
 fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
@@ -208,9 +222,8 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
     stopped
         .take(5)
         .map(|shim| {
-            let twice =
-                host.second.is_some() && host.first.processes.get(&shim.pid).is_some_and(Process::is_stopped);
-            let confidence = if twice { Confidence::Likely } else { Confidence::Possible };
+            let confidence =
+                if is_stopped_twice(host, shim.pid) { Confidence::Likely } else { Confidence::Possible };
             let id = shim.flag("id").or_else(|| shim.flag("c")).map(str::to_owned).or_else(|| {
                 sample
                     .processes

@@ -370,6 +370,16 @@ async fn a_create_that_hangs_is_likely_after_a_minute_and_names_its_pod() {
     let found = find(&young, RuleId::HungProcess).unwrap();
     assert_eq!(found.confidence, Confidence::Possible);
     assert!(found.title.starts_with("runc[3000] create of shop/db-0 has not finished"), "{}", found.title);
+    // One that a signal has stopped does not end by itself.
+    node.file(
+        "proc/3000/stat",
+        &fs::read_to_string(node.proc().join("3000/stat")).unwrap().replace(") S ", ") T "),
+    );
+    let stopped = node.diagnose(Scripted::with_pods(3)).await;
+    let found = find(&stopped, RuleId::HungProcess).unwrap();
+    assert_eq!((stopped.verdict, found.confidence), (Verdict::Degraded, Confidence::Likely), "{stopped:#?}");
+    assert!(found.evidence.iter().any(|line| line.contains("in state T")), "{found:#?}");
+    assert_eq!(found.steps[0].command.as_deref(), Some("kill -CONT 3000"), "{found:#?}");
     runc("create", 70);
     let old = node.diagnose(Scripted::with_pods(3)).await;
     assert_eq!(old.verdict, Verdict::Degraded, "{old:#?}");
