@@ -230,7 +230,11 @@ impl PreflightArgs {
         let release = match self.kubelet_version {
             Some(release) => Some(release),
             None if running.is_some() => block_on(node.kubelet_release())?,
-            None => None,
+            None => {
+                let (own, host) = (own.clone(), host.clone());
+                let read = move || own.program_release(&host);
+                node.within(SETTINGS_TIME_LIMIT, "the kubelet's program", read).flatten()
+            }
         };
         let pid = running.map(|kubelet| kubelet.pid);
         let now = node.clock.wall().nanos() / 1_000_000_000;

@@ -502,6 +502,13 @@ fn where_no_kubelet_runs_its_unit_counts_under_any_name() {
     let found = report(&output);
     assert_eq!(ids(&found), ["KP001", "KP033", "KP031", "KP050"], "{output}");
     assert_eq!(found["settings"], "settings in the unit node-agent.service; no kubelet runs");
+    // The program of the unit shows its release.
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/go-program.gz");
+    fs::create_dir_all(node.path().join("opt/bin")).unwrap();
+    let mut kubelet = fs::File::create(node.path().join("opt/bin/kubelet")).unwrap();
+    std::io::copy(&mut GzDecoder::new(fs::File::open(program).unwrap()), &mut kubelet).unwrap();
+    let found = report(&on_node(node.path(), &["-o", "json"]));
+    assert_eq!(found["release"], "1.35", "{found:#}");
 }
 
 #[test]

@@ -4,10 +4,12 @@
 //! list becomes one text with commas, as in a flag.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::KubeletVersion;
+use super::program::release_of_program;
 use crate::host::{Arguments, HostRoot, ScalarsError, file_scalars, scalars};
 use plegctl_base::report::load::load;
 
@@ -63,6 +65,13 @@ pub struct Setting {
 }
 
 impl KubeletSettings {
+    /// Reads the release from the program on the command line, for a kubelet that does not run; `None` if no absolute path names
+    /// it. A read can wait for a disk forever, so call this in a thread that can be abandoned.
+    pub fn program_release(&self, host: &HostRoot) -> Option<KubeletVersion> {
+        let program = self.arguments.iter().next().map(Path::new).filter(|program| program.is_absolute())?;
+        release_of_program(&File::open(host.path(program)).ok()?)
+    }
+
     /// Reads the settings of a kubelet with this command line and the working directory `cwd`, whose files are below
     /// the root `host`. A relative path is never resolved from plegctl's own directory. A file may be on a disk that
     /// does not answer, so call this in a thread that can be abandoned.
