@@ -280,7 +280,7 @@ fn without_metrics(why: &MetricsError, reading: &NodeReading) -> (Reach, Option<
     let (reach, text) = match why {
         why if why.is_silent() && reading.answers_after => (
             Reach::Silent,
-            "its /metrics is silent while its /configz answers: the kubelet waits, possibly for a list call"
+            "its /metrics is silent while its /configz answers: the kubelet waits, possibly for a list call or a shim"
                 .to_owned(),
         ),
         why if why.is_silent() && reading.configz.is_some() => (
@@ -295,6 +295,11 @@ fn without_metrics(why: &MetricsError, reading: &NodeReading) -> (Reach, Option<
         ),
         http::Error::Unauthorized { .. } | http::Error::Forbidden { .. } => {
             (Reach::Unknown, format!("no permission to read it: {}", error_text(why)))
+        }
+        // The kubelet's own answer.
+        http::Error::Status { status: 500, text, .. } if text.starts_with("Authorization error (user=") => {
+            let why = "the kubelet cannot ask the API server who may read it, as with an expired client certificate";
+            (Reach::Unknown, why.to_owned())
         }
         // The API server answers with these statuses if it cannot reach a kubelet.
         http::Error::Status { status: 500..=504, .. } => {

@@ -147,9 +147,10 @@ fn healthy_cluster_has_status_0_and_uses_the_servers_clock() {
 
 #[test]
 fn long_worst_node_is_first_and_each_problem_has_its_verdict() {
-    let names: Vec<String> = ["good", "old", "stale", "silent", "gone", "forbidden", "page", "half", "away"]
-        .map(str::to_owned)
-        .into();
+    let names: Vec<String> =
+        ["good", "old", "stale", "silent", "gone", "forbidden", "page", "half", "away", "expired"]
+            .map(str::to_owned)
+            .into();
     let server = without_recorders("server", Clients::Any, move |request| match proxied(&request.path) {
         None => Reply::ok(node_list(&names)),
         Some(("gone", _)) => Reply::Silent,
@@ -159,6 +160,13 @@ fn long_worst_node_is_first_and_each_problem_has_its_verdict() {
         ),
         Some(("away", _)) => {
             Reply::Answer(502, "dial tcp 10.0.0.9:10250: connect: no route to host".to_owned())
+        }
+        // A kubelet 1.36.2 with an expired client certificate.
+        Some(("expired", document)) => {
+            let who = format!(
+                "(user=kube-apiserver-kubelet-client, verb=get, resource=nodes, subresource={document})"
+            );
+            Reply::Answer(500, format!("Authorization error {who}"))
         }
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(("old", _)) => Reply::ok(metrics(100)),
@@ -173,7 +181,7 @@ fn long_worst_node_is_first_and_each_problem_has_its_verdict() {
     assert_eq!(output.code, Some(1), "{output}");
     let report = report(&output);
     assert_eq!(report["nodes"][0]["name"], "stale", "{output}");
-    assert_eq!(report["nodes"][8]["name"], "good", "{output}");
+    assert_eq!(report["nodes"][9]["name"], "good", "{output}");
     for (name, expected, why) in [
         ("stale", "unhealthy", "last seen 300 s ago, the threshold is 180 s"),
         ("silent", "silent", "its /metrics is silent while its /configz answers"),
@@ -183,6 +191,7 @@ fn long_worst_node_is_first_and_each_problem_has_its_verdict() {
         ("old", "unknown", "100 s ago"),
         ("forbidden", "unknown", "no permission to read it: nodes \"forbidden\" is forbidden"),
         ("page", "unknown", "answers something else"),
+        ("expired", "unknown", "the kubelet cannot ask the API server who may read it"),
         ("good", "healthy", ""),
     ] {
         let (verdict, reason) = verdict(&report, name);
@@ -193,13 +202,13 @@ fn long_worst_node_is_first_and_each_problem_has_its_verdict() {
     let table = nodes(&config, &["--timeout", "4s"]);
     assert!(
         table.stdout.starts_with(
-            "9 nodes: 1 unhealthy, 2 silent, 2 unreachable, 3 unknown, 1 healthy (1 by the kubelet alone); \
+            "10 nodes: 1 unhealthy, 2 silent, 2 unreachable, 4 unknown, 1 healthy (1 by the kubelet alone); \
              worst p99 "
         ),
         "{table}"
     );
     assert!(
-        table.stdout.contains("\nkubelet v1.34.2 (9); containerd 2.1.4 (9)\nNAME        VERDICT"),
+        table.stdout.contains("\nkubelet v1.34.2 (10); containerd 2.1.4 (10)\nNAME        VERDICT"),
         "{table}"
     );
     let names = |arguments: &[&str]| {
@@ -210,7 +219,7 @@ fn long_worst_node_is_first_and_each_problem_has_its_verdict() {
     assert_eq!(names(&["--limit", "1"]), "stale");
     assert_eq!(
         names(&["--sort-by", "name", "--unhealthy"]),
-        "away forbidden gone half old page silent stale"
+        "away expired forbidden gone half old page silent stale"
     );
 }
 

@@ -204,7 +204,7 @@ fn silent_metrics_beside_a_recorder_whose_lists_are_answered_are_no_hung_list() 
         (
             "new",
             "silent",
-            "its /metrics is silent while its /configz answers: the kubelet waits, possibly for a list call",
+            "its /metrics is silent while its /configz answers: the kubelet waits, possibly for a list call or a shim",
         ),
     ] {
         let nodes = report["nodes"].as_array().unwrap();

@@ -6,7 +6,7 @@
 //! 2 nodes: 1 silent, 1 healthy (1 by the kubelet alone); worst p99 44ms on n1
 //! kubelet v1.34.2 (2); containerd 2.1.4 (2)
 //! NAME   VERDICT     AGE   P50    P99   DISCARDED   ERRORS   VERSION   WHY
-//! n7     silent      -     -      -     -           -        v1.34.2   its /metrics is silent while its /configz answers: the kubelet waits, possibly for a list call
+//! n7     silent      -     -      -     -           -        v1.34.2   its /metrics is silent while its /configz answers: the kubelet waits, possibly for a list call or a shim
 //! n1     healthy     1s    12ms   44ms  0           3        v1.34.2   <none>
 //! ```
 //!

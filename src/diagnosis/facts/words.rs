@@ -448,8 +448,8 @@ facts! {
     NoAnswerWithin { waited: Took } => "no answer within {waited}";
     MetricsAreSilent => "the kubelet does not answer /metrics";
     KubeletWaitsForListOrLock =>
-        "its /healthz says ok: the kubelet waits for a list call, or for its own lock";
-    KubeletMayWaitForList => "it may wait for a list call, but plegctl's list calls are answered";
+        "its /healthz says ok: the kubelet waits for a list call, for the stats of a shim, or for its own lock";
+    KubeletMayWaitForList => "it may wait for a list call, but plegctl's list calls are answered, or for the stats of a shim";
     NoKubeletRuns => "no kubelet runs on this node";
     OnlyRuntimeRuns => "the process table has the runtime and no kubelet";
     KubeletShouldRun { pods: usize } =>
