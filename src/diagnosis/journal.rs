@@ -45,7 +45,9 @@ pub struct Journal {
     pub last_not_ready: Option<f64>,
     /// The messages of the last kubelet that no relist has succeeded: "pleg has yet to be successful", or an age that counts
     /// from the year 1.
-    pub no_relist_yet: NoRelistYet,
+    pub no_relist_yet: RepeatedMessage,
+    /// The messages of the last kubelet that its start is not complete, although relists succeed.
+    pub start_waits: RepeatedMessage,
     /// The last message about a list that was refused because of its size.
     pub too_large: Option<String>,
     /// The kubelet's last message that it falls back to unary lists.
@@ -99,11 +101,11 @@ pub struct ListFallback {
     pub call: String,
 }
 
-/// What one kubelet says about its first relist. Every kubelet says once that it has not succeeded, and then every few seconds
-/// until it does.
+/// What one kubelet says again and again about its start. Every kubelet says it once, and then every few seconds until the start
+/// goes on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct NoRelistYet {
+pub struct RepeatedMessage {
     /// The kubelet's process id.
     pub pid: u32,
     /// The number of its messages.
@@ -112,10 +114,8 @@ pub struct NoRelistYet {
     pub between: (f64, f64),
 }
 
-impl NoRelistYet {
-    fn add(&mut self, line: &str, time: f64) {
-        let is_one = line.contains("PLEG is not healthy")
-            && (line.contains("yet to be successful") || line.contains("2562047h47m16.854775807s"));
+impl RepeatedMessage {
+    fn add(&mut self, is_one: bool, line: &str, time: f64) {
         let logged = || KUBELETS.into_iter().find_map(|program| logged_by(line, program));
         let Some((pid, _)) = is_one.then(logged).flatten() else { return };
         let is_same = self.pid == pid && time - self.between.1 <= WORKED;
@@ -141,12 +141,20 @@ impl Journal {
             first = first.or(time);
             last = time.or(last);
             found.lines += 1;
+            let at =
+                time.and_then(|time| Some(Wall::default().plus(Duration::try_from_secs_f64(time).ok()?)));
             if let Some(time) = time {
                 found.add_readiness(line, time);
-                found.no_relist_yet.add(line, time);
-                if let Ok(since_epoch) = Duration::try_from_secs_f64(time) {
-                    failing_pods::add_line(&mut found.failing_pods, line, Wall::default().plus(since_epoch));
-                }
+                let has = |part: &str| line.contains(part);
+                let is_about_pleg = has("PLEG is not healthy");
+                let none_yet = has("yet to be successful") || has("2562047h47m16.854775807s");
+                found.no_relist_yet.add(is_about_pleg && none_yet, line, time);
+                let waits =
+                    has("Skipping pod synchronization") && has("status check may not have completed yet");
+                found.start_waits.add(waits && !is_about_pleg, line, time);
+            }
+            if let Some(at) = at {
+                failing_pods::add_line(&mut found.failing_pods, line, at);
             }
             let ages = found.pleg_ages.len();
             found.add(line);
@@ -321,11 +329,11 @@ pub fn pleg_age(line: &str) -> Option<Duration> {
 }
 
 rename! {
-    NoRelistYet { pid, lines, between };
+    RepeatedMessage { pid, lines, between };
     ListFallback { pid, call: Word };
     Journal {
-        lines, pleg_ages, last_pleg_message, not_ready_since, last_not_ready, no_relist_yet, too_large: Text,
-        list_fallback, exec_timeouts, span_seconds, blocked_tasks: Text, server_silent: Text, lockups: Text,
+        lines, pleg_ages, last_pleg_message, not_ready_since, last_not_ready, no_relist_yet, start_waits,
+        too_large: Text, list_fallback, exec_timeouts, span_seconds, blocked_tasks: Text, server_silent: Text, lockups: Text,
         gpu_error: Text, out_of_memory: Text, exhausted: Text, bus_timeouts, failing_pods, recovering,
         runtime_restarts, watchdog: Text, containerd_version: Version, cri_plugin_error: Text, config_unread: Text,
         kubelet_runs, pod_errors = BTreeMap::new()

@@ -733,6 +733,10 @@ facts! {
         pods_and_more(pods, *others);
     PodsAfterGracePeriod { pods: Vec<PodAge>, others: usize } =>
         "still running although their grace period is over: {}", pods_and_more(pods, *others);
+    KubeletStartWaits { lasts: Took } =>
+        "the kubelet starts and ends no pod: for {lasts:#}, its start has waited to read the containers";
+    StartReadsContainers =>
+        "at its start, it reads each container (by its shim) and each disk; until then, relists work and pods do not";
     KubeletAgeUnknown => "the kubelet's age is not known, or it has just started";
     OneSideOnly => "one side only: a volume, a secret or a process that cannot be killed explains it too";
 

@@ -185,8 +185,13 @@ fn last_relist(evidence: &Evidence) -> Option<Wall> {
 
 /// Whether a message of the kubelet, at this time in seconds since the epoch, still counts.
 pub(in crate::diagnosis) fn is_recent(evidence: &Evidence, logged: Option<f64>) -> bool {
+    is_at_most(MESSAGE_VALID, evidence, logged)
+}
+
+/// Whether a message, at this time in seconds since the epoch, is at most so old.
+pub(in crate::diagnosis) fn is_at_most(age: Duration, evidence: &Evidence, logged: Option<f64>) -> bool {
     let logged = logged.and_then(unix);
-    logged.is_some_and(|logged| evidence.taken_at.duration_since(logged) <= MESSAGE_VALID)
+    logged.is_some_and(|logged| evidence.taken_at.duration_since(logged) <= age)
 }
 
 /// Converts a time in seconds since the epoch.

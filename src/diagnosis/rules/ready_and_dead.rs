@@ -2,19 +2,50 @@
 
 use super::prelude::*;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::cri::{ContainerState, Labels, label};
 use crate::diagnosis::facts::PodAge;
+use crate::diagnosis::judge::not_ready::is_at_most;
 use crate::diagnosis::kubelet::StuckPod;
 
 /// The most pods that the evidence names.
 const MAX_NAMED: usize = 2;
+
+/// How long a kubelet must have written that its start is not complete. On a healthy node it takes seconds.
+const START_SECONDS: f64 = 60.0;
+
+/// The time for which its last message about that counts. It writes one every five seconds.
+const START_MESSAGE_VALID: Duration = Duration::from_secs(10);
 
 /// Applies D41. There are two proofs: pods that should have ended still run in the runtime, and pods of at least
 /// `STUCK_OWNERS` owners (such as Deployments) wait while nothing at all starts on the node. With both, and a kubelet that
 /// has run for longer than `STUCK_POD`, the finding is certain if the pods that do not end have as many owners too, and
 /// otherwise likely. One proof alone has other explanations, so the finding is then only possible.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
+    start_waits(case).or_else(|| stuck_pods(case))
+}
+
+/// Reports a kubelet whose start waits. Before its first look at the runtime's state, it reads each container and each disk
+/// (kubelet.go: `initializeRuntimeDependentModules`), without a limit in time. Until then it works for no pod.
+fn start_waits(case: &Case<'_>) -> Option<HealthFinding> {
+    let said = &case.evidence.journal.as_ref()?.start_waits;
+    let (first, last) = said.between;
+    if last - first < START_SECONDS || !is_at_most(START_MESSAGE_VALID, case.evidence, Some(last)) {
+        return None;
+    }
+    let title = FactKind::KubeletStartWaits { lasts: (last - first).into() };
+    let mut found = finding(RuleId::ReadyAndDead, Severity::Critical, Confidence::Certain, title);
+    found.add_fact(FactKind::StartReadsContainers);
+    found.add_fact(FactKind::LinesAboutIt { lines: said.lines });
+    let probe = Command::new("plegctl health --probe-shims");
+    found.add_step(Step::look("whether a shim does not answer (asks each)").with(probe));
+    let log = "journalctl --no-pager -u kubelet -S -15min | grep -e 'Failed to create existing container'";
+    found.add_step(Step::look("which containers it could not read").with(Command::new(log)));
+    Some(found)
+}
+
+fn stuck_pods(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let (sandboxes, containers) =
         (evidence.runtime.sandboxes.latest()?, evidence.runtime.containers.latest()?);

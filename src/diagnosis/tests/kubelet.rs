@@ -308,6 +308,44 @@ fn no_relist_yet(evidence: &Evidence, said: &[(u32, u64)]) -> Journal {
     Journal::of(&said.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
+/// Lines of a kubelet 1.36.2 that was restarted while the shim of a pod was stopped: its start waits for each container of the
+/// shim, and the node stays Ready.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_whose_start_waits_works_for_no_pod() {
+    const WAITS: &str = "container runtime status check may not have completed yet";
+    let mut evidence = healthy().await;
+    let now = evidence.taken_at.duration_since(Wall::default()).as_secs();
+    let mut judged = |said: &[(u32, u64)], words: &str| {
+        let line = |(pid, ago): &(u32, u64)| {
+            let words = format!("\"Skipping pod synchronization\" err=\"{words}\"");
+            format!("{}.0 n1 kubelet[{pid}]: E1128 03:58:28.646187 4586 kubelet.go:2661] {words}", now - ago)
+        };
+        evidence.journal = Some(Journal::of(&said.iter().map(line).collect::<Vec<_>>().join("\n")));
+        judge(&evidence)
+    };
+    let report = judged(&[(1, 65), (1, 30), (1, 5)], WAITS);
+    let found = find(&report, RuleId::ReadyAndDead).unwrap();
+    assert_eq!((report.verdict, found.confidence), (Verdict::Unhealthy, Confidence::Certain), "{report:#?}");
+    assert_eq!(
+        found.title,
+        "the kubelet starts and ends no pod: for 60s, its start has waited to read the containers"
+    );
+    assert_eq!(report.not_ready(), None, "the node stays Ready");
+    for (said, words) in [
+        (&[(1, 40), (1, 5)][..], WAITS),
+        (&[(1, 80), (1, 12)], WAITS),
+        (&[(1, 80), (2, 40), (2, 1)], WAITS),
+        // Its relists do not succeed either, which other rules report.
+        (
+            &[(1, 80), (1, 1)],
+            "[container runtime status check may not have completed yet, PLEG is not healthy: pleg has yet to be successful]",
+        ),
+        (&[(1, 80), (1, 1)], "container runtime is down"),
+    ] {
+        assert!(find(&judged(said, words), RuleId::ReadyAndDead).is_none(), "{said:?} {words}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_that_has_relisted_after_its_start_is_healthy() {
     let mut evidence = healthy().await;
