@@ -48,6 +48,9 @@ const OTHER_UNITS: [&str; 3] = [
 const RESTARTS: [&str; 3] =
     ["MESSAGE_ID=5eb03494b6584870a536b337290809b3", "UNIT=containerd.service", "UNIT=crio.service"];
 
+/// What systemd itself says of the kubelet's unit, such as that its process has ended. Only process 1 sets `_PID=1`.
+const KUBELETS_UNIT: [&str; 3] = ["+", "_PID=1", "UNIT=kubelet.service"];
+
 /// Why a program gave no output.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -178,7 +181,7 @@ async fn cgroup_driver<R: Runtime + 'static>(inputs: &Inputs<R>, limit: Duration
 async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
     // journalctl treats matches of one field as alternatives; `+` begins another set of matches.
     let units = KUBELET_UNITS.into_iter().chain(OTHER_UNITS);
-    let matches = units.chain(["+", "_TRANSPORT=kernel", "+"]).chain(RESTARTS);
+    let matches = units.chain(["+", "_TRANSPORT=kernel", "+"]).chain(RESTARTS).chain(KUBELETS_UNIT);
     last_minutes(host_root, limit, matches).await
 }
 

@@ -143,6 +143,7 @@ impl Journal {
             found.lines += 1;
             let at =
                 time.and_then(|time| Some(Wall::default().plus(Duration::try_from_secs_f64(time).ok()?)));
+            found.kubelet_runs.add(line, at);
             if let Some(time) = time {
                 found.add_readiness(line, time);
                 let has = |part: &str| line.contains(part);
@@ -232,11 +233,12 @@ impl Journal {
         if has("containerd successfully booted") || has("Start event monitor") {
             self.recovering = false;
         }
-        let is_restart = |message: &str| message.contains(".service: Scheduled restart job");
+        let is_restart = |message: &str| {
+            message.contains(".service: Scheduled restart job") && !message.starts_with("kubelet.service: ")
+        };
         self.runtime_restarts +=
             usize::from(logged_by(line, "systemd").is_some_and(|(_, message)| is_restart(message)));
         keep_if(has("node-problem-detector") && has("restart") && has("kubelet"), &mut self.watchdog);
-        self.kubelet_runs.add(line);
         if let Some((_, message)) = logged_by(line, "kubelet") {
             self.add_pod_error(message);
         }

@@ -29,6 +29,18 @@ pub struct Refusal {
     pub check: Option<StartCheck>,
 }
 
+impl Refusal {
+    /// Returns the meaning of this reason, with the flag or the feature gate that the kubelet does not know.
+    pub fn sentence(&self, reason: &str) -> String {
+        let names = ["unknown flag: ", "unknown shorthand flag: ", "unrecognized feature gate: "];
+        let name = names.iter().find_map(|part| reason.split_once(part)?.1.split(' ').next());
+        match name.filter(|name| !name.is_empty()) {
+            Some(name) => format!("{}: {name}", self.meaning),
+            None => self.meaning.to_owned(),
+        }
+    }
+}
+
 /// Returns the part of a message that gives the reason for the exit; `None` if the kubelet continues after this message, or
 /// if a signal ended the kubelet.
 pub fn exit_reason(message: &str) -> Option<String> {
@@ -108,6 +120,9 @@ mod tests {
             (found.check.map(StartCheck::id), found.meaning)
         };
         assert_eq!(of("noflag"), (Some("KP001"), "it does not know a flag"));
+        let name = |reason: &str| refusal(reason).unwrap().sentence(reason);
+        assert_eq!(name("failed to parse kubelet flag: unknown flag: --x"), "it does not know a flag: --x");
+        assert_eq!(name("unknown flag: "), "it does not know a flag", "an anonymised message");
         assert_eq!(of("lockedcfg"), (Some("KP012"), "a feature gate is locked to another value"));
         assert_eq!(of("lockedflag").0, Some("KP012"));
         assert_eq!(of("gatenoval").0, Some("KP004"));

@@ -460,7 +460,7 @@ facts! {
     RuntimeIsNotAtFault => "the runtime is not at fault for this";
     KubeletExits { is_restarted: bool, message: Refusal } => "{}: {}",
         if *is_restarted { "the kubelet keeps exiting" } else { "no kubelet runs on this node" },
-        refusal(&message.0).map_or("it exits at its start", |refusal| refusal.meaning);
+        refusal(&message.0).map_or("it exits at its start".to_owned(), |refusal| refusal.sentence(&message.0));
     LastMessage { message: Refusal } => "its last message: {message}";
     EndedInARow { processes: usize } => "{processes} processes in a row ended so within the last 15 minutes";
     KubeletMayStartNow => "the runtime answers now: the kubelet may start at its next attempt";

@@ -135,7 +135,8 @@ fn since(evidence: &Evidence) -> Option<Wall> {
 fn latest(evidence: &Evidence, primary: RuleId, findings: &[HealthFinding]) -> Wall {
     let (runtime, settings) = (&evidence.runtime, &evidence.settings);
     if row(primary).impact == Impact::NoKubelet {
-        return evidence.taken_at.plus(KUBELET_GRACE);
+        let since = evidence.journal.as_ref().and_then(|journal| journal.kubelet_runs.none_works_since());
+        return since.unwrap_or(evidence.taken_at).min(evidence.taken_at).plus(KUBELET_GRACE);
     }
     let begun = begun(evidence);
     if runtime.both_versions_silent().is_some() {

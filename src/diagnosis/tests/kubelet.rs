@@ -269,9 +269,11 @@ async fn a_runtime_that_a_person_restarts_is_no_finding_and_one_that_ends_twice_
     let start =
         "containerd[1]: time=\"2026-11-28T00:57:12Z\" level=info msg=\"starting containerd\" version=2.1.9";
     let again = "systemd[1]: containerd.service: Scheduled restart job, restart counter is at 1.";
+    let of_kubelet = "systemd[1]: kubelet.service: Scheduled restart job, restart counter is at 2.";
     for (lines, expected) in [
         (vec![start; 4], None),
         (vec![start, again, start], None),
+        (vec![start, again, of_kubelet, start], None),
         (vec![again, start, again, start], Some(2)),
     ] {
         evidence.journal = Some(journal(&lines));

@@ -4,12 +4,15 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::Duration;
 
 use super::kubelet::journal;
 use super::node::{FakeNode, FakeProcess, find};
 use super::scripted::{Behaviour, Scripted};
 use super::travels::judge;
+use crate::clock::Wall;
 use crate::cri::{Error, Rpc};
+use crate::diagnosis::judge::not_ready::NotReady;
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, RuleId, Severity, Verdict};
 
 const CONFIG: &str = "etc/containerd/config.toml";
@@ -176,11 +179,16 @@ async fn a_missing_kubelet_is_explained_by_its_last_message() {
     evidence.journal = Some(journal(&[&lines[0], &lines[1]]));
     let report = judge(&evidence);
     let found = find(&report, RuleId::KubeletDown).unwrap();
-    assert_eq!(found.title, "no kubelet runs on this node: it does not know a feature gate");
+    assert_eq!(found.title, "no kubelet runs on this node: it does not know a feature gate: Foo");
     assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
     assert!(has(found, "its last message: failed to set feature gates"), "{found:#?}");
     assert!(has(found, "2 processes in a row") && has(found, "plegctl explain KP010"), "{found:#?}");
     assert_eq!(report.verdict, Verdict::Unhealthy);
+    // The prediction does not move while the kubelet is started again and again.
+    assert_eq!(
+        report.not_ready(),
+        Some(NotReady::AtLatest(Wall::from_nanos(0).plus(Duration::from_secs(1055))))
+    );
 
     // The last process started and then ended without a reason: it was stopped on purpose.
     let started = "kubelet[702]: I1122 server.go:1] \"Started kubelet\" hostname=\"n1\"";
@@ -209,7 +217,7 @@ async fn a_kubelet_that_was_just_started_again_is_explained_too() {
     evidence.journal = Some(journal(&lines));
     let report = judge(&evidence);
     let found = find(&report, RuleId::KubeletDown).unwrap();
-    assert_eq!(found.title, "the kubelet keeps exiting: it does not know a feature gate");
+    assert_eq!(found.title, "the kubelet keeps exiting: it does not know a feature gate: Foo");
     // If the kubelet has started, or has run for some minutes, it works again.
     let started = "kubelet[100]: I1122 server.go:1] \"Started kubelet\" hostname=\"n1\"";
     evidence.journal = Some(journal(&[lines[0], lines[1], started]));
