@@ -89,6 +89,25 @@ pub struct Journal {
     /// The kubelet's last error about each pod, by `NAMESPACE/NAME` and by UID. No rule reads it, so it does not travel.
     #[serde(skip)]
     pub pod_errors: BTreeMap<String, String>,
+    /// The kubelet's last stop of each container, by its id. No rule reads it, so it does not travel.
+    #[serde(skip)]
+    pub stops: BTreeMap<String, ContainerStop>,
+}
+
+/// The kubelet stops a container: the runtime sends SIGTERM at once, and SIGKILL at the end of the grace period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContainerStop {
+    /// When it was stopped.
+    pub at: Wall,
+    /// The grace period.
+    pub grace: Duration,
+}
+
+impl ContainerStop {
+    /// Returns the end of the grace period.
+    pub fn end(self) -> Wall {
+        self.at.plus(self.grace)
+    }
 }
 
 /// A kubelet that lists with unary calls until it restarts, because the runtime does not implement a streaming call.
@@ -155,6 +174,7 @@ impl Journal {
                 found.start_waits.add(waits && !is_about_pleg, line, time);
             }
             if let Some(at) = at {
+                found.add_stop(line, at);
                 failing_pods::add_line(&mut found.failing_pods, line, at);
             }
             let ages = found.pleg_ages.len();
@@ -262,6 +282,22 @@ impl Journal {
         }
     }
 
+    /// Adds the kubelet's message that it stops a container, which it logs from verbosity 2 on:
+    /// `… containerID="containerd://ID" gracePeriod=30`.
+    fn add_stop(&mut self, line: &str, at: Wall) {
+        let Some((_, message)) = logged_by(line, "kubelet") else { return };
+        let stop = || {
+            let (_, words) = message.split_once("\"Killing container with a grace period\"")?;
+            let (_, id) = words.split_once(" containerID=\"")?.1.split_once("://")?;
+            let (id, rest) = id.split_once('"')?;
+            let grace = rest.split_once("gracePeriod=")?.1.split(' ').next()?.parse().ok()?;
+            Some((id.to_owned(), ContainerStop { at, grace: Duration::from_secs(grace) }))
+        };
+        if let Some((id, stop)) = stop().filter(|_| self.stops.len() < MAX_POD_ERRORS) {
+            self.stops.insert(id, stop);
+        }
+    }
+
     /// Adds an error of the kubelet about a pod. The beginning of a line has its severity (klog): `E1126 14:00:00.123`.
     fn add_pod_error(&mut self, message: &str) {
         let Some((_, words)) = message.split_once("] ").filter(|(head, _)| head.starts_with('E')) else {
@@ -338,7 +374,7 @@ rename! {
         too_large: Text, list_fallback, exec_timeouts, span_seconds, blocked_tasks: Text, server_silent: Text, lockups: Text,
         gpu_error: Text, out_of_memory: Text, exhausted: Text, bus_timeouts, failing_pods, recovering,
         runtime_restarts, watchdog: Text, containerd_version: Version, cri_plugin_error: Text, config_unread: Text,
-        kubelet_runs, pod_errors = BTreeMap::new()
+        kubelet_runs, pod_errors = BTreeMap::new(), stops = BTreeMap::new()
     };
 }
 

@@ -93,7 +93,7 @@ async fn explain_pod(
     let facts = known.facts(identity, &evidence, now).or_else(in_findings).ok_or_else(|| Error::Unknown {
         wanted: format!("pod `{}/{}` on this node", identity.namespace, identity.name),
         nearest: known.nearest(identity, &evidence),
-        list: "relist -o name lists the pods that the runtime has",
+        list: known.list(),
     })?;
     inputs.began = node.clock.mono();
     inputs.budget = LOOK_BUDGET;
@@ -140,6 +140,15 @@ impl KnownPods {
         Ok(Self { states: states.unwrap_or_default(), kubelet: of_kubelet, simulated: Vec::new() })
     }
 
+    /// Returns the command that lists the pods with this one among them. A manifest that the kubelet refuses has no pod.
+    fn list(&self) -> &'static str {
+        if self.states.values().any(|state| !state.refused.is_empty()) {
+            "pods lists also the manifests that the kubelet refuses, with the reasons"
+        } else {
+            "relist -o name lists the pods that the runtime has"
+        }
+    }
+
     fn of_source(&self, source: PodSource) -> Option<&[Arc<WantedPod>]> {
         self.states.get(&source)?.pods.as_deref()
     }
@@ -169,7 +178,10 @@ impl KnownPods {
             (Some(best), _) if best.is_terminating() => Some(self.facts_of(best, now)),
             // The runtime still runs a pod that its source has dropped or replaced.
             (_, Some((pod, _, source))) if self.has_dropped(pod, *source) => {
-                Some(PodFacts { pod: pod.clone(), deletion: Deletion::Gone, ..PodFacts::default() })
+                // Only of a static pod does the kubelet start the new version after the end of the old one.
+                let is_replaced = best.is_some() && *source != Some(PodSource::Api);
+                let deletion = if is_replaced { Deletion::Replaced } else { Deletion::Gone };
+                Some(PodFacts { pod: pod.clone(), deletion, ..PodFacts::default() })
             }
             (Some(best), _) => Some(self.facts_of(best, now)),
             (None, _) => {

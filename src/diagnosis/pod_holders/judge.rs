@@ -16,6 +16,7 @@ use crate::cri::{ContainerState, SandboxState};
 use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::facts::{FactKind, WaitOwner};
+use crate::diagnosis::journal::ContainerStop;
 use crate::diagnosis::kernel_waits::{KernelWait, WaitKind};
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
@@ -32,6 +33,8 @@ use crate::report::{Confidence, NotChecked, PodRef, Step, plural};
 /// How long after the end of the grace period a pod may still end by itself: the kubelet stops the containers at the end,
 /// and then unmounts volumes and reports.
 pub(super) const MARGIN: Duration = Duration::from_secs(60);
+/// How long after the end of its grace period a container may still run: the runtime sends SIGKILL and waits for its end.
+const STOP_MARGIN: Duration = Duration::from_secs(10);
 /// From this age on, a mount or an umount counts as stuck.
 pub(super) const UMOUNT_OLD: Duration = Duration::from_secs(30);
 /// A mount or an umount that is younger may only wait for a slow server.
@@ -123,14 +126,19 @@ impl<'a> HolderCase<'a> {
     fn is_over(&self) -> bool {
         match self.facts.deletion {
             Deletion::Requested { at, .. } => self.now.duration_since(at) > MARGIN,
-            Deletion::Gone => true,
+            Deletion::Gone | Deletion::Replaced => true,
             Deletion::NotRequested | Deletion::Unknown => false,
         }
     }
 
+    /// Whether the grace period has ended.
+    fn is_due(&self) -> bool {
+        matches!(self.facts.deletion, Deletion::Requested { at, .. } if at <= self.now)
+    }
+
     /// Whether a source says that the pod is to end.
     fn is_ending(&self) -> bool {
-        matches!(self.facts.deletion, Deletion::Requested { .. } | Deletion::Gone)
+        matches!(self.facts.deletion, Deletion::Requested { .. } | Deletion::Gone | Deletion::Replaced)
     }
 
     fn holders(&self) -> Vec<PodHolder> {
@@ -166,6 +174,7 @@ impl<'a> HolderCase<'a> {
         let mounts = self.mounts(&found);
         found.extend(mounts);
         if self.is_over() && !found.iter().any(is_likely_or_certain) {
+            found.extend(self.last_error(Confidence::Possible));
             found.extend(self.finalizers());
         }
         found.sort_by_key(|holder| (holder.confidence, holder.kind));
@@ -225,6 +234,9 @@ impl<'a> HolderCase<'a> {
                 return format!("{pod} terminates since {since}, and {grace}{}", after(": "));
             }
             (_, Some(since)) => format!("{pod} terminates since {since}"),
+            (Deletion::Replaced, None) => {
+                format!("an earlier version of {pod} still runs, and the new one starts after its end")
+            }
             (Deletion::Gone, None) => format!("no source has {pod} any more"),
             (_, None) => format!("no source shows whether {pod} is being deleted"),
         };
@@ -558,10 +570,17 @@ impl<'a> HolderCase<'a> {
         found
     }
 
-    /// Returns how sure it is that a container that runs holds the pod. If a source has dropped the pod, the time of that is
-    /// not known, and the pod may be in its grace period.
-    fn of_running(&self) -> Confidence {
-        if self.facts.deletion == Deletion::Gone { Confidence::Possible } else { Confidence::Likely }
+    /// Returns how sure it is that a container that runs holds the pod. If a source has dropped the pod, only the kubelet's last
+    /// stop shows whether the pod is in its grace period.
+    fn of_running(&self, stop: Option<&ContainerStop>) -> Confidence {
+        let is_known = stop.is_some() || !matches!(self.facts.deletion, Deletion::Gone | Deletion::Replaced);
+        if is_known { Confidence::Likely } else { Confidence::Possible }
+    }
+
+    /// Returns how the kubelet has last stopped a container, by its journal. A kubelet or a runtime that is started again begins the
+    /// whole grace period again.
+    fn stop_of(&self, id: Option<&str>) -> Option<&'a ContainerStop> {
+        self.evidence.journal.as_ref()?.stops.get(id?)
     }
 
     /// Finds the containers that run on.
@@ -578,7 +597,7 @@ impl<'a> HolderCase<'a> {
             } else {
                 "the runtime still runs it"
             };
-            let mut holder = PodHolder::new(HolderKind::Container, self.of_running(), title);
+            let mut holder = PodHolder::new(HolderKind::Container, self.of_running(None), title);
             holder.steps = steps_of("runsOn", &[]);
             found.push(holder);
         }
@@ -597,15 +616,27 @@ impl<'a> HolderCase<'a> {
             Some(OnTerm::Blocks) => Some("blocks SIGTERM"),
             Some(OnTerm::Handles | OnTerm::Ends) | None => None,
         };
-        let title = match (self.is_over(), how) {
+        let stop = self.stop_of(member.container_id.as_deref());
+        let is_over = stop.map_or_else(|| self.is_over(), |stop| self.now > stop.end().plus(STOP_MARGIN));
+        let title = match (is_over, how) {
             (true, _) if is_killed => format!("{label} was sent SIGKILL and has not ended"),
             (true, Some(how)) => format!("{label} {how}, and was not sent SIGKILL"),
             (true, None) => format!("{label} runs on, and was not sent SIGKILL"),
+            (false, Some(how)) if self.is_due() && stop.is_none() => {
+                format!("{label} {how}; its grace period has ended, and SIGKILL is due")
+            }
             (false, Some(how)) => format!("{label} {how}; it runs until the grace period ends"),
             (false, None) => return None,
         };
-        let mut found = PodHolder::new(HolderKind::Container, self.of_running(), title)
+        let mut found = PodHolder::new(HolderKind::Container, self.of_running(stop), title)
             .of_process(member.pid, &member.comm);
+        found.evidence.extend(stop.map(|stop| {
+            let (at, end) = (stop.at.time_of_day(self.now), stop.end().time_of_day(self.now));
+            format!(
+                "the kubelet stopped it at {at} with a grace period of {} s, which ends at {end}",
+                stop.grace.as_secs()
+            )
+        }));
         found.add_evidence(match on_term {
             Some(OnTerm::Handles) => "it handles SIGTERM itself (SigCgt in /proc/PID/status)".to_owned(),
             Some(OnTerm::Ends) => "SIGTERM would end it, so it has not got that signal either".to_owned(),
@@ -618,8 +649,8 @@ impl<'a> HolderCase<'a> {
             elapsed(member.age),
             member.state
         ));
-        found.steps = steps_of(if self.is_over() { "runsOn" } else { "inGrace" }, &[]);
-        if let Some(id) = member.container_id.as_ref().filter(|_| self.is_over()) {
+        found.steps = steps_of(if is_over { "runsOn" } else { "inGrace" }, &[]);
+        if let Some(id) = member.container_id.as_ref().filter(|_| is_over) {
             found.steps.extend(steps_of("stopContainer", &[("id", Place::word(id))]));
         }
         Some(found)

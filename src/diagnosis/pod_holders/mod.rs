@@ -36,6 +36,8 @@ pub enum Deletion {
     NotRequested,
     /// The source of the pod no longer has it.
     Gone,
+    /// It is an earlier version of a static pod: the kubelet starts the present one after its end.
+    Replaced,
     /// No source could be read that has deletion timestamps.
     #[default]
     Unknown,

@@ -43,7 +43,7 @@ impl HolderCase<'_> {
     pub(super) fn direction(&self) -> Direction {
         let status = self.facts.status.as_ref();
         match self.facts.deletion {
-            Deletion::Requested { .. } | Deletion::Gone => Direction::Ends,
+            Deletion::Requested { .. } | Deletion::Gone | Deletion::Replaced => Direction::Ends,
             Deletion::Unknown => Direction::Unknown,
             Deletion::NotRequested
                 if status.map_or_else(|| self.may_have_ended(), |status| status.has_ended) =>
@@ -175,18 +175,21 @@ impl HolderCase<'_> {
             holder.steps = steps_of("otherPods", &[]);
             found.push(holder);
         }
-        let journal = self.evidence.journal.as_ref().map(|journal| &journal.pod_errors);
-        let error = journal
-            .and_then(|errors| errors.get(self.uid()).or_else(|| errors.get(&self.facts.pod.to_string())));
         // The status has the same words as the journal, and is newer.
-        if let Some(error) = error.filter(|_| found.is_empty() && !fails) {
-            let mut holder =
-                PodHolder::new(HolderKind::Status, Confidence::Likely, shortened(error, MAX_WORDS));
-            holder.add_evidence(format!("the kubelet's last error about it: {error}"));
-            holder.steps = self.show_log();
-            found.push(holder);
+        if found.is_empty() && !fails {
+            found.extend(self.last_error(Confidence::Likely));
         }
         found
+    }
+
+    /// Returns the kubelet's last error about the pod in the journal.
+    pub(super) fn last_error(&self, confidence: Confidence) -> Option<PodHolder> {
+        let errors = &self.evidence.journal.as_ref()?.pod_errors;
+        let error = errors.get(self.uid()).or_else(|| errors.get(&self.facts.pod.to_string()))?;
+        let mut holder = PodHolder::new(HolderKind::Status, confidence, shortened(error, MAX_WORDS));
+        holder.add_evidence(format!("the kubelet's last error about it: {error}"));
+        holder.steps = self.show_log();
+        Some(holder)
     }
 
     /// Says how far the pod has come, if nothing else explains why it does not start.

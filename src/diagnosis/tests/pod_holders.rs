@@ -11,6 +11,8 @@ use super::scripted::Scripted;
 use super::travels::judge;
 use crate::clock::Wall;
 use crate::cri::{ContainerState, SandboxState};
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::journal::Journal;
 use crate::diagnosis::pod_holders::report::{HolderKind, PodHold, PodWhy};
 use crate::diagnosis::pod_holders::{self, Deletion, PodFacts};
 use crate::diagnosis::{Inputs, gather};
@@ -211,6 +213,73 @@ async fn a_container_that_ignores_sigterm_is_named_and_a_healthy_one_in_its_grac
     signals(&node, NONE, NONE, "0000000000000100");
     let killed = why(&node, Scripted::with_pods(3), deleted(600)).await;
     assert!(killed.summary.ends_with("was sent SIGKILL and has not ended"), "{}", killed.summary);
+}
+
+/// Lines of a kubelet 1.36.2 about a pod with a grace period of 300 s. The runtime was restarted after 393 s, and the kubelet
+/// stopped the container again.
+#[tokio::test(start_paused = true)]
+async fn the_kubelets_last_stop_shows_whether_a_container_is_in_its_grace_period() {
+    let node = FakeNode::new("why-stops").with_pods(3);
+    signals(&node, TERM, NONE, NONE);
+    let inputs = node.inputs(Scripted::with_pods(3));
+    let mut evidence = gather(&inputs, &|_| ()).await;
+    let now = inputs.clock.wall();
+    let mut held_by = |stopped: &[u64], facts: PodFacts| {
+        let line = |ago: &u64| {
+            let at = now.minus(Duration::from_secs(*ago)).duration_since(Wall::default()).as_secs();
+            format!(
+                "{at}.0 n4 kubelet[4586]: I1128 04:01:05.226895 4586 kuberuntime_container.go:915] \"Killing container with a \
+                 grace period\" pod=\"default/web-1\" podUID=\"uid-1\" containerName=\"app\" \
+                 containerID=\"containerd://{}\" gracePeriod=300\n",
+                super::scripted::container_id(1)
+            )
+        };
+        evidence.journal = Some(Journal::of(&stopped.iter().map(line).collect::<String>()));
+        (evidence.clone(), facts)
+    };
+    let look = |(evidence, facts): (Evidence, PodFacts)| {
+        let inputs = &inputs;
+        async move {
+            let look = pod_holders::look(inputs, &evidence, &facts).await;
+            pod_holders::judge(&evidence, &judge(&evidence), &facts, &look, now)
+        }
+    };
+    let over = look(held_by(&[700], deleted(700)(now))).await;
+    assert!(over.summary.ends_with("ignores SIGTERM, and was not sent SIGKILL"), "{}", over.summary);
+    let again = look(held_by(&[700, 200], deleted(700)(now))).await;
+    assert!(
+        again.summary.ends_with("ignores SIGTERM; it runs until the grace period ends"),
+        "{}",
+        again.summary
+    );
+    let evidence_of = |why: &PodWhy| why.holders[0].evidence[0].clone();
+    assert!(evidence_of(&again).contains("with a grace period of 300 s, which ends at"), "{again:#?}");
+    // The manifest of a static pod was edited.
+    let replaced = PodFacts { pod: pod(), deletion: Deletion::Replaced, ..PodFacts::default() };
+    let replaced = look(held_by(&[20], replaced)).await;
+    assert_eq!(
+        replaced.summary,
+        "an earlier version of default/web-1 still runs, and the new one starts after its end: app[2001] of container app \
+         ignores SIGTERM; it runs until the grace period ends"
+    );
+}
+
+/// A line of a kubelet 1.36.2 whose root directory was read-only.
+#[tokio::test(start_paused = true)]
+async fn the_kubelets_last_error_may_hold_a_pod_that_does_not_end() {
+    let node = node_after_the_end("why-last-error");
+    let inputs = node.inputs(ended());
+    let mut evidence = gather(&inputs, &|_| ()).await;
+    evidence.journal = Some(Journal::of(
+        "1.0 n4 kubelet[11901]: E1128 04:14:11.320709 11901 pod_workers.go:1324] \"Error syncing pod, skipping\" \
+         err=\"unprepare dynamic resources: open /var/lib/kubelet/.923137963: read-only file system\" pod=\"default/web-1\" \
+         podUID=\"uid-1\"\n",
+    ));
+    let facts = deleted(600)(inputs.clock.wall());
+    let look = pod_holders::look(&inputs, &evidence, &facts).await;
+    let found = pod_holders::judge(&evidence, &judge(&evidence), &facts, &look, inputs.clock.wall());
+    assert_eq!(holders(&found), [(HolderKind::Status, Confidence::Possible)], "{found:#?}");
+    assert!(found.summary.ends_with("read-only file system"), "{}", found.summary);
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,6 +60,16 @@ fn an_unknown_pod_gets_the_nearest_name_and_no_answer() {
     assert!(output.stderr.contains("did you mean shop/db-0?"), "{output}");
     let other = plegctl(&["pods", "-r", "sim:terminating-pod", "--why", "db-0"]);
     assert!(other.stderr.contains("did you mean shop/db-0?"), "the namespace is missing: {other}");
+
+    let folder = TestDir::new("why-refused");
+    let bad = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  - {name: a, image: i, imagePullPolicy: Nver}\n";
+    folder.file("web.yaml", bad);
+    let manifests = folder.0.display().to_string();
+    let refused = plegctl(&["pods", "-r", "sim:quiet", "--manifests", &manifests, "--why", "default/web-n1"]);
+    assert!(
+        refused.stderr.contains("plegctl pods lists also the manifests that the kubelet refuses"),
+        "{refused}"
+    );
 }
 
 #[test]
