@@ -68,6 +68,8 @@ pub struct Journal {
     pub out_of_memory: Option<String>,
     /// The last message about a limit of processes, threads or file descriptors that was reached.
     pub exhausted: Option<String>,
+    /// The time of that message, in seconds since the Unix epoch.
+    pub exhausted_at: Option<f64>,
     /// The number of time-outs of D-Bus or systemd.
     pub bus_timeouts: usize,
     /// The steps of the kubelet's work for pods that fail at once, in the order of their first errors.
@@ -143,6 +145,13 @@ impl RepeatedMessage {
     }
 }
 
+/// Texts of errors about a limit of processes, threads or file descriptors.
+const EXHAUSTED: [&str; 3] =
+    ["pthread_create failed", "too many open files", "resource temporarily unavailable"];
+
+/// The most characters of a line that are kept before its part that matters.
+const BEFORE: usize = 100;
+
 /// The most characters of a line or an error that are kept.
 const MAX_TEXT: usize = 300;
 
@@ -179,6 +188,10 @@ impl Journal {
             }
             let ages = found.pleg_ages.len();
             found.add(line);
+            if let Some(at) = EXHAUSTED.iter().find_map(|part| line.find(part)) {
+                found.exhausted = Some(around(line, at));
+                found.exhausted_at = time;
+            }
             if let Some(age) = found.pleg_ages.get(ages) {
                 found.last_pleg_message = time.map(|time| (time, *age));
             }
@@ -240,10 +253,6 @@ impl Journal {
         keep_if(has("NVRM: Xid") && has("kernel"), &mut self.gpu_error);
         keep_if(has("not responding") && has("server ") && has("kernel"), &mut self.server_silent);
         keep_if(has("Out of memory") || has("oom-kill:"), &mut self.out_of_memory);
-        let is_exhausted = has("pthread_create failed")
-            || has("too many open files")
-            || has("resource temporarily unavailable");
-        keep_if(is_exhausted, &mut self.exhausted);
         self.bus_timeouts += usize::from(
             has("Failed to propagate agent release message") || (has("dbus") && has("Connection timed out")),
         );
@@ -360,6 +369,16 @@ fn short(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
 
+/// Returns the program that logged a line, and the part of the line around `at`. The kubelet quotes an error several times in a
+/// line, so that the error may be far behind its beginning.
+fn around(line: &str, at: usize) -> String {
+    let program = line.split(' ').nth(2).unwrap_or_default();
+    let (before, after) = line.split_at(at);
+    let start = before.char_indices().rev().nth(BEFORE).map_or(0, |(start, _)| start);
+    let before = before.get(start..).unwrap_or_default();
+    short(&format!("{program} …{before}{after}"))
+}
+
 /// Parses the age in "pleg was last seen active 3m5.5s ago".
 pub fn pleg_age(line: &str) -> Option<Duration> {
     let (_, rest) = line.split_once("last seen active ")?;
@@ -372,7 +391,7 @@ rename! {
     Journal {
         lines, pleg_ages, last_pleg_message, not_ready_since, last_not_ready, no_relist_yet, start_waits,
         too_large: Text, list_fallback, exec_timeouts, span_seconds, blocked_tasks: Text, server_silent: Text, lockups: Text,
-        gpu_error: Text, out_of_memory: Text, exhausted: Text, bus_timeouts, failing_pods, recovering,
+        gpu_error: Text, out_of_memory: Text, exhausted: Text, exhausted_at, bus_timeouts, failing_pods, recovering,
         runtime_restarts, watchdog: Text, containerd_version: Version, cri_plugin_error: Text, config_unread: Text,
         kubelet_runs, pod_errors = BTreeMap::new(), stops = BTreeMap::new()
     };

@@ -498,11 +498,13 @@ facts! {
     RuntimeIsThrottled => "the runtime is throttled by the CPU limit of its own cgroup";
     EverythingIsLate => "everything that the runtime does is late because of this; no single pod is the cause";
     LimitsRunOut => "processes, threads or file descriptors run out";
+    LimitsRanOut => "processes, threads or file descriptors ran out within the last 15 minutes";
     RuntimeOpensNoFile { full: DescriptorUse } => "the runtime can open no file: {full}";
     PlegctlGotNoThread =>
         "plegctl could not start a thread: a limit of its user, its cgroup (pids.max) or the node is reached";
     TasksOf { tasks: u64, setting: Word, max: u64 } => "{tasks} tasks of {setting} {max}";
-    ProcessesIn { processes: u64, max: u64, cgroup: FilePath } => "{processes} of {max} processes in {cgroup}";
+    ProcessesIn { processes: u64, max: u64, cgroup: FilePath } =>
+        "{processes} of {max} tasks (processes and threads) in {cgroup}";
     DescriptorsOpen { full: DescriptorUse } => "{full}";
     HasThreads { process: ProcessRef, threads: u64 } => "{process} has {threads} threads";
     ZombieChildren { pid: u32, name: Option<Program>, zombies: usize } => "zombie children of {}: {zombies}",

@@ -3,9 +3,14 @@
 use super::prelude::*;
 use super::unreachable_runtime;
 use crate::diagnosis::facts::DescriptorUse;
-use crate::diagnosis::proc::ProcSample;
+use crate::diagnosis::judge::not_ready::is_at_most;
+use crate::diagnosis::proc::{PidsCgroup, ProcSample};
 
-/// Applies D14. A line in the journal makes the finding certain, a limit that is nearly used up makes it likely.
+/// The time for which a line in the journal shows that a limit is reached. Whoever meets it tries again within seconds.
+const LINE_VALID: Duration = Duration::from_secs(60);
+
+/// Applies D14. A new line in the journal makes the finding certain, a limit that is nearly used up makes it likely. After an old
+/// line alone, the limit may be raised or free again.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let mut signs = Vec::new();
     if case.evidence.no_thread {
@@ -14,14 +19,17 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     if let Some(host) = case.evidence.node() {
         signs.extend(exhausted_on_node(case, host.latest()));
     }
-    let logged = case.evidence.journal.as_ref().and_then(|journal| journal.exhausted.as_ref());
-    let confidence = if logged.is_some() { Confidence::Certain } else { Confidence::Likely };
-    signs.extend(logged.map(|line| FactKind::Logged { line: line.into() }));
-    if signs.is_empty() {
-        return None;
-    }
-    let mut found =
-        case.cause(RuleId::ExhaustedLimits, case.severity_of_cause(), confidence, FactKind::LimitsRunOut);
+    let logged = case.evidence.journal.as_ref().filter(|journal| journal.exhausted.is_some());
+    let is_new = logged.is_some_and(|journal| is_at_most(LINE_VALID, case.evidence, journal.exhausted_at));
+    let (confidence, severity, title) = match (is_new, logged, signs.is_empty()) {
+        (true, ..) => (Confidence::Certain, case.severity_of_cause(), FactKind::LimitsRunOut),
+        (false, _, false) => (Confidence::Likely, case.severity_of_cause(), FactKind::LimitsRunOut),
+        (false, Some(_), true) => (Confidence::Possible, Severity::Info, FactKind::LimitsRanOut),
+        (false, None, true) => return None,
+    };
+    let line = logged.and_then(|journal| journal.exhausted.as_ref());
+    signs.extend(line.map(|line| FactKind::Logged { line: line.into() }));
+    let mut found = case.cause(RuleId::ExhaustedLimits, severity, confidence, title);
     found.add_facts(signs);
     let without_descriptor = case
         .evidence
@@ -36,9 +44,25 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
             found.severity = Severity::Critical;
         }
     } else {
+        found.steps.extend(full_unit(case));
         found.add_step(Step::change("end the process that uses most of them, or raise the limit"));
     }
     Some(found)
+}
+
+/// Returns the step that raises the limit of a systemd unit with hardly any task left.
+fn full_unit(case: &Case<'_>) -> Option<Step> {
+    let host = case.evidence.node().filter(|_| case.evidence.has_systemd())?;
+    let mut full = host.latest().pids.iter().filter(|pids| is_full(pids));
+    let unit =
+        full.find_map(|pids| pids.path.rsplit('/').next().filter(|unit| unit.ends_with(".service")))?;
+    let raise = Command::new("systemctl set-property --runtime {} TasksMax=infinity").arg(unit);
+    Some(Step::change("raise the limit of the unit until its next start").with(raise))
+}
+
+/// Whether nearly all tasks of a cgroup are used.
+fn is_full(pids: &PidsCgroup) -> bool {
+    limits::reaches(pids.current, pids.max, limits::EXHAUSTED_PERCENT)
 }
 
 /// Returns a sign for each maximum that the node, a cgroup or a process has nearly reached: a maximum number of tasks
@@ -52,9 +76,11 @@ fn exhausted_on_node(case: &Case<'_>, sample: &ProcSample) -> Vec<FactKind> {
             signs.extend(processes_with_most_tasks(case));
         }
     }
-    signs.extend(sample.pids.iter().filter(|pids| limits::reaches(pids.current, pids.max, nearly)).map(
-        |pids| FactKind::ProcessesIn { processes: pids.current, max: pids.max, cgroup: (&pids.path).into() },
-    ));
+    signs.extend(sample.pids.iter().filter(|pids| is_full(pids)).map(|pids| FactKind::ProcessesIn {
+        processes: pids.current,
+        max: pids.max,
+        cgroup: (&pids.path).into(),
+    }));
     // Another runtime of the node has its own descriptors.
     for process in sample.processes.values().filter(|process| case.evidence.concerns(process)) {
         if let (Some(open), Some(limit)) = (process.descriptors, process.descriptor_limit)

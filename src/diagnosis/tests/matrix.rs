@@ -3,12 +3,15 @@
 
 use std::time::Duration;
 
+use super::node::find;
 use super::scripted::{
     Behaviour, Scripted, condition, container, container_id, id, inputs, sandbox, sandbox_id,
 };
 use super::travels::judge;
+use crate::clock::Wall;
 use crate::cri::{Code, ContainerState, Error, Labels, Outcome, Rpc, SandboxState, label};
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
+use crate::diagnosis::journal::Journal;
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{CallersPendingCall, Inputs, gather};
 use crate::kubelet::KubeletVersion;
@@ -719,6 +722,36 @@ async fn refused_thread_is_a_sign_of_exhausted_limits() {
     evidence.no_thread = true;
     let report = judge(&evidence);
     assert_row(&report, Verdict::Degraded, Phase::None, RuleId::ExhaustedLimits);
+}
+
+/// A line of a kubelet 1.36.2 beside containerd 2.1.9 whose unit had reached its `TasksMax`, shortened in the middle.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_was_reached_minutes_ago_is_only_possible() {
+    let mut evidence = gather(&inputs(Scripted::with_pods(1)), &|_| ()).await;
+    let now = evidence.taken_at.duration_since(Wall::default()).as_secs();
+    let logged = |ago: u64| {
+        let names = "x".repeat(600);
+        format!(
+            "{}.0 n4 kubelet[11901]: E1128 04:10:25.620561 11901 pod_workers.go:1324] \"Error syncing pod, skipping\" \
+             err=\"failed to {names}: plugin type=\\\"bridge\\\" failed (add): netplugin failed: \\\"runtime/cgo: \
+             pthread_create failed: Resource temporarily unavailable\\\"\"",
+            now - ago
+        )
+    };
+    let mut judged = |ago| {
+        evidence.journal = Some(Journal::of(&logged(ago)));
+        judge(&evidence)
+    };
+    let report = judged(10);
+    let found = find(&report, RuleId::ExhaustedLimits).unwrap();
+    assert_eq!((report.verdict, found.confidence), (Verdict::Degraded, Confidence::Certain), "{report:#?}");
+    let line = &found.evidence[0];
+    assert!(line.starts_with("kubelet[11901]: …xxx"), "{line}");
+    assert!(line.contains("pthread_create failed: Resource temporarily unavailable"), "{line}");
+    let report = judged(120);
+    let found = find(&report, RuleId::ExhaustedLimits).unwrap();
+    assert_eq!((report.verdict, found.confidence), (Verdict::Healthy, Confidence::Possible), "{report:#?}");
+    assert_eq!(found.title, "processes, threads or file descriptors ran out within the last 15 minutes");
 }
 
 #[tokio::test(start_paused = true)]

@@ -578,6 +578,11 @@ async fn nearly_used_up_limits_of_processes_are_d14() {
     slice.file("cgroup/system.slice/containerd.service/pids.max", "100\n");
     let report = slice.diagnose(Scripted::with_pods(5)).await;
     assert_primary(&report, RuleId::ExhaustedLimits, Confidence::Likely, Phase::None, None);
+    let raise = report.primary.unwrap().steps.remove(0).command;
+    assert_eq!(
+        raise.as_deref(),
+        Some("systemctl set-property --runtime containerd.service TasksMax=infinity")
+    );
 }
 
 #[tokio::test(start_paused = true)]
