@@ -34,6 +34,9 @@ fn start_waits(case: &Case<'_>) -> Option<HealthFinding> {
     if last - first < START_SECONDS || !is_at_most(START_MESSAGE_VALID, case.evidence, Some(last)) {
         return None;
     }
+    // Without a runtime that says that it is ready, the kubelet writes the same, and waits for the runtime.
+    let status = case.evidence.runtime.status.as_ref()?.result.as_ref().ok()?;
+    status.condition("RuntimeReady").filter(|ready| ready.holds)?;
     let title = FactKind::KubeletStartWaits { lasts: (last - first).into() };
     let mut found = finding(RuleId::ReadyAndDead, Severity::Critical, Confidence::Certain, title);
     found.add_fact(FactKind::StartReadsContainers);

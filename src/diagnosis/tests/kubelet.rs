@@ -346,6 +346,11 @@ async fn a_kubelet_whose_start_waits_works_for_no_pod() {
     ] {
         assert!(find(&judged(said, words), RuleId::ReadyAndDead).is_none(), "{said:?} {words}");
     }
+    let said = [(1, 65), (1, 30), (1, 5)];
+    assert!(find(&judged(&said, WAITS), RuleId::ReadyAndDead).is_some());
+    let status = evidence.runtime.status.as_mut().and_then(|call| call.result.as_mut().ok()).unwrap();
+    status.conditions.clear();
+    assert!(find(&judge(&evidence), RuleId::ReadyAndDead).is_none(), "it waits for the runtime");
 }
 
 #[tokio::test(start_paused = true)]
