@@ -455,7 +455,16 @@ impl<'a> HolderCase<'a> {
         let own = own.into_iter().filter_map(|finding| Some((kind_of_own(finding, found)?, finding)));
         let others = others.into_iter().filter(counts);
         let others = others.filter_map(|finding| Some((kind_for_all(finding, direction)?, finding)));
-        let mut holders: Vec<PodHolder> = own.map(|(kind, finding)| of_finding(kind, finding)).collect();
+        let own = own.map(|(kind, finding)| {
+            let mut holder = of_finding(kind, finding);
+            // The title is about the first item. D41 has UIDs instead of items, and is about the kubelet.
+            let first = finding.ids.first().and_then(|id| self.evidence.names.pod(id));
+            if first.is_some_and(|pod| !self.is_this(&pod)) {
+                holder.title = format!("this pod is one of several: {}", row(finding.id).rule().title);
+            }
+            holder
+        });
+        let mut holders: Vec<PodHolder> = own.collect();
         holders.extend(others.take(MAX_OF_KIND).map(|(kind, finding)| {
             let mut holder = of_finding(kind, finding);
             holder.steps.splice(..0, steps_of("wholeNode", &[]));

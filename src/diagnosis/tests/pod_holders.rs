@@ -110,6 +110,21 @@ fn hung_umount(node: &FakeNode, path: &str, age: u64) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_finding_about_several_pods_does_not_name_another_one_in_the_headline() {
+    let node = FakeNode::new("several-pods").with_pods(3);
+    let mut script = Scripted::with_pods(3);
+    for container in script.containers.iter_mut().take(2) {
+        container.created_at = 0;
+    }
+    let why = why(&node, script, deleted(60)).await;
+    let titles: Vec<&str> = why.holders.iter().map(|holder| holder.title.as_str()).collect();
+    assert!(
+        titles.contains(&"this pod is one of several: the runtime's state contradicts reality"),
+        "{titles:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_umount_that_does_not_return_is_named_with_its_server_and_its_driver() {
     let node = node_after_the_end("why-umount");
     let path = path_of("uid-1", "pvc-1");
