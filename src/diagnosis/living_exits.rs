@@ -78,8 +78,8 @@ fn exited(evidence: &Evidence) -> BTreeSet<&str> {
     exited.map(|container| container.id.as_str()).collect()
 }
 
-/// Returns the living children of shims, conmons and the node's first process in the cgroups of exited containers. A process with the name of an OCI
-/// runtime only waits for the start of its container, which has failed.
+/// Returns the living children of shims, conmons and the node's first process in the cgroups of exited containers. A process
+/// with the name of an OCI runtime only waits for the start of its container, which has failed.
 fn candidates(evidence: &Evidence) -> Vec<&Process> {
     let Some(host) = evidence.node() else { return Vec::new() };
     let exited = exited(evidence);

@@ -457,7 +457,7 @@ impl<'a> HolderCase<'a> {
         let others = others.filter_map(|finding| Some((kind_for_all(finding, direction)?, finding)));
         let own = own.map(|(kind, finding)| {
             let mut holder = of_finding(kind, finding);
-            // The title is about the first item. D41 has UIDs instead of items, and is about the kubelet.
+            // The title is about the first id. If that is the UID of a pod, it is about the kubelet.
             let first = finding.ids.first().and_then(|id| self.evidence.names.pod(id));
             if first.is_some_and(|pod| !self.is_this(&pod)) {
                 holder.title = format!("this pod is one of several: {}", row(finding.id).rule().title);

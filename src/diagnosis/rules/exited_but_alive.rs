@@ -44,7 +44,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
         found.add_fact(FactKind::KubeletActsOnFalseExit);
         found.add_fact(lasts);
         let places = [("pid", Place::Process(process.pid)), ("id", Place::word(short(id)))];
-        found.steps = evidence.steps("D42", &places);
+        found.steps = evidence.steps("exitedButAlive", &places);
         found
     };
     living.map(finding_of).take(MAX_LIVING).collect()

@@ -31,7 +31,7 @@ fn finding_of(certificate: &InvalidCertificate) -> HealthFinding {
         found.add_fact(FactKind::CertificateIsReplacedAtStart);
     }
     let check = if certificate.is_expired { "KP060" } else { "KP061" };
-    found.steps = steps_of("D36", &[("check", Place::word(check))]);
+    found.steps = steps_of("invalidCertificate", &[("check", Place::word(check))]);
     found
 }
 

@@ -82,7 +82,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         found.add_fact(FactKind::RuntimeIsNotAtFault);
     }
-    found.steps.extend(evidence.steps("D32", &[]));
+    found.steps.extend(evidence.steps("kubeletDown", &[]));
     if kubelet.pid.is_none() {
         found.steps.extend(evidence.steps("restartKubelet", &[]));
     }

@@ -71,7 +71,7 @@ fn grown(case: &Case<'_>, host: &HostEvidence, process: &Process) -> Option<Heal
     if confidence == Confidence::Possible {
         found.add_fact(FactKind::NoKnownLeak);
     }
-    found.steps = steps_of("D40", &of_process(process));
+    found.steps = steps_of("largeDaemon", &of_process(process));
     Some(found)
 }
 

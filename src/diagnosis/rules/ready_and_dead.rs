@@ -118,7 +118,7 @@ fn stuck_pods(case: &Case<'_>) -> Option<HealthFinding> {
         found.steps = evidence.steps("cordon", &[]);
     }
     let places = [("pod", Place::word(&first.pod)), ("uid", Place::word(&first.pod.uid))];
-    found.steps.extend(evidence.steps("D41", &places));
+    found.steps.extend(evidence.steps("readyAndDead", &places));
     found.pod = Some(first.pod.clone());
     found.ids =
         ending.iter().chain(&waiting).take(limits::MAX_LISTED_IDS).map(|pod| pod.pod.uid.clone()).collect();

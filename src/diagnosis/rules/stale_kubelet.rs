@@ -57,7 +57,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         task: task.tid,
         function: (&task.wchan).into(),
     }));
-    found.steps = case.evidence.steps("D22", &[]);
+    found.steps = case.evidence.steps("staleKubelet", &[]);
     Some(found)
 }
 
