@@ -71,8 +71,8 @@ pub struct Observation {
     pub restarted: Option<Fact>,
     /// The shim that a signal has stopped.
     pub shim: Option<Fact>,
-    /// The creates or deletes that fail at once.
-    pub failing: Option<Fact>,
+    /// What the last look at the node found.
+    pub found: Option<Fact>,
 }
 
 /// Detects incidents, one at a time.
@@ -202,7 +202,7 @@ impl IncidentDetector {
         let near = seen.age.is_some_and(|age| age >= self.rules.threshold.mul_f64(NEAR_THRESHOLD));
         let slow = seen.waited >= self.rules.slow;
         let silent = seen.version.is_some_and(|waited| waited >= self.rules.slow);
-        let other = [&seen.kubelet, &seen.restarted, &seen.shim, &seen.failing].into_iter().flatten().next();
+        let other = [&seen.kubelet, &seen.restarted, &seen.shim, &seen.found].into_iter().flatten().next();
         let bad = slow || near || silent || other.is_some();
         let mut actions = Vec::new();
         if self.open.is_none() {
@@ -400,8 +400,10 @@ impl CurrentIncident {
         let call = seen.call.clone().filter(|_| seen.waited >= rules.slow);
         let version = seen.version.filter(|waited| *waited >= rules.slow).map(|_| "Version".to_owned());
         let key = |fact: &Fact| format!("{fact:?}");
-        let others = [&seen.kubelet, &seen.shim, &seen.failing].into_iter().flatten().map(key);
-        [call, version, self.failing.clone()].into_iter().flatten().chain(others).collect()
+        let others = [&seen.kubelet, &seen.shim].into_iter().flatten().map(key);
+        // The looks at the node that found it are diagnoses themselves.
+        let found = seen.found.as_ref().map(|_| "found".to_owned());
+        [call, version, self.failing.clone(), found].into_iter().flatten().chain(others).collect()
     }
 
     /// Whether the faults differ from those at the last diagnosis, and the pause after that diagnosis is over.

@@ -49,15 +49,13 @@ use crate::capture::recording::{
 use crate::capture::{
     IncidentRules, IncidentVerdict, Limits, LivePendingCall, MIN_CAPTURE_SIZE, Prediction, Recorder,
 };
-use crate::clock::{Clock, Wall};
+use crate::clock::Clock;
 use crate::cmd::flags::list_calls;
 use crate::cmd::serve::metrics_server;
 use crate::cmd::serve::recorder_pages;
 use crate::cri::{self, Client, Endpoint, EndpointError, Runtime};
-use crate::diagnosis::commands::kubelet_journal;
 use crate::diagnosis::facts::Fact;
-use crate::diagnosis::journal::Journal;
-use crate::diagnosis::report::{Confidence, HealthFinding, RuleId};
+use crate::diagnosis::report::Confidence;
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{CallersPendingCall, HealthReport, NodeFacts, RunFacts, SimulatedProcesses, Weight};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
@@ -76,9 +74,6 @@ const VERSION_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long the disk may take to open the directory. After that, the recording begins without the disk.
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
-
-/// How long the journal may take.
-const JOURNAL_LIMIT: Duration = Duration::from_secs(5);
 
 /// Why a recorder does not keep what a diagnosis measured, if nobody can read it.
 const NOT_SERVED: &str = "the recorder runs without --serve-token-file";
@@ -136,7 +131,7 @@ pub struct RecordArgs {
     #[arg(long)]
     no_host: bool,
 
-    /// Do not run the diagnosis during an incident
+    /// Do not run the diagnosis: after the first relist, every 10 minutes, and during incidents
     #[arg(long)]
     no_diagnose: bool,
 
@@ -557,18 +552,6 @@ impl RecordingHost for CommandHost<'_> {
         Some(IncidentDiagnosis { measured, ..incident_diagnosis(&report, facts) })
     }
 
-    async fn pods_fail(&self) -> Option<bool> {
-        let journal = match self.endpoint() {
-            Endpoint::Unix { .. } if self.is_on_node() => {
-                let read = kubelet_journal(self.session.node.host.as_path(), JOURNAL_LIMIT);
-                Some(read.await.ok()?)
-            }
-            Endpoint::Sim { scenario } => simulated_journal(scenario, self.clock().wall()),
-            Endpoint::Unix { .. } | Endpoint::Custom { .. } => return None,
-        };
-        Some(journal.is_some_and(|journal| journal.pods_fail(self.clock().wall())))
-    }
-
     fn notify(&self, notice: RecordingNotice<'_>) {
         self.output.line(match notice {
             RecordingNotice::RuntimeFound(endpoint) => text::runtime_found(&endpoint.to_string()),
@@ -633,16 +616,9 @@ fn simulated_kubelet(node: &Node, scenario: &str) -> Result<Option<KubeletApi>, 
     Ok(Some(KubeletApi::new(&url, &Credentials::default())?))
 }
 
-/// Returns the journal of a simulated kubelet.
-fn simulated_journal(scenario: &str, now: Wall) -> Option<Journal> {
-    Some(Journal::of(&sim::kubelet_journal(&sim::load(scenario).ok()?, now)?))
-}
-
-/// Returns the creates or deletes that fail at once, if they need a person.
-fn failing_pods(report: &HealthReport) -> Option<Fact> {
-    let needs_person = |found: &&HealthFinding| Weight::of(found) == Weight::NeedsPerson;
-    let mut failing = report.findings.iter().filter(|found| found.id == RuleId::FailingPods);
-    failing.find(needs_person)?.facts.first().cloned()
+/// Returns the first thing in a report that needs a person.
+fn found(report: &HealthReport) -> Option<Fact> {
+    report.findings.iter().find(|found| Weight::of(found) != Weight::Nothing)?.facts.first().cloned()
 }
 
 /// Converts a health report, and the facts of the node on which it rests, into the diagnosis of an incident.
@@ -679,8 +655,9 @@ pub(super) fn incident_diagnosis(report: &HealthReport, facts: Option<NodeFacts>
         documents: diagnosis.into_iter().chain(stacks).chain(facts).collect(),
         verdict,
         culprit,
-        failing: failing_pods(report),
+        found: found(report),
         report: recorder_pages::shown_part(report),
+        not_checked: report.not_checked.clone(),
         measured: Err(NOT_SERVED),
     }
 }

@@ -182,19 +182,6 @@ async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
     // journalctl treats matches of one field as alternatives; `+` begins another set of matches.
     let units = KUBELET_UNITS.into_iter().chain(OTHER_UNITS);
     let matches = units.chain(["+", "_TRANSPORT=kernel", "+"]).chain(RESTARTS).chain(KUBELETS_UNIT);
-    last_minutes(host_root, limit, matches).await
-}
-
-/// Reads the last minutes of the journal of the kubelet.
-pub async fn kubelet_journal(host_root: &Path, limit: Duration) -> Result<Journal, Error> {
-    Ok(Journal::of(&last_minutes(host_root, limit, KUBELET_UNITS).await?))
-}
-
-async fn last_minutes(
-    host_root: &Path,
-    limit: Duration,
-    matches: impl IntoIterator<Item = &'static str>,
-) -> Result<String, Error> {
     // Without `--reverse`, journalctl of systemd 252 begins at `--since` and prints the oldest lines.
     let mut args = vec!["--output=short-unix", "--since", SINCE, "--reverse", "--lines", MAX_LINES];
     args.extend(matches);

@@ -202,12 +202,6 @@ impl Journal {
         found
     }
 
-    /// Whether a step for a pod has failed again and again until a moment ago.
-    pub fn pods_fail(&self, now: Wall) -> bool {
-        let span = Duration::try_from_secs_f64(self.span_seconds).unwrap_or_default();
-        self.failing_pods.iter().any(|pod| pod.persists(span) && pod.is_recent(now))
-    }
-
     /// Adds a line about whether the node is ready.
     fn add_readiness(&mut self, line: &str, time: f64) {
         // The kubelet logs this only from verbosity 2 on.

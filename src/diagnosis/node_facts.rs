@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::evidence::oddities::lasting_oddities;
 use super::evidence::{Evidence, HostEvidence, StreamProbe, missing};
 use super::forecast::LimitForecast;
 use super::journal::{Journal, SystemState};
@@ -43,6 +44,7 @@ pub struct NodeFacts {
     runtime_start: RuntimeStart,
     cni_directory: Option<String>,
     forecasts: Vec<LimitForecast>,
+    lasting_oddities: Option<Vec<String>>,
     /// The names of what overdue processes work for, which may be in no list.
     names: Vec<OutsideId>,
     not_checked: Vec<NotChecked>,
@@ -54,6 +56,9 @@ impl From<Evidence> for NodeFacts {
         let overdue = evidence.host.iter().flat_map(|host| host.overdue_ids.values().map(String::as_str));
         let restored = evidence.hung_state_process().map(|(_, id)| id);
         let names = overdue.chain(restored).map(|id| evidence.names.outside(id)).collect();
+        let (lasting, again) = lasting_oddities(&evidence);
+        evidence.lasting_oddities =
+            again.then(|| lasting.iter().map(|oddity| oddity.id.to_owned()).collect());
         let of_calls = missing::missing_answers(&evidence);
         evidence.not_checked.retain(|skipped| !of_calls.contains(skipped));
         if let Some(host) = evidence.host.as_mut().filter(|host| host.second.is_some()) {
@@ -71,7 +76,9 @@ impl NodeFacts {
     /// Returns the facts as JSON. If they are too large, the processes that belong neither to the runtime nor to the kubelet nor
     /// to a container are left out; `None` if that is not enough, or if the diagnosis could not look at the node.
     pub fn text(mut self) -> Option<String> {
-        self.host.as_ref()?;
+        if self.is_empty() {
+            return None;
+        }
         let whole = json::text(&self)?;
         if whole.len() <= MAX_TEXT {
             return Some(whole);
@@ -90,11 +97,16 @@ impl NodeFacts {
         self.not_checked.push(NotChecked::new("processes of other programs", why));
     }
 
-    /// Reads the facts; `None` if the text is too large, damaged, without a node, or has a value that this release does not know.
+    /// Returns whether the diagnosis neither looked at the node nor looked twice at its lists.
+    const fn is_empty(&self) -> bool {
+        self.host.is_none() && self.lasting_oddities.is_none()
+    }
+
+    /// Reads the facts; `None` if the text is too large, damaged, empty, or has a value that this release does not know.
     pub fn read(text: &[u8]) -> Option<Self> {
         let is_small = text.len() <= MAX_TEXT && fits_in_memory(text);
         let facts: Option<Self> = is_small.then(|| serde_json::from_slice(text).ok())?;
-        facts.filter(|facts| facts.host.is_some())
+        facts.filter(|facts| !facts.is_empty())
     }
 
     /// Returns when the diagnosis began.
@@ -133,6 +145,7 @@ impl NodeFacts {
         swap(&mut self.runtime_start, &mut evidence.runtime_start);
         swap(&mut self.cni_directory, &mut evidence.cni_directory);
         swap(&mut self.forecasts, &mut evidence.forecasts);
+        swap(&mut self.lasting_oddities, &mut evidence.lasting_oddities);
         swap(&mut self.ended_early, &mut evidence.ended_early);
     }
 }
@@ -156,7 +169,7 @@ fn leave_out_others(sample: &mut ProcSample) {
 rename! {
     NodeFacts {
         taken_at, socket: Endpoint, host, kubelet, journal, systemd, stream_probe, runtime_start, cni_directory: NodePath, forecasts, names,
-        not_checked, ended_early: Text
+        lasting_oddities: Id, not_checked, ended_early: Text
     };
 }
 

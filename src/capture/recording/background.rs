@@ -15,11 +15,14 @@ use crate::optional_future::SingleTask;
 #[derive(Default)]
 pub struct Background<'a> {
     pub diagnosis: SingleTask<'a, Option<IncidentDiagnosis>>,
-    /// The reading of the kubelet's journal; see [`super::RecordingHost::pods_fail`].
-    pub journal: SingleTask<'a, Option<bool>>,
-    pub journal_requested: Option<Mono>,
-    /// The creates or deletes that fail, by the last diagnosis.
-    pub failing: Option<Fact>,
+    /// When the last diagnosis began.
+    pub diagnosis_began: Option<Mono>,
+    /// Whether it decides [`Self::found`].
+    pub is_look: bool,
+    /// The pause after the last look at the node.
+    pub look_pause: Duration,
+    /// What the last look at the node found, if it needs a person.
+    pub found: Option<Fact>,
     pub version: SingleTask<'a, Option<Version>>,
     pub version_requested: Mono,
     /// The `Status` call; its result is whether it was answered.
@@ -50,8 +53,6 @@ pub enum BackgroundResult {
     Diagnosis(Option<Box<IncidentDiagnosis>>),
     /// The answer to Version; `None` if the call failed.
     Version(Option<Version>),
-    /// Whether creates or deletes fail again and again; `None` if the kubelet's journal could not be read.
-    Journal(Option<bool>),
     /// The `Status` call has ended.
     Status,
     /// A sample of the kubelet's metrics.
@@ -68,10 +69,9 @@ impl Background<'_> {
 
     /// Waits for the next result.
     pub async fn next(&mut self) -> BackgroundResult {
-        let Self { diagnosis, journal, version, status, metrics, search, .. } = self;
+        let Self { diagnosis, version, status, metrics, search, .. } = self;
         tokio::select! {
             diagnosis = diagnosis.result() => BackgroundResult::Diagnosis(diagnosis.map(Box::new)),
-            fails = journal.result() => BackgroundResult::Journal(fails),
             version = version.result() => BackgroundResult::Version(version),
             answered = status.result() => {
                 self.status_hangs = !answered;

@@ -49,8 +49,11 @@ const OLD_KUBELET_RELIST: Duration = Duration::from_secs(60);
 /// The interval at which the kubelet's metrics are read in that case.
 const METRICS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The interval at which the kubelet's journal is read. `journalctl` costs as much as half a minute of recording.
-const JOURNAL_INTERVAL: Duration = Duration::from_secs(300);
+/// The interval of looks at the whole node without an incident: a diagnosis costs as much as a minute of recording.
+const LOOK_INTERVAL: Duration = Duration::from_secs(600);
+
+/// The pause after the first look that found something. Each further pause is twice as long, up to [`LOOK_INTERVAL`].
+const FOUND_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The shortest interval at which the states of the daemons and of shims are read.
 const SHIMS_INTERVAL: Duration = Duration::from_secs(2);
@@ -128,8 +131,8 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             }
             None => FactKind::RelistIsOpen { waited: waited.into() }.into(),
         });
-        let failing = self.background.failing.clone();
-        let observation = Observation { waited, what, age, call, version, kubelet, restarted, shim, failing };
+        let found = self.background.found.clone();
+        let observation = Observation { waited, what, age, call, version, kubelet, restarted, shim, found };
         let mut state = locked(&self.state);
         let actions = state.detector.observe((clock.wall(), now), &observation);
         let is_open = state.detector.open_incident().is_some();
@@ -209,6 +212,21 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         drop(state);
         self.perform(actions, &Observation::default());
         self.check(None);
+        if report.outcome == Outcome::Ok {
+            self.look(now);
+        }
+    }
+
+    /// Diagnoses a node whose relists show nothing, if that is due: a process may hang, a disk may be full, or pods may fail
+    /// to start although each call of a relist is answered.
+    fn look(&mut self, now: Mono) {
+        let is_found = self.background.found.is_some();
+        let is_quiet = locked(&self.state).detector.open_incident().is_none();
+        let pause = self.background.look_pause;
+        let is_due = self.background.diagnosis_began.is_none_or(|then| now.since(then) >= pause);
+        if self.settings.diagnose && (is_quiet || is_found) && is_due {
+            self.start_diagnosis();
+        }
     }
 
     /// Carries out what the incident detector decided.
@@ -246,25 +264,20 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
     }
 
     fn start_diagnosis(&mut self) {
-        if !self.background.diagnosis.is_running() {
-            let predicted = locked(&self.state).detector.prediction();
-            self.background.diagnosis.start(self.host.diagnose(self.recorder.pending_calls(), predicted));
+        if self.background.diagnosis.is_running() {
+            return;
         }
+        let detector = &locked(&self.state).detector;
+        let background = &mut self.background;
+        background.is_look = detector.open_incident().is_none() || background.found.is_some();
+        background.diagnosis_began = Some(self.host.clock().mono());
+        background.diagnosis.start(self.host.diagnose(self.recorder.pending_calls(), detector.prediction()));
     }
 
     /// Handles a result of work in parallel with relists. If the result is an answer to Version, returns the answer.
     pub fn background_finished(&mut self, result: BackgroundResult) -> Option<Version> {
         match result {
             BackgroundResult::Diagnosis(diagnosis) => self.diagnosed(*diagnosis?),
-            BackgroundResult::Journal(fails) => {
-                locked(&self.state).reads_journal = fails.is_some();
-                if fails == Some(true) {
-                    // A diagnosis says whether the errors concern the node. If they do, an incident begins.
-                    self.start_diagnosis();
-                } else {
-                    self.background.failing = None;
-                }
-            }
             BackgroundResult::KubeletMetrics(sample) => self.recorder.document(kind::KUBELET, &sample),
             BackgroundResult::Version(version) => {
                 if version.is_some() {
@@ -302,15 +315,23 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
 
     /// Records a diagnosis, and passes its verdict to the incident detector.
     fn diagnosed(&mut self, diagnosis: IncidentDiagnosis) {
-        let IncidentDiagnosis { documents, verdict, culprit, failing, report, measured } = diagnosis;
-        self.background.failing = failing;
+        let IncidentDiagnosis { documents, verdict, culprit, found, report, not_checked, measured } =
+            diagnosis;
         let clock = &**self.host.clock();
-        for (kind, text) in documents {
-            self.recorder.document_text(kind, text);
+        let is_look = self.background.is_look;
+        // A look that finds nothing on a quiet node leaves no documents, so that the capture holds more days.
+        if !is_look || found.is_some() || self.background.found.is_some() {
+            for (kind, text) in documents {
+                self.recorder.document_text(kind, text);
+            }
+        }
+        if is_look {
+            self.looked(found);
         }
         let summary = verdict.summary.to_string();
         let is_healthy = verdict.verdict == Verdict::Healthy;
         let mut state = locked(&self.state);
+        state.looked = Some((clock.mono(), not_checked));
         let incidents = state.detector.apply_verdict((clock.wall(), clock.mono()), verdict);
         if !incidents.is_empty() {
             state.culprit = culprit;
@@ -336,6 +357,21 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         }
     }
 
+    /// Passes what a look at the node has found to the incident detector.
+    fn looked(&mut self, found: Option<Fact>) {
+        let pause = self.background.look_pause;
+        self.background.look_pause = match (&self.background.found, &found) {
+            (_, None) => LOOK_INTERVAL,
+            (None, Some(_)) => FOUND_INTERVAL,
+            (Some(_), Some(_)) => (pause * 2).min(LOOK_INTERVAL),
+        };
+        let is_new = self.background.found.is_none() && found.is_some();
+        self.background.found = found;
+        if is_new {
+            self.check(None);
+        }
+    }
+
     /// Records a sample of pressure, of the important processes and of their limits.
     fn record_node(&mut self, is_wrong: bool) {
         let Some(mut sample) = self.sampler.sample(self.host.clock().mono(), is_wrong) else { return };
@@ -355,17 +391,6 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let now = self.host.clock().mono();
         self.request_kubelet_metrics(now);
         self.request_version(now);
-        self.read_journal(now);
-    }
-
-    /// Reads the journal of a kubelet that runs here, if that is due.
-    fn read_journal(&mut self, now: Mono) {
-        let requested = self.background.journal_requested;
-        let is_due = requested.is_none_or(|then| now.since(then) >= JOURNAL_INTERVAL);
-        if self.settings.diagnose && is_due && self.sampler.kubelet().is_some() {
-            self.background.journal_requested = Some(now);
-            self.background.journal.start(self.host.pods_fail());
-        }
     }
 
     /// Reads the kubelet's metrics, unless a request is pending or the last one got no answer.

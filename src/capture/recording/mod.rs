@@ -35,6 +35,7 @@ use super::recorder::{LivePendingCall, Recorder, RecorderStatus};
 use crate::clock::Clock;
 use crate::cri::{Client, Endpoint, Outcome, Version};
 use crate::diagnosis::facts::Fact;
+use crate::diagnosis::report::NotChecked;
 use crate::host::HostRoot;
 use crate::kubelet::{KubeletProcess, ListLimit};
 use crate::pleg::report::ListCallsReport;
@@ -101,9 +102,6 @@ pub trait RecordingHost {
         pending: Vec<LivePendingCall>,
         predicted: Option<Prediction>,
     ) -> impl Future<Output = Option<IncidentDiagnosis>>;
-    /// Reads the kubelet's journal; returns whether creates or deletes for pods have failed again and again until a moment ago, or
-    /// `None` if it cannot be read.
-    fn pods_fail(&self) -> impl Future<Output = Option<bool>>;
     /// Prints a message.
     fn notify(&self, notice: RecordingNotice<'_>);
 }
@@ -145,10 +143,12 @@ pub struct IncidentDiagnosis {
     pub verdict: IncidentVerdict,
     /// The call that the diagnosis names.
     pub culprit: Option<IncidentCulprit>,
-    /// The creates or deletes that fail at once, if they need a person.
-    pub failing: Option<Fact>,
+    /// The first thing that needs a person.
+    pub found: Option<Fact>,
     /// The part of the report that the recorder shows over HTTP, as JSON.
     pub report: Arc<str>,
+    /// What was not checked.
+    pub not_checked: Vec<NotChecked>,
     /// What the diagnosis measured, or why the recorder does not keep that.
     pub measured: Result<MeasuredText, &'static str>,
 }

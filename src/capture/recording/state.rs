@@ -16,6 +16,7 @@ use crate::clock::{Mono, Wall};
 use crate::cri::{Outcome, Version};
 use crate::diagnosis::calls::limited_sizes;
 use crate::diagnosis::forecast::{LimitForecast, LimitHistory, LimitKind};
+use crate::diagnosis::report::NotChecked;
 use crate::kubelet::ListLimit;
 use crate::kubelet::timing;
 use crate::pleg::relist_calls::RelistCalls;
@@ -57,8 +58,8 @@ pub struct RecordingState {
     limits: LimitHistory,
     /// The limits that will be reached, by the last sample.
     forecasts: Vec<LimitForecast>,
-    /// Whether the kubelet's journal could be read when that was last tried.
-    pub reads_journal: bool,
+    /// When the last diagnosis ended, and what it did not check.
+    pub looked: Option<(Mono, Vec<NotChecked>)>,
 }
 
 /// What a diagnosis measured, as JSON, packed.
@@ -164,8 +165,8 @@ pub struct RecordingSnapshot {
     pub runtime: Option<Version>,
     /// The limits that will be reached, the first one first.
     pub forecasts: Vec<LimitForecast>,
-    /// Whether the kubelet's journal could be read when that was last tried.
-    pub reads_journal: bool,
+    /// The time since the end of the last diagnosis, of a quiet node too, and what it did not check.
+    pub looked: Option<(Duration, Vec<NotChecked>)>,
 }
 
 /// The incidents of a capture at one moment.
@@ -219,7 +220,7 @@ impl RecordingState {
             listed: Vec::new(),
             limits: LimitHistory::default(),
             forecasts: Vec::new(),
-            reads_journal: false,
+            looked: None,
         }
     }
 
@@ -285,7 +286,7 @@ impl RecordingState {
             unchecked: mono.since(self.checked),
             runtime: self.runtime.clone(),
             forecasts: self.forecasts.clone(),
-            reads_journal: self.reads_journal,
+            looked: self.looked.as_ref().map(|(ended, what)| (mono.since(*ended), what.clone())),
         }
     }
 

@@ -32,11 +32,8 @@ use crate::report::{RuntimeRef, Seconds, document, json};
 /// The time after which a recorder that has not looked at the runtime knows nothing about it.
 const OUTDATED: Duration = Duration::from_secs(30);
 
-/// What a recorder looks at only during an incident, so that a node which it sees as healthy may be degraded.
-const NOT_LOOKED_AT: &str = "not looked at: shims, network, disks";
-
-/// What it does not look at in a pod, which has no `journalctl`: only the journal shows creates and deletes that fail at once.
-const NO_JOURNAL: &str = ", the kubelet's journal";
+/// What a recorder that never diagnoses does not look at, so that a node which it sees as healthy may be degraded.
+const NOT_LOOKED_AT: &str = "not looked at: processes, network, disks, the kubelet's journal";
 
 /// The largest number of culprits, and of ids in a finding, that the recorder shows.
 const MAX_SHOWN: usize = 20;
@@ -72,7 +69,7 @@ pub struct RecorderVerdict {
     pub culprits: Vec<CulpritReport>,
     /// The estimate of the diagnosis, with the time at which the node becomes `NotReady`.
     pub estimate: Option<EstimateReport>,
-    /// The age of the diagnosis.
+    /// The age of the last diagnosis.
     pub diagnosis_age_seconds: Option<Seconds>,
     /// The open incident.
     pub incident: Option<OpenIncident>,
@@ -81,6 +78,9 @@ pub struct RecorderVerdict {
     /// The limits that will be reached, the first one first.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "known")]
     pub forecasts: Vec<LimitForecast>,
+    /// What the last diagnosis did not check, unless its finding is shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_checked: Vec<NotChecked>,
     /// Why the answer to a request with `facts=true` has no facts.
     pub no_facts: Option<String>,
 }
@@ -291,7 +291,17 @@ impl RecorderVerdict {
     pub fn from_snapshot(snapshot: &RecordingSnapshot, node: &str, endpoint: &str) -> Self {
         let shown = shown_diagnosis(snapshot);
         let (verdict, summary) = judge(snapshot, shown.as_ref());
-        let diagnosis_age = snapshot.diagnosis.as_ref().filter(|_| shown.is_some()).map(|(age, _)| *age);
+        let shown_age = snapshot.diagnosis.as_ref().filter(|_| shown.is_some()).map(|(age, _)| *age);
+        let looked = snapshot.looked.as_ref();
+        let not_checked = match (shown_age, looked) {
+            (Some(_), _) => Vec::new(),
+            (None, Some((_, what))) => what.clone(),
+            (None, None) => vec![NotChecked::new(
+                "what a relist does not show",
+                "the recorder has not diagnosed the node",
+            )],
+        };
+        let diagnosis_age = shown_age.or(looked.map(|(age, _)| *age));
         let known = runtime_of(snapshot, endpoint);
         let urgent = forecasts(snapshot).into_iter().find(needs_person);
         let mut shown = shown.unwrap_or_else(|| ShownDiagnosis {
@@ -334,6 +344,7 @@ impl RecorderVerdict {
                 containers: relist.containers,
             }),
             forecasts: snapshot.forecasts.clone(),
+            not_checked,
             no_facts: None,
         }
     }
@@ -359,8 +370,6 @@ impl RecorderVerdict {
 
     /// Converts the verdict to the report of `plegctl health`, which has the same screen and exit status.
     pub fn into_report(self) -> HealthReport {
-        let why = "the recorder diagnoses the node only during an incident";
-        let missing = NotChecked::new("what a relist does not show", why);
         let seconds = |seconds: Seconds| seconds.duration().as_secs_f64();
         HealthReport {
             source: Some(ReportSource {
@@ -386,7 +395,7 @@ impl RecorderVerdict {
             },
             primary: self.primary,
             culprits: self.culprits,
-            not_checked: Vec::from_iter(self.diagnosis_age_seconds.is_none().then_some(missing)),
+            not_checked: self.not_checked,
             estimate: self.estimate,
             ..HealthReport::new(self.taken_at)
         }
@@ -506,8 +515,10 @@ fn summary(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>, verdict
         return forecast.title;
     }
     let (took, age) = (in_sentence(relist.duration.duration()), elapsed(*age));
-    let journal = if snapshot.reads_journal { "" } else { NO_JOURNAL };
-    format!("no incident is open; the last relist took {took} and ended {age} ago; {NOT_LOOKED_AT}{journal}")
+    let looked = snapshot.looked.as_ref();
+    let looked = looked.map(|(age, _)| format!("the last diagnosis ended {} ago", elapsed(*age)));
+    let looked = looked.as_deref().unwrap_or(NOT_LOOKED_AT);
+    format!("no incident is open; the last relist took {took} and ended {age} ago; {looked}")
 }
 
 /// Describes an incident that lasts although its diagnosis, with this verdict, does not say why.
@@ -616,7 +627,7 @@ mod tests {
             unchecked: Duration::ZERO,
             runtime: None,
             forecasts: Vec::new(),
-            reads_journal: true,
+            looked: Some((Duration::from_secs(60), Vec::new())),
         }
     }
 
@@ -673,10 +684,10 @@ mod tests {
     fn recorder_is_healthy_only_while_it_looks_and_relists() {
         let healthy = verdict(&quiet());
         assert_eq!(healthy.0, Verdict::Healthy);
-        let summary = "no incident is open; the last relist took 12 ms and ended 4s ago; not looked at: shims, network, disks";
-        assert_eq!(healthy.1, summary);
-        let in_a_pod = verdict(&RecordingSnapshot { reads_journal: false, ..quiet() });
-        assert_eq!(in_a_pod.1, format!("{summary}, the kubelet's journal"));
+        let summary = "no incident is open; the last relist took 12 ms and ended 4s ago; ";
+        assert_eq!(healthy.1, format!("{summary}the last diagnosis ended 60s ago"));
+        let never = verdict(&RecordingSnapshot { looked: None, ..quiet() });
+        assert_eq!(never.1, format!("{summary}{NOT_LOOKED_AT}"));
         let asleep = RecordingSnapshot { unchecked: Duration::from_secs(31), ..quiet() };
         assert_eq!(verdict(&asleep).0, Verdict::Unknown);
         let calls = RelistCalls::new(mono(99));

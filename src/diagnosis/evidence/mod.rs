@@ -72,6 +72,8 @@ pub struct Evidence {
     /// The runtime's directory for the configuration of network plugins, if the network has a problem and the runtime's
     /// settings name one.
     pub cni_directory: Option<String>,
+    /// The first ids of the contradictions in two looks at the lists, if a recorder has looked twice.
+    pub lasting_oddities: Option<Vec<String>>,
     /// The names of pods and containers by id.
     pub names: IdNames,
     /// The node's processes and kernel statistics.

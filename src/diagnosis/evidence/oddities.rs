@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Evidence;
+use super::{Evidence, RuntimeEvidence};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Wall;
@@ -75,8 +75,25 @@ pub fn first_oddities(evidence: &Evidence) -> BTreeSet<Oddity<'_>> {
     oddities(evidence, sandboxes, containers)
 }
 
+/// Returns the contradictions that a second look has shown too; without a second look, those of the first, and `false`. A
+/// capture has only one list of each moment, so a replay knows from the recorder which of them lasted.
+pub fn lasting_oddities(evidence: &Evidence) -> (BTreeSet<Oddity<'_>>, bool) {
+    let mut lasting = first_oddities(evidence);
+    let RuntimeEvidence { sandboxes, containers, .. } = &evidence.runtime;
+    if let Some(recorded) = &evidence.lasting_oddities {
+        lasting.retain(|oddity| recorded.iter().any(|id| id == oddity.id));
+        return (lasting, true);
+    }
+    let again = sandboxes.second.is_some() || containers.second.is_some();
+    if again {
+        let later = oddities(evidence, sandboxes.latest(), containers.latest());
+        lasting.retain(|oddity| later.contains(oddity));
+    }
+    (lasting, again)
+}
+
 /// Returns the contradictions in these lists.
-pub fn oddities<'a>(
+fn oddities<'a>(
     evidence: &Evidence,
     sandboxes: Option<&'a [Sandbox]>,
     containers: Option<&'a [Container]>,

@@ -4,7 +4,7 @@ use super::prelude::*;
 use crate::cri::Sandbox;
 use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::evidence::container_parts;
-use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
+use crate::diagnosis::evidence::oddities::{OddKind, Oddity, lasting_oddities};
 use crate::diagnosis::facts::{Fact, ProcessRef, Word};
 use crate::diagnosis::proc::{Shims, monitored_ids, sub_command};
 use crate::manifests::pod_versions::PodVersions;
@@ -27,14 +27,7 @@ fn has_no_conmon(evidence: &Evidence, id: &str, sandbox: Option<&str>) -> bool {
 
 /// Applies D19. With a single sample the finding is only possible: the runtime may be creating or removing the item.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
-    let runtime = &case.evidence.runtime;
-    let first = first_oddities(case.evidence);
-    let again = runtime.sandboxes.second.is_some() || runtime.containers.second.is_some();
-    let mut lasting = first;
-    if again {
-        let later = oddities(case.evidence, runtime.sandboxes.latest(), runtime.containers.latest());
-        lasting.retain(|oddity| later.contains(oddity));
-    }
+    let (lasting, again) = lasting_oddities(case.evidence);
     let worst = lasting.first()?;
     let confidence = if again { worst.kind.confidence() } else { Confidence::Possible };
     let id = worst.id;
