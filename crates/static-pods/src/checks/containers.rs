@@ -17,7 +17,6 @@ pub fn check(file: &mut FileReport) {
         check_image(&container, &mut findings);
         check_probes(&container, &mut findings);
         check_environment(&container, &mut findings);
-        check_mount_paths(&container, &mut findings);
     }
     if let Some(written) = written {
         check_volumes(&spec, &written.get("spec"), &mut findings);
@@ -73,19 +72,6 @@ fn check_probes(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
                 ));
             }
         }
-        let path = probe.get("httpGet").get("path");
-        if path.opt_str().is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
-            // This is only information: the kubelet adds the slash when it builds the URL, so the probe works. OpenShift
-            // writes such probes.
-            findings.push(
-                LintFinding::info(
-                    Check::ProbeNeverSucceeds,
-                    "the HTTP path does not begin with `/`: the kubelet adds the slash",
-                )
-                .with_fix(format!("write `path: /{}`", path.str()))
-                .about(&path),
-            );
-        }
     }
 }
 
@@ -97,22 +83,6 @@ fn check_environment(container: &PodField<'_>, findings: &mut Vec<LintFinding>) 
         if !name.is_empty() && !seen.insert(name.str()) {
             let message = format!("{} is set more than once: the last value wins", name.str());
             findings.push(warn(Check::EnvTwice, &name, message, "delete the others"));
-        }
-    }
-}
-
-/// Reports relative mount paths.
-fn check_mount_paths(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
-    for mount in container.get("volumeMounts").items() {
-        let path = mount.get("mountPath");
-        if !path.is_empty() && !path.str().starts_with('/') {
-            let message = format!("the mount path {} is relative", path.str());
-            findings.push(warn(
-                Check::RelativePath,
-                &path,
-                message,
-                format!("write `mountPath: /{}`", path.str()),
-            ));
         }
     }
 }
@@ -144,12 +114,6 @@ fn check_volumes(spec: &PodField<'_>, written: &PodField<'_>, findings: &mut Vec
                 "the kubelet knows no source for the volume {name}, so it becomes an empty directory"
             );
             findings.push(warn(Check::VolumeWithoutSource, at, message, fix).on_field(volume.path()));
-        }
-        let path = volume.get("hostPath").get("path");
-        if !path.is_empty() && !path.str().starts_with('/') {
-            let message =
-                format!("the hostPath {} is relative: its meaning depends on the runtime", path.str());
-            findings.push(warn(Check::RelativePath, &path, message, "write the absolute path"));
         }
         if !name.is_empty() && !used.contains(name) {
             findings.push(

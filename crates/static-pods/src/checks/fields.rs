@@ -1,5 +1,6 @@
-//! Checks of fields that the kubelet drops (SP053, SP054) and of quantities that are probably a mistake (SP056). A
-//! wrong kind or type makes the kubelet reject the file, so it is part of the verdict.
+//! Checks of fields that the kubelet drops (SP053, SP054), and of values that are probably a mistake: quantities (SP056) and
+//! those in the table `validate/rules.txt`. A wrong kind or type makes the kubelet reject the file, so it is part of the
+//! verdict.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -7,6 +8,7 @@ use std::collections::HashSet;
 use super::containers::containers;
 use super::warn;
 use crate::Check;
+use crate::validate::mistakes;
 use crate::{
     DecodedPod, DropReason, DroppedField, FileReport, KubeletVersion, LintFinding, PodField, Severity,
 };
@@ -20,6 +22,7 @@ pub fn check(file: &mut FileReport, version: KubeletVersion) {
     let mut findings: Vec<LintFinding> =
         pod.dropped.iter().map(|dropped| dropped_field_finding(dropped, &wrong_fields, version)).collect();
     check_quantities(pod, &mut findings);
+    findings.extend(mistakes(&PodField::root(&pod.pod), version));
     file.findings.extend(findings);
 }
 

@@ -1,5 +1,6 @@
-//! Checks of the metadata and of fields that work differently in static pods: SP062 to SP065 and SP068 to SP072. Errors
-//! for which the kubelet rejects a file (SP060, SP061, SP066, SP067) are part of the verdict.
+//! Checks of the metadata and of fields that work differently in static pods: SP062 to SP065 and SP071. The table
+//! `validate/rules.txt` has those that look at one field. Errors for which the kubelet rejects a file (SP060, SP061, SP066,
+//! SP067) are part of the verdict.
 
 use super::{CheckContext, warn};
 use crate::{Check, FileReport, FileVerdict, Kubelet, LintFinding, PodField};
@@ -23,8 +24,6 @@ pub fn check(file: &mut FileReport, context: &CheckContext<'_>) {
     if file.verdict != FileVerdict::Rejected {
         findings.extend(check_fixed_uid(&metadata, &document.text));
     }
-    findings.extend(check_namespace(&metadata));
-    check_scheduling(&pod.get("spec"), &mut findings);
     findings.extend(check_runtime_class(&pod.get("spec"), context.kubelet_settings));
     file.findings.extend(findings);
 }
@@ -64,13 +63,6 @@ fn check_server_fields(pod: &PodField<'_>, kubelet: &Kubelet, findings: &mut Vec
             ));
         }
     }
-    let status = pod.get("status");
-    for at in [metadata.get("ownerReferences"), metadata.get("resourceVersion"), status] {
-        if !at.is_empty() {
-            let message = format!("{} has no effect in a static pod", at.path());
-            findings.push(warn(Check::ServerField, &at, message, "delete it"));
-        }
-    }
     let node = pod.get("spec").get("nodeName");
     if !node.is_empty() && node.str().to_lowercase() != kubelet.node_name.to_lowercase() {
         let message =
@@ -95,46 +87,6 @@ fn check_fixed_uid(metadata: &PodField<'_>, text: &str) -> Option<LintFinding> {
     Some(warn(Check::FixedUid, &at, message, "remove metadata.uid, or change it with every edit"))
 }
 
-/// Reports a namespace that may not exist in the API server.
-fn check_namespace(metadata: &PodField<'_>) -> Option<LintFinding> {
-    let at = metadata.get("namespace");
-    if matches!(at.str(), "" | "default" | "kube-system") {
-        return None;
-    }
-    let message = format!(
-        "if the namespace {} does not exist, the pod runs, but the API server does not show it",
-        at.str()
-    );
-    Some(LintFinding::info(Check::Namespace, message).with_fix("create the namespace").about(&at))
-}
-
-/// Reports a wrong priority, node selectors, and a pod that the kubelet does not restart.
-fn check_scheduling(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
-    findings.extend(check_priority(spec));
-    let affinity =
-        spec.get("affinity").get("nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution");
-    for at in [spec.get("nodeSelector"), affinity] {
-        if !at.is_empty() {
-            let message =
-                format!("{}: the kubelet rejects the pod if the labels of its node do not match", at.path());
-            findings.push(warn(
-                Check::ChoosesNodes,
-                &at,
-                message,
-                "remove it: the pod runs only on the node that has the file",
-            ));
-        }
-    }
-    let restart = spec.get("restartPolicy");
-    if matches!(restart.str(), "Never" | "OnFailure") {
-        let message = format!(
-            "with restartPolicy {}, a pod that has ended runs again only after an edit or a restart of the kubelet",
-            restart.str()
-        );
-        findings.push(LintFinding::info(Check::NotRestarted, message).about(&restart));
-    }
-}
-
 /// Reports a runtime class, which the kubelet gets from the API server. A kubelet without an API server waits for a cache
 /// that is never filled, and panics.
 fn check_runtime_class(
@@ -157,60 +109,6 @@ fn check_runtime_class(
     let message =
         "the kubelet gets the runtime class from the API server: without it, the pod does not start";
     Some(warn(Check::RuntimeClass, &class, message, "remove it from pods that the API server needs"))
-}
-
-/// Reports a priority without a class, a class without its number, a number that does not match its class, and a class
-/// below `system-node-critical`. The API server refuses the mirror pod if class and number do not match.
-fn check_priority(spec: &PodField<'_>) -> Option<LintFinding> {
-    let class = spec.get("priorityClassName");
-    let number = spec.get("priority");
-    let class_priority = match class.str() {
-        "system-node-critical" => 2_000_001_000,
-        "system-cluster-critical" => 2_000_000_000,
-        "" => {
-            let number = number.opt_int()?;
-            let message = format!(
-                "priority {number} without a priorityClassName: the API server may refuse the mirror pod"
-            );
-            return Some(warn(
-                Check::Priority,
-                &spec.get("priority"),
-                message,
-                "add `priorityClassName: system-node-critical` and `priority: 2000001000`",
-            ));
-        }
-        other => {
-            let message =
-                format!("priorityClassName {other}: an important static pod has system-node-critical");
-            return Some(warn(
-                Check::Priority,
-                &class,
-                message,
-                "write `priorityClassName: system-node-critical` and `priority: 2000001000`",
-            ));
-        }
-    };
-    match number.opt_int() {
-        Some(number) if number == class_priority => None,
-        Some(wrong) => {
-            let message = format!(
-                "priority {wrong} does not match {}: the API server refuses the mirror pod",
-                class.str()
-            );
-            Some(warn(Check::Priority, &number, message, format!("write `priority: {class_priority}`")))
-        }
-        None => {
-            let message = format!(
-                "priorityClassName {} without priority: the kubelet uses the number only, so the pod has no priority",
-                class.str()
-            );
-            Some(
-                LintFinding::info(Check::Priority, message)
-                    .with_fix(format!("add `priority: {class_priority}`"))
-                    .about(&class),
-            )
-        }
-    }
 }
 
 #[cfg(test)]

@@ -31,6 +31,12 @@ pub fn validate(pod: &PodField<'_>, pod_name: &str, kubelet: &Kubelet) -> Option
     validator.finish()
 }
 
+/// Returns the findings about values that the kubelet accepts although they are probably mistakes.
+pub fn mistakes(pod: &PodField<'_>, version: KubeletVersion) -> Vec<LintFinding> {
+    let validator = Validator::new(version, pod.get("spec"), "", "");
+    validator.errors("PodMistakes", pod).into_iter().filter_map(|(row, at)| row.mistake(&at)).collect()
+}
+
 /// A reference to an API object.
 pub struct Reference<'a> {
     /// The kind of object, as the kubelet's message names it.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::formats::{TextRule, format};
 use super::functions::{FieldFunction, function};
 use super::validator::ViolationKind;
-use crate::Check;
+use crate::{Check, LintFinding, PodField, Severity};
 
 const TABLE: &str = include_str!("rules.txt");
 
@@ -43,6 +43,8 @@ pub struct Row {
     pub error: Option<ViolationKind>,
     /// The check that reports the error, if it is not that of the block.
     pub check: Option<Check>,
+    /// The severity of a mistake, if it is not that of the check.
+    severity: Option<Severity>,
     /// The way from the field to the path in the kubelet's message.
     pub log: Option<&'static str>,
     /// What is wrong, if the rule does not say so itself.
@@ -144,6 +146,7 @@ impl Row {
             minors: 0..u8::MAX,
             error: None,
             check: None,
+            severity: None,
             log: None,
             why: None,
             fix: None,
@@ -173,10 +176,22 @@ impl Row {
             Some(("unless", text)) => self.conditions.push(condition(text, false)),
             Some(("error", kind)) => self.error = Some(ViolationKind::named(kind)?),
             Some(("check", id)) => self.check = Some(Check::named(id)?),
+            Some(("severity", "info")) => self.severity = Some(Severity::Info),
             Some(("log", path)) => self.log = Some(path),
             _ => self.rule = rule(word)?,
         }
         Some(())
+    }
+}
+
+impl Row {
+    /// Returns the finding about a mistake in the field `at`; `None` if the row is about no mistake.
+    pub fn mistake(&self, at: &PodField<'_>) -> Option<LintFinding> {
+        let text = |text: &str| text.replace("{}", &at.text()).replace("{path}", at.path());
+        let check = self.check?;
+        let severity = self.severity.unwrap_or(check.row().severity);
+        let finding = LintFinding::new(check, severity, text(self.why?)).about(at);
+        Some(LintFinding { fix: self.fix.map(text), ..finding })
     }
 }
 
@@ -313,7 +328,9 @@ mod tests {
         walk.block("PodSpec", spec, spec);
         walk.block("References", spec, spec);
         walk.block("ObjectMeta", metadata, metadata);
-        walk.blocks.insert("Pod");
+        walk.block("SpecMistakes", spec, spec);
+        walk.block("ObjectMistakes", metadata, metadata);
+        walk.blocks.extend(["Pod", "PodMistakes"]);
         let mut unused: Vec<_> = read(TABLE).into_keys().filter(|name| !walk.blocks.contains(name)).collect();
         unused.sort_unstable();
         assert!(unused.is_empty(), "{unused:?}");
