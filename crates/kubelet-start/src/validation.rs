@@ -36,8 +36,8 @@ pub fn validate(
     validator.check_image_garbage_collection();
     validator.check_reservations();
     validator.check_shutdown();
-    validator.check_choices();
-    validator.check_logs();
+    validator.check_block("words");
+    validator.check_block("container logs");
     validator.check_gated_fields();
     validator.check_taints();
     validator.check_tracing();
@@ -66,16 +66,23 @@ struct Row {
     rule: RowRule,
     /// The minor releases with this rule.
     minors: Range<u8>,
+    /// The feature gate on which the rule depends, and whether the rule is for a kubelet whose gate is off. Otherwise it is for
+    /// a kubelet whose gate is on, or that does not know the gate.
+    gate: Option<(&'static str, bool)>,
     /// The kubelet's message, in which `{}` is the value.
     message: &'static str,
 }
 
 /// What a value must be.
 enum RowRule {
-    /// An integer in this range.
-    Number(RangeInclusive<i128>),
+    /// An integer in one of these ranges.
+    Number(Vec<RangeInclusive<i128>>),
+    /// A duration in one of these ranges of nanoseconds.
+    Duration(Vec<RangeInclusive<i128>>),
     /// One of these texts.
     OneOf(Vec<&'static str>),
+    /// Another one than this; without a text, no value at all.
+    Not(&'static str),
 }
 
 impl Row {
@@ -90,15 +97,17 @@ impl Row {
         let (head, message) = line.split_once(" -- ")?;
         let mut words = head.split(' ');
         let (path, rule) = (words.next()?, rule(words.next()?)?);
-        let mut minors = 0..u8::MAX;
+        let mut row = Self { path, rule, minors: 0..u8::MAX, gate: None, message };
         for word in words {
             match word.split_once('=')? {
-                ("since", minor) => minors.start = minor.parse().ok()?,
-                ("until", minor) => minors.end = minor.parse().ok()?,
+                ("since", minor) => row.minors.start = minor.parse().ok()?,
+                ("until", minor) => row.minors.end = minor.parse().ok()?,
+                ("on", gate) => row.gate = Some((gate, false)),
+                ("off", gate) => row.gate = Some((gate, true)),
                 _ => return None,
             }
         }
-        Some(Self { path, rule, minors, message })
+        Some(row)
     }
 }
 
@@ -106,9 +115,46 @@ fn rule(word: &'static str) -> Option<RowRule> {
     if let Some(texts) = word.strip_prefix("one-of=") {
         return Some(RowRule::OneOf(texts.split(',').collect()));
     }
-    let (low, high) = word.split_once("..")?;
-    let high = if high.is_empty() { i128::MAX } else { high.parse().ok()? };
-    Some(RowRule::Number(low.parse().ok()?..=high))
+    if let Some(text) = word.strip_prefix("not=") {
+        return Some(RowRule::Not(text));
+    }
+    let ranges = word.split('|').map(range).collect::<Option<_>>()?;
+    Some(if word.contains('s') { RowRule::Duration(ranges) } else { RowRule::Number(ranges) })
+}
+
+/// Reads a range of integers or durations, such as `0..100` or `1s..`.
+fn range(text: &str) -> Option<RangeInclusive<i128>> {
+    let bound = |text: &str| text.parse().ok().or_else(|| go_nanoseconds(text).ok().map(i128::from));
+    let (low, high) = text.split_once("..")?;
+    Some(bound(low)?..=if high.is_empty() { i128::MAX } else { bound(high)? })
+}
+
+impl RowRule {
+    /// Returns the value of a setting as messages show it, if the rule does not allow it.
+    fn refused(&self, settings: &MergedSettings, path: &str) -> Option<String> {
+        let is_outside =
+            |ranges: &[RangeInclusive<i128>], value| !ranges.iter().any(|range| range.contains(&value));
+        match self {
+            Self::Number(ranges) => {
+                let value = settings.int(path)?.value;
+                is_outside(ranges, value).then(|| value.to_string())
+            }
+            Self::Duration(ranges) => {
+                let value = settings.nanoseconds(path)?.value;
+                is_outside(ranges, value.into()).then(|| braced(value))
+            }
+            Self::OneOf(texts) => {
+                let value = settings.non_empty(path)?.value;
+                (!texts.contains(&value.as_str())).then(|| format!("{value:?}"))
+            }
+            Self::Not(text) => {
+                let value = json_text(&settings.node(path)?.value).replace('"', "");
+                let is_refused =
+                    if text.is_empty() { !matches!(value.as_str(), "" | "[]") } else { value == *text };
+                is_refused.then_some(value)
+            }
+        }
+    }
 }
 
 const SECOND: i64 = 1_000_000_000;
@@ -137,18 +183,12 @@ impl Validation<'_> {
     fn check_block(&mut self, name: &str) {
         let minor = self.release.minor();
         for row in Row::of_block(name).filter(|row| row.minors.contains(&minor)) {
-            let refused = match &row.rule {
-                RowRule::Number(range) => {
-                    let value = self.settings.int(row.path).map(|found| found.value);
-                    value.filter(|value| !range.contains(value)).map(|value| value.to_string())
-                }
-                RowRule::OneOf(texts) => {
-                    let value = self.settings.non_empty(row.path).map(|found| found.value);
-                    value.filter(|value| !texts.contains(&value.as_str())).map(|value| format!("{value:?}"))
-                }
-            };
-            if let Some(value) = refused {
-                self.invalid(row.path, row.message.replace("{}", &value));
+            let Some(value) = row.rule.refused(self.settings, row.path) else { continue };
+            let message = row.message.replace("{}", &value);
+            match row.gate {
+                Some((gate, is_off)) if is_off != self.is_off(gate) => {}
+                Some((_, true)) => self.needs_gate(row.path, message),
+                _ => self.invalid(row.path, message),
             }
         }
     }
@@ -222,36 +262,18 @@ impl Validation<'_> {
                 "imageGCLowThresholdPercent (--image-gc-low-threshold) {low} must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) {high}"
             ));
         }
-        let least = self.settings.nanoseconds("imageMinimumGCAge");
-        if let Some(found) = least.as_ref().filter(|found| found.value < 0 && self.release.at_least(36)) {
-            let text = format!("imageMinimumGCAge {} must not be negative", braced(found.value));
-            self.invalid("imageMinimumGCAge", text);
-        }
+        self.check_block("image ages");
         let Some(most) = self.settings.nanoseconds("imageMaximumGCAge").filter(|_| self.release.at_least(31))
         else {
             return;
         };
         // Zero means the default of two minutes.
-        let least = least.map_or(0, |found| found.value);
+        let least = self.settings.nanoseconds("imageMinimumGCAge").map_or(0, |found| found.value);
         let least = if least == 0 { 120 * SECOND } else { least };
-        let path = "imageMaximumGCAge";
-        if most.value != 0 && self.is_off("ImageMaximumGCAge") {
-            self.needs_gate(
-                path,
-                "ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge",
-            );
-        }
-        if most.value < 0 {
-            self.invalid(path, format_args!("{path} {} must not be negative", braced(most.value)));
-        } else if most.value > 0 && most.value <= least {
-            self.contradiction(
-                path,
-                format_args!(
-                    "{path} {} must be greater than imageMinimumGCAge {}",
-                    braced(most.value),
-                    braced(least)
-                ),
-            );
+        if most.value > 0 && most.value <= least {
+            let (most, least) = (braced(most.value), braced(least));
+            let text = format!("imageMaximumGCAge {most} must be greater than imageMinimumGCAge {least}");
+            self.contradiction("imageMaximumGCAge", text);
         }
     }
 
@@ -350,21 +372,11 @@ impl Validation<'_> {
         let period = |path: &str| self.settings.nanoseconds(path).map_or(0, |found| found.value);
         let (all, critical) = (period("shutdownGracePeriod"), period("shutdownGracePeriodCriticalPods"));
         if critical > all {
-            self.contradiction(
-                "shutdownGracePeriodCriticalPods",
-                format_args!(
-                    "shutdownGracePeriodCriticalPods {} must be <= shutdownGracePeriod {}",
-                    braced(critical),
-                    braced(all)
-                ),
-            );
+            let path = "shutdownGracePeriodCriticalPods";
+            let text = format!("{path} {} must be <= shutdownGracePeriod {}", braced(critical), braced(all));
+            self.contradiction(path, text);
         }
-        for (path, value) in [("shutdownGracePeriod", all), ("shutdownGracePeriodCriticalPods", critical)] {
-            if value < 0 || (value > 0 && value < SECOND) {
-                let text = format!("{path} {} must be either zero or otherwise >= 1 sec", braced(value));
-                self.invalid(path, text);
-            }
-        }
+        self.check_block("shutdown");
         if (all > 0 || critical > 0) && self.is_off("GracefulNodeShutdown") {
             self.needs_gate("shutdownGracePeriod", "specifying shutdownGracePeriod or shutdownGracePeriodCriticalPods requires feature gate GracefulNodeShutdown");
         }
@@ -381,89 +393,18 @@ impl Validation<'_> {
         }
     }
 
-    /// Checks the fields that allow only certain words.
-    fn check_choices(&mut self) {
-        self.check_block("words");
-        if self.settings.non_empty("memorySwap.swapBehavior").is_some() && self.is_off("NodeSwap") {
-            self.needs_gate(
-                "memorySwap.swapBehavior",
-                "memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled",
-            );
-        }
-        if self.release.at_least(36) {
-            let path = "memoryReservationPolicy";
-            self.check_block("memory reservation");
-            let value = self.settings.non_empty(path).map(|found| found.value);
-            if value.as_deref() == Some("TieredReservation") && self.is_off("MemoryQoS") {
-                self.needs_gate(path, "memoryReservationPolicy \"TieredReservation\" requires MemoryQoS feature gate to be enabled");
-            }
-        }
-    }
-
-    /// Checks the settings of container logs.
-    fn check_logs(&mut self) {
-        if !self.release.at_least(30) {
-            return;
-        }
-        self.check_block("log workers");
-        // Zero is an error here: the kubelet sets the default only if this field, a pointer, is absent.
-        let interval = self.settings.nanoseconds("containerLogMonitorInterval");
-        if interval.is_some_and(|found| found.value < 3 * SECOND) {
-            self.invalid(
-                "containerLogMonitorInterval",
-                "containerLogMonitorInterval must be a positive time duration greater than or equal to 3s",
-            );
-        }
-        self.check_block("log files");
-    }
-
     /// Checks the fields that need a feature gate.
     fn check_gated_fields(&mut self) {
-        if self.settings.is_on("serverTLSBootstrap", false) && self.is_off("RotateKubeletServerCertificate") {
-            self.needs_gate(
-                "serverTLSBootstrap",
-                "serverTLSBootstrap true requires feature gate RotateKubeletServerCertificate",
-            );
-        }
-        if self.settings.is_set("tracing") && self.is_off("KubeletTracing") {
-            self.needs_gate(
-                "tracing",
-                "tracing should not be configured if KubeletTracing feature flag is disabled.",
-            );
-        }
-        if self.settings.is_on("enableSystemLogQuery", false) {
-            if self.is_off("NodeLogQuery") {
-                let name =
-                    if self.release.at_least(34) { "enableSystemLogQuery" } else { "enableSystemLogHandler" };
-                self.needs_gate(
-                    "enableSystemLogQuery",
-                    format_args!("NodeLogQuery feature gate is required for {name}"),
-                );
-            }
-            if !self.settings.is_on("enableSystemLogHandler", true) {
-                self.contradiction(
-                    "enableSystemLogQuery",
-                    "enableSystemLogHandler is required for enableSystemLogQuery",
-                );
-            }
-        }
-        if let Some(period) = self.settings.nanoseconds("cpuCFSQuotaPeriod").filter(|found| found.value != 0)
+        self.check_block("gates");
+        if self.settings.is_on("enableSystemLogQuery", false)
+            && !self.settings.is_on("enableSystemLogHandler", true)
         {
-            let path = "cpuCFSQuotaPeriod";
-            let shown = braced(period.value);
-            if self.is_off("CustomCPUCFSQuotaPeriod") && period.value != SECOND / 10 {
-                self.needs_gate(path, format_args!("{path} (--cpu-cfs-quota-period) {shown} requires feature gate CustomCPUCFSQuotaPeriod"));
-            } else if self.gate("CustomCPUCFSQuotaPeriod") == Some(true)
-                && !(SECOND / 1000..=SECOND).contains(&period.value)
-            {
-                self.invalid(
-                    path,
-                    format_args!(
-                        "{path} (--cpu-cfs-quota-period) {shown} must be between 1ms and 1sec, inclusive"
-                    ),
-                );
-            }
+            self.contradiction(
+                "enableSystemLogQuery",
+                "enableSystemLogHandler is required for enableSystemLogQuery",
+            );
         }
+        self.check_block("periods");
         self.check_restart_period();
         self.check_pull_credentials();
     }
@@ -475,9 +416,7 @@ impl Validation<'_> {
             return;
         };
         let milliseconds = period.value / (SECOND / 1000);
-        if self.is_off("KubeletCrashLoopBackOffMax") {
-            self.needs_gate(PATH, "FeatureGate KubeletCrashLoopBackOffMax not enabled, CrashLoopBackOff.MaxContainerRestartPeriod must not be set");
-        } else if !(1000..=300_000).contains(&milliseconds) {
+        if !self.is_off("KubeletCrashLoopBackOffMax") && !(1000..=300_000).contains(&milliseconds) {
             #[expect(clippy::cast_precision_loss, reason = "Go prints the seconds as a float too")]
             let seconds = go_float(period.value as f64 / SECOND as f64);
             self.invalid(PATH, format_args!(
@@ -488,25 +427,16 @@ impl Validation<'_> {
 
     /// Checks the policy for the credentials of images that are on the node already.
     fn check_pull_credentials(&mut self) {
-        const POLICY: &str = "imagePullCredentialsVerificationPolicy";
         const LIST: &str = "preloadedImagesVerificationAllowlist";
-        if !self.release.at_least(33) {
-            return;
-        }
-        let policy = self.settings.non_empty(POLICY).map(|found| found.value);
-        let is_listed = self.settings.list(LIST).is_some_and(|list| !list.value.is_empty());
-        if self.is_off("KubeletEnsureSecretPulledImages") {
-            for (path, is_set) in [(POLICY, policy.is_some()), (LIST, is_listed)] {
-                if is_set {
-                    self.needs_gate(path, format_args!(
-                        "`{path}` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled"
-                    ));
-                }
-            }
-            return;
-        }
         self.check_block("pull credentials");
-        if is_listed && policy.as_deref() != Some("NeverVerifyAllowlistedImages") {
+        let policy =
+            self.settings.non_empty("imagePullCredentialsVerificationPolicy").map(|found| found.value);
+        let is_listed = self.settings.list(LIST).is_some_and(|list| !list.value.is_empty());
+        if self.release.at_least(33)
+            && !self.is_off("KubeletEnsureSecretPulledImages")
+            && is_listed
+            && policy.as_deref() != Some("NeverVerifyAllowlistedImages")
+        {
             self.contradiction(LIST, "can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not \"NeverVerifyAllowlistedImages\"");
         }
     }
@@ -525,12 +455,7 @@ impl Validation<'_> {
                 "the containerRuntimeEndpoint was not specified or empty",
             );
         }
-        if self.settings.is_on("runOnce", false) && self.release.at_least(32) {
-            self.invalid(
-                "runOnce",
-                "runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set",
-            );
-        }
+        self.check_block("other fields");
         if let Some(found) = self.settings.non_empty("showHiddenMetricsForVersion") {
             let previous = format!("1.{}", self.release.minor().saturating_sub(1));
             if found.value != previous {
@@ -735,6 +660,6 @@ mod tests {
             assert_eq!(Row::of_block(name).count(), rows.lines().count(), "{name}");
             assert!(include_str!("validation.rs").contains(&format!("check_block({name:?})")), "{name}");
         }
-        assert_eq!(blocks.len(), 6);
+        assert_eq!(blocks.len(), 9);
     }
 }
