@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use plegctl_node::host::disks::{Disk, disk};
-use plegctl_node::host::proc::{NodeMount, hexadecimal_address, waits_uninterruptibly};
+use plegctl_node::host::proc::{NodeMount, TcpSocket, waits_uninterruptibly};
 use plegctl_node::host::{ContainerdConfig, HostRoot, KernelDir, kernel_text};
 use plegctl_node::kubelet::KubeletSettings;
 
@@ -147,19 +147,9 @@ fn wanted_ports(settings: &KubeletSettings) -> BTreeSet<u16> {
 /// Finds the processes, except the kubelet `pid`, that listen on `ports`. A socket whose process is not found may be the
 /// kubelet's own, so it is left out. The descriptors of a process in uninterruptible sleep are not read.
 fn listeners(network: &Path, proc: &Path, pid: Option<u32>, ports: &BTreeSet<u16>) -> Option<Vec<Listener>> {
-    let mut sockets: HashMap<String, (IpAddr, u16)> = HashMap::new();
-    for (index, table) in ["tcp", "tcp6"].into_iter().enumerate() {
-        match kernel_text(&network.join(table)) {
-            Ok(text) => {
-                let listening = text.lines().filter_map(listening);
-                let wanted = listening.filter(|(_, (_, port))| ports.contains(port));
-                sockets.extend(wanted.map(|(inode, place)| (format!("socket:[{inode}]"), place)));
-            }
-            // A kernel without IPv6 has no such table.
-            Err(_) if index > 0 => {}
-            Err(_) => return None,
-        }
-    }
+    let all = TcpSocket::all(network).ok()?.into_iter();
+    let wanted = all.filter(|socket| socket.listens() && ports.contains(&socket.local.1));
+    let sockets: HashMap<String, (IpAddr, u16)> = wanted.map(|socket| (socket.link, socket.local)).collect();
     if sockets.is_empty() {
         return Some(Vec::new());
     }
@@ -186,17 +176,6 @@ fn listeners(network: &Path, proc: &Path, pid: Option<u32>, ports: &BTreeSet<u16
     }
     found.sort_by_key(|listener| (listener.port, listener.address));
     Some(found)
-}
-
-/// Parses a line of `/proc/net/tcp` or `tcp6`. Returns the inode, the address and the port of a listening socket.
-fn listening(line: &str) -> Option<(&str, (IpAddr, u16))> {
-    // The kernel's number of the state TCP_LISTEN.
-    const LISTEN: &str = "0A";
-    let words: Vec<&str> = line.split_ascii_whitespace().collect();
-    let (local, state, inode) = (words.get(1)?, words.get(3)?, words.get(9)?);
-    let (address, port) = local.split_once(':')?;
-    let place = (hexadecimal_address(address)?, u16::from_str_radix(port, 16).ok()?);
-    (*state == LISTEN).then_some((*inode, place))
 }
 
 fn process_name(proc: &Path, pid: u32) -> ProcessName {
@@ -304,20 +283,6 @@ fn addresses(network: &Path) -> Option<BTreeSet<IpAddr>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_listening_socket_has_an_address_a_port_and_an_inode() {
-        let of_ipv4 = "   0: 0100007F:2808 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 777 1 0";
-        let (inode, place) = listening(of_ipv4).unwrap();
-        assert_eq!((inode, place), ("777", ("127.0.0.1".parse().unwrap(), 10248)));
-        assert_eq!(listening(&of_ipv4.replace(" 0A ", " 01 ")), None, "a connection does not listen");
-        let of_ipv6 = of_ipv4.replace("0100007F", "00000000000000000000000001000000");
-        assert_eq!(listening(&of_ipv6).unwrap().1.0, "::1".parse::<IpAddr>().unwrap());
-        let mapped = of_ipv4.replace("0100007F", "0000000000000000FFFF00000100007F");
-        assert_eq!(listening(&mapped).unwrap().1.0, "127.0.0.1".parse::<IpAddr>().unwrap());
-        let heading = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
-        assert_eq!(listening(heading), None);
-    }
 
     #[test]
     fn systemd_reads_a_hyphen_in_the_name_of_a_cgroup_as_a_level() {

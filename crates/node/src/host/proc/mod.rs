@@ -38,8 +38,7 @@ pub use process::{Blocked, Process, Role, Shims, command_line, waits_uninterrupt
 use stat::CgroupSource;
 pub use stat::of_ticks;
 pub use stat::{ProcessStat, StatTable};
-pub use tcp::hexadecimal_address;
-pub use tcp::is_connected;
+pub use tcp::{TcpSocket, is_connected};
 pub use trust::{Disqualification, KubeletCandidate, KubeletChoice, ProcessTrust, is_service};
 
 use crate::host::{KernelDir, kernel_text};
