@@ -70,13 +70,12 @@ enum Program {
     NotExecutable,
 }
 
-/// The first fault that the kubelet finds.
-struct Fault {
-    message: String,
-    /// The kubelet's words.
-    reason: String,
-    /// The flag that names the wrong path, or the file with the fault.
-    origin: Origin,
+/// Returns the finding about a fault. `reason` has the kubelet's words, and `origin` is the flag that names the wrong path, or the
+/// file with the fault.
+fn fault(message: String, reason: &str, origin: &Origin) -> StartFinding {
+    StartFinding::new(StartCheck::CredentialProviders, message)
+        .at(origin)
+        .with_reason(format!("\"Failed to register CRI auth plugins\" err={reason:?}"))
 }
 
 impl CredentialProviders {
@@ -112,44 +111,34 @@ impl CredentialProviders {
 
     /// Returns the finding about the first fault that a kubelet of this release finds.
     pub fn fault(&self, kubelet: TargetKubelet) -> Option<StartFinding> {
-        let fault = self.first_fault(kubelet)?;
-        Some(
-            StartFinding::new(StartCheck::CredentialProviders, fault.message)
-                .at(&fault.origin)
-                .with_reason(format!("\"Failed to register CRI auth plugins\" err={:?}", fault.reason)),
-        )
-    }
-
-    fn first_fault(&self, kubelet: TargetKubelet) -> Option<Fault> {
-        let flag = |flag: &str| Origin::Flag(flag.to_owned());
+        let of_flag =
+            |flag: &str, message, reason: &str| Some(fault(message, reason, &Origin::Flag(flag.to_owned())));
         let directory = self.directory.as_ref();
         let folder = directory.map_or("", |directory| directory.path.as_str());
         if directory.is_none_or(|directory| directory.is_missing) {
-            return Some(Fault {
-                message: match directory {
-                    Some(_) => format!("the directory {folder} does not exist"),
-                    None => format!("--{CONFIG_FLAG} needs --{DIRECTORY_FLAG}"),
-                },
-                reason: format!("plugin binary directory {folder} did not exist"),
-                origin: flag(DIRECTORY_FLAG),
-            });
+            let message = match directory {
+                Some(_) => format!("the directory {folder} does not exist"),
+                None => format!("--{CONFIG_FLAG} needs --{DIRECTORY_FLAG}"),
+            };
+            return of_flag(
+                DIRECTORY_FLAG,
+                message,
+                &format!("plugin binary directory {folder} did not exist"),
+            );
         }
         let Some(config) = &self.config else {
-            return Some(Fault {
-                message: format!("--{DIRECTORY_FLAG} needs --{CONFIG_FLAG}"),
-                reason: "credential provider config path is empty".to_owned(),
-                origin: flag(CONFIG_FLAG),
-            });
+            let message = format!("--{DIRECTORY_FLAG} needs --{CONFIG_FLAG}");
+            return of_flag(CONFIG_FLAG, message, "credential provider config path is empty");
         };
         if let Some((message, reason)) = self.unread_config(config, kubelet) {
-            return Some(Fault { message, reason, origin: flag(CONFIG_FLAG) });
+            return of_flag(CONFIG_FLAG, message, &reason);
         }
-        let files = self.files.iter().filter_map(|(path, bytes)| Some((path, bytes.as_deref()?)));
-        files.clone().find_map(|(path, bytes)| undecoded(path, bytes, kubelet)).or_else(|| {
-            files.clone().find_map(|(path, bytes)| refused(path, bytes)).or_else(|| {
-                files.clone().find_map(|(path, bytes)| self.unusable_program(path, bytes, folder, kubelet))
-            })
-        })
+        let files = || self.files.iter().filter_map(|(path, bytes)| Some((path, bytes.as_deref()?)));
+        let undecoded = files().find_map(|(path, bytes)| undecoded(path, bytes, kubelet));
+        let refused = || files().find_map(|(path, bytes)| refused(path, bytes));
+        let unusable =
+            || files().find_map(|(path, bytes)| self.unusable_program(path, bytes, folder, kubelet));
+        undecoded.or_else(refused).or_else(unusable)
     }
 
     /// Returns the message and the kubelet's words about a configuration that cannot be read.
@@ -185,7 +174,7 @@ impl CredentialProviders {
         bytes: &[u8],
         folder: &str,
         kubelet: TargetKubelet,
-    ) -> Option<Fault> {
+    ) -> Option<StartFinding> {
         let checks_executables = kubelet.release.at_least(CHECKS_EXECUTABLES);
         let document = read(bytes).root.ok()?;
         let mut list = providers_of(&document).iter();
@@ -193,21 +182,19 @@ impl CredentialProviders {
             let name = text_of(provider, "name");
             let program = format!("{}/{name}", folder.trim_end_matches('/'));
             let (message, reason) = match self.programs.get(name)? {
-                Program::Missing if checks_executables => (
-                    format!("{program} does not exist"),
-                    "plugin binary executable  did not exist".to_owned(),
-                ),
-                Program::Missing => (
-                    format!("{program} does not exist"),
-                    format!("plugin binary executable {program} did not exist"),
-                ),
+                // Since 1.30, the message has no name.
+                Program::Missing => {
+                    let named = if checks_executables { "" } else { &program };
+                    let reason = format!("plugin binary executable {named} did not exist");
+                    (format!("{program} does not exist"), reason)
+                }
                 Program::NotExecutable if checks_executables => (
                     format!("{program} is not an executable file"),
                     format!("error inspecting binary executable : exec: {program:?}"),
                 ),
                 Program::NotExecutable | Program::Usable => return None,
             };
-            Some(Fault { message, reason, origin: place(path, provider.get("name").unwrap_or(provider)) })
+            Some(fault(message, &reason, &place(path, provider.get("name").unwrap_or(provider))))
         })
     }
 }
@@ -252,22 +239,19 @@ fn place(path: &str, node: &ManifestNode) -> Origin {
 }
 
 /// Returns the fault of a file that the kubelet cannot decode.
-fn undecoded(path: &str, bytes: &[u8], kubelet: TargetKubelet) -> Option<Fault> {
+fn undecoded(path: &str, bytes: &[u8], kubelet: TargetKubelet) -> Option<StartFinding> {
     let shown =
         if kubelet.release.at_least(READS_DIRECTORIES) { format!("{path:?}") } else { path.to_owned() };
-    let fault = |message: &str, why: &str, position: Position| Fault {
-        message: format!("{message}: {path}"),
-        reason: format!("error decoding config {shown}: {why}"),
-        origin: Origin::File { file: path.into(), position },
+    let fault = |message: &str, why: &str, position: Position| {
+        let origin = Origin::File { file: path.into(), position };
+        Some(fault(format!("{message}: {path}"), &format!("error decoding config {shown}: {why}"), &origin))
     };
     if bytes.is_empty() {
-        return Some(fault("the file is empty", "Object 'Kind' is missing in ''", Position::START));
+        return fault("the file is empty", "Object 'Kind' is missing in ''", Position::START);
     }
     let document = match read(bytes).root {
         Ok(document) => document,
-        Err(why) => {
-            return Some(fault(&why.message, &why.reason, why.position.unwrap_or(Position::START)));
-        }
+        Err(why) => return fault(&why.message, &why.reason, why.position.unwrap_or(Position::START)),
     };
     let (kind, version) = (text_of(&document, "kind"), text_of(&document, "apiVersion"));
     let why = match (kind, version) {
@@ -280,17 +264,16 @@ fn undecoded(path: &str, bytes: &[u8], kubelet: TargetKubelet) -> Option<Fault> 
         _ => format!("no kind {kind:?} is registered for version {version:?}"),
     };
     let message = format!("the file is not a {KIND} of {}", VERSIONS[0]);
-    Some(fault(&message, &why, document.position))
+    fault(&message, &why, document.position)
 }
 
 /// Returns the fault of a file with values that the kubelet refuses.
-fn refused(path: &str, bytes: &[u8]) -> Option<Fault> {
+fn refused(path: &str, bytes: &[u8]) -> Option<StartFinding> {
     let document = read(bytes).root.ok()?;
     let list = providers_of(&document);
-    let fault = |field: &str, why: &str, node: &ManifestNode| Fault {
-        message: format!("the kubelet does not accept {field} in {path}"),
-        reason: format!("failed to validate credential provider config: {field}: {why}"),
-        origin: place(path, node),
+    let fault = |field: &str, why: &str, node: &ManifestNode| {
+        let reason = format!("failed to validate credential provider config: {field}: {why}");
+        fault(format!("the kubelet does not accept {field} in {path}"), &reason, &place(path, node))
     };
     if list.is_empty() {
         let why = "Required value: at least 1 item in plugins is required";
@@ -311,11 +294,8 @@ fn refused(path: &str, bytes: &[u8]) -> Option<Fault> {
         match text_of(provider, "apiVersion") {
             "" => return Some(fault("providers.apiVersion", "Required value", provider)),
             version if !INTERFACES.contains(&version) => {
-                return Some(fault(
-                    "providers.apiVersion",
-                    &format!("Unsupported value: {version:?}"),
-                    provider,
-                ));
+                let why = format!("Unsupported value: {version:?}");
+                return Some(fault("providers.apiVersion", &why, provider));
             }
             _ => {}
         }

@@ -39,7 +39,7 @@ fn last<'a>(gates: &'a [GateSetting], name: &str) -> Option<&'a GateSetting> {
 
 /// Returns whether a feature gate is on; `None` if this release does not know the gate.
 pub fn is_on(gates: &[GateSetting], name: &str, release: KubeletVersion) -> Option<bool> {
-    let state = Tables::get().gate(name)?.history.state(release)?;
+    let state = Tables::get().gate(name)?.state(release)?;
     if state.locked {
         return Some(state.default);
     }
@@ -90,7 +90,7 @@ fn check_need(need: &GateNeed, gates: &[GateSetting], release: KubeletVersion) -
 fn check_one(setting: &GateSetting, kubelet: TargetKubelet) -> Option<StartFinding> {
     let finding = match Tables::get().gate(&setting.name) {
         None => unlisted(setting, kubelet),
-        Some(gate) => match gate.history.state(kubelet.release) {
+        Some(gate) => match gate.state(kubelet.release) {
             None => unknown(setting, gate, kubelet),
             Some(_) if is_not_judged(gate, kubelet.release) => not_judged(setting, kubelet.release),
             Some(state) if state.locked && state.default != setting.on => locked(setting, gate, kubelet),
@@ -167,7 +167,7 @@ fn unknown(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartF
     let release = kubelet.release;
     let confidence_in_builder =
         if kubelet.builder == Builder::Upstream { Confidence::Certain } else { Confidence::Likely };
-    let removal = gate.history.removed().filter(|change| release.at_least(change.minor));
+    let removal = gate.removed().filter(|change| release.at_least(change.minor));
     let finding = if let Some(Change { minor, known, .. }) = removal {
         let confidence_in_removal = confidence_in_change(*known);
         let message = format!("the gate {name} was removed in 1.{minor}: {}", consequence(kubelet));
@@ -176,7 +176,7 @@ fn unknown(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartF
             .with_confidence(confidence_in_removal.max(confidence_in_builder))
     } else {
         let is_late = *name == LATE_GATE.0 && LATE_GATE.1 >= release.minor();
-        let since = gate.history.since();
+        let since = gate.since();
         let message = format!("the gate {name} exists from 1.{since} on: {}", consequence(kubelet));
         StartFinding::new(StartCheck::UnknownGate, message)
             .with_fix("remove the gate until the kubelet is upgraded")
@@ -187,7 +187,7 @@ fn unknown(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartF
 
 /// Whether release notes say that Kubernetes has removed the gate, but not whether the kubelet still knows it.
 fn is_not_judged(gate: &Gate, release: KubeletVersion) -> bool {
-    gate.history.change(release).is_some_and(|change| change.known == Known::NotOfKubelet)
+    gate.change(release).is_some_and(|change| change.known == Known::NotOfKubelet)
 }
 
 fn not_judged(setting: &GateSetting, release: KubeletVersion) -> StartFinding {
@@ -222,7 +222,7 @@ fn ending(setting: &GateSetting, gate: &Gate, stage: Stage, release: KubeletVers
         return None;
     }
     let name = &setting.name;
-    let when = match gate.history.removed() {
+    let when = match gate.removed() {
         Some(Change { minor, .. }) => format!("kubelet 1.{minor} does not know it and does not start"),
         None => "a later release removes it".to_owned(),
     };

@@ -36,12 +36,8 @@ pub struct Tables {
     names: HashSet<(&'static str, &'static str)>,
 }
 
-/// The history of a feature gate.
-#[derive(Debug)]
-pub struct Gate {
-    /// The releases that changed the gate.
-    pub history: History<GateState>,
-}
+/// The releases that changed a feature gate.
+pub type Gate = History<GateState>;
 
 /// The state of a gate in one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,8 +167,7 @@ impl Tables {
             match section {
                 _ if name.starts_with('[') => section = name,
                 "[gates]" => {
-                    let history = History(words.map(|word| change(word, gate_state)).collect());
-                    tables.gates.insert(name, Gate { history });
+                    tables.gates.insert(name, History(words.map(|word| change(word, gate_state)).collect()));
                 }
                 "[flags]" => {
                     let kind = flag_kind(words.next().unwrap_or_default());
@@ -240,7 +235,7 @@ impl Tables {
 
     /// Returns the names of all gates that a release knows.
     pub fn gates_of(&self, release: KubeletVersion) -> impl Iterator<Item = &'static str> {
-        self.gates.iter().filter_map(move |(name, gate)| gate.history.state(release).map(|_| *name))
+        self.gates.iter().filter_map(move |(name, gate)| gate.state(release).map(|_| *name))
     }
 
     /// Returns the names of all flags that a release knows.
@@ -284,8 +279,7 @@ impl<T: Copy> History<T> {
 impl Gate {
     /// Returns the change since which the gate is locked up to `release` without interruption.
     pub fn locked_since(&self, release: KubeletVersion) -> Option<&Change<GateState>> {
-        let newest_first =
-            self.history.0.iter().rev().skip_while(|change| !release.known().at_least(change.minor));
+        let newest_first = self.0.iter().rev().skip_while(|change| !release.known().at_least(change.minor));
         let locked = newest_first.take_while(|change| change.state.is_some_and(|state| state.locked));
         locked.last()
     }
@@ -363,12 +357,9 @@ mod tests {
     fn a_gate_changes_with_the_release() {
         let gate = Tables::get().gate("APIListChunking").unwrap();
         let state = |stage, locked| Some(GateState { stage, default: true, locked });
-        assert_eq!(gate.history.state(release(28)), state(Stage::Beta, false));
-        assert_eq!(gate.history.state(release(32)), state(Stage::Ga, true));
-        assert_eq!(
-            (gate.history.state(release(33)), gate.history.removed().map(|change| change.minor)),
-            (None, Some(33))
-        );
+        assert_eq!(gate.state(release(28)), state(Stage::Beta, false));
+        assert_eq!(gate.state(release(32)), state(Stage::Ga, true));
+        assert_eq!((gate.state(release(33)), gate.removed().map(|change| change.minor)), (None, Some(33)));
         let locked = |minor| gate.locked_since(release(minor)).map(|change| (change.minor, change.known));
         assert_eq!((locked(31), locked(28)), (Some((29, Known::Certainly)), None));
     }
