@@ -1,7 +1,7 @@
 //! Formats the report of `plegctl relist` as a table or as metrics.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -206,51 +206,45 @@ pub fn call_figures(duration: Duration, received: u64) -> String {
 
 /// Prints the report as metrics.
 pub fn prometheus(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> {
-    gauge(out, "plegctl_relist_duration_seconds", "Duration of the relist.")?;
-    writeln!(out, "plegctl_relist_duration_seconds {}", report.relist.duration_seconds.as_f64())?;
     let lists = || report.relist.calls.iter().filter(|call| call.id.is_none());
-    gauge(out, "plegctl_list_duration_seconds", "Duration of each list call.")?;
-    for call in lists() {
-        let seconds = call.duration_seconds.as_f64();
-        writeln!(out, "plegctl_list_duration_seconds{{rpc=\"{}\"}} {seconds}", call.rpc)?;
-    }
-    gauge(out, "plegctl_list_response_bytes", "Size of each list answer; the kubelet takes up to 16777216.")?;
-    for call in lists() {
-        writeln!(out, "plegctl_list_response_bytes{{rpc=\"{}\"}} {}", call.rpc, call.response_bytes)?;
-    }
     let statuses = || report.relist.calls.iter().filter(|call| call.id.is_some());
+    let seconds = report.relist.duration_seconds.as_f64();
+    gauge(out, "plegctl_relist_duration_seconds", "Duration of the relist.", "", [("", seconds)])?;
+    let durations = lists().map(|call| (call.rpc.as_str(), call.duration_seconds.as_f64()));
+    gauge(out, "plegctl_list_duration_seconds", "Duration of each list call.", "rpc", durations)?;
+    let sizes = lists().map(|call| (call.rpc.as_str(), call.response_bytes));
+    let help = "Size of each list answer; the kubelet takes up to 16777216.";
+    gauge(out, "plegctl_list_response_bytes", help, "rpc", sizes)?;
     if statuses().next().is_some() {
-        gauge(out, "plegctl_status_calls", "Status calls by outcome.")?;
-        for outcome in [Outcome::Ok, Outcome::Error, Outcome::Silent] {
-            let count = statuses().filter(|call| call.outcome == outcome).count();
-            writeln!(out, "plegctl_status_calls{{outcome=\"{}\"}} {count}", outcome.as_str())?;
-        }
+        let count = |outcome| statuses().filter(|call| call.outcome == outcome).count();
+        let outcomes = [Outcome::Ok, Outcome::Error, Outcome::Silent];
+        let outcomes = outcomes.map(|outcome| (outcome.as_str(), count(outcome)));
+        gauge(out, "plegctl_status_calls", "Status calls by outcome.", "outcome", outcomes)?;
     }
     let counts = &report.counts;
-    gauge(out, "plegctl_pods", "Pods known to the runtime.")?;
-    writeln!(out, "plegctl_pods {}", counts.pods)?;
-    gauge(out, "plegctl_sandboxes", "Pod sandboxes by the kubelet's state.")?;
-    let sandboxes = &counts.sandboxes;
-    for (state, count) in
-        [("running", sandboxes.running), ("exited", sandboxes.exited), ("unknown", sandboxes.unknown)]
-    {
-        writeln!(out, "plegctl_sandboxes{{state=\"{state}\"}} {count}")?;
-    }
-    gauge(out, "plegctl_containers", "Containers by the kubelet's state.")?;
-    let containers = &counts.containers;
-    for (state, count) in [
-        ("created", containers.created),
-        ("running", containers.running),
-        ("exited", containers.exited),
-        ("unknown", containers.unknown),
-    ] {
-        writeln!(out, "plegctl_containers{{state=\"{state}\"}} {count}")?;
-    }
-    Ok(())
+    gauge(out, "plegctl_pods", "Pods known to the runtime.", "", [("", counts.pods)])?;
+    let of = &counts.sandboxes;
+    let sandboxes = [("running", of.running), ("exited", of.exited), ("unknown", of.unknown)];
+    gauge(out, "plegctl_sandboxes", "Pod sandboxes by the kubelet's state.", "state", sandboxes)?;
+    let of = &counts.containers;
+    let containers =
+        [("created", of.created), ("running", of.running), ("exited", of.exited), ("unknown", of.unknown)];
+    gauge(out, "plegctl_containers", "Containers by the kubelet's state.", "state", containers)
 }
 
-fn gauge(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
-    writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")
+/// Prints a metric: for each value of the label one sample, or one sample without a label.
+fn gauge<'a>(
+    out: &mut dyn Write,
+    name: &str,
+    help: &str,
+    label: &str,
+    samples: impl IntoIterator<Item = (&'a str, impl Display)>,
+) -> io::Result<()> {
+    writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")?;
+    samples.into_iter().try_for_each(|(text, value)| match label {
+        "" => writeln!(out, "{name} {value}"),
+        _ => writeln!(out, "{name}{{{label}=\"{text}\"}} {value}"),
+    })
 }
 
 #[cfg(test)]
