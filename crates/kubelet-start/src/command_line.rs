@@ -6,7 +6,7 @@ use super::release::{TargetKubelet, confidence_in_change};
 use super::settings::Origin;
 use super::tables::{Change, Flag, FlagKind, FlagState, Tables};
 use plegctl_api_values::names;
-use plegctl_base::report::{Confidence, Severity, most_similar};
+use plegctl_base::report::{Places, most_similar};
 use plegctl_node::host::parse_boolean;
 use plegctl_node::kubelet::{KubeletVersion, go_nanoseconds};
 
@@ -88,9 +88,7 @@ pub fn parse(arguments: &[String], kubelet: TargetKubelet) -> ParsedFlags {
         match (flag.history.state(kubelet.release), &value) {
             (None, _) => parsed.findings.push(not_in_release(&name, flag, kubelet)),
             (Some(_), None) => {
-                let finding = StartFinding::new(StartCheck::BadFlagValue, format!("--{name} has no value"))
-                    .at(&Origin::Flag(name.clone()))
-                    .with_reason(format!("failed to parse kubelet flag: flag needs an argument: --{name}"));
+                let finding = StartFinding::of_flag(&name, "flag-without-value", &[("name", &name)]);
                 parsed.findings.push(finding);
             }
             (Some(state), Some(value)) => {
@@ -121,35 +119,22 @@ fn parse_short_flag<'a>(
             parsed.flags.push(FlagUse { name: "v".to_owned(), value });
         }
         None if letters == "h" => {}
-        None => parsed.findings.push(
-            StartFinding::new(StartCheck::UnknownFlag, format!("the kubelet has no short flag -{first}"))
-                .at(&Origin::Flag(letters.to_owned()))
-                .with_reason(format!(
-                    "failed to parse kubelet flag: unknown shorthand flag: '{first}' in -{letters}"
-                ))
-                .with_fix(format!("did you mean `--{letters}`?")),
-        ),
+        None => {
+            let places: &Places<'_> = &[("first", &first), ("letters", &letters)];
+            parsed.findings.push(StartFinding::of_flag(letters, "short-flag", places));
+        }
     }
 }
 
 fn bad_verbosity(value: &str) -> Option<StartFinding> {
-    value.parse::<i32>().is_err().then(|| {
-        StartFinding::new(
-            StartCheck::BadFlagValue,
-            format!("-v has the value `{value}`, which is not a number"),
-        )
-        .at(&Origin::Flag("v".to_owned()))
-    })
+    let is_wrong = value.parse::<i32>().is_err();
+    is_wrong.then(|| StartFinding::of_flag("v", "wrong-verbosity", &[("value", &value)]))
 }
 
 /// Returns the finding about an argument that is not a flag. `flag_before` is the boolean flag before the argument, which
 /// may be meant as its value.
 fn stray_argument(word: &str, flag_before: Option<&str>) -> StartFinding {
-    let finding = StartFinding::new(
-        StartCheck::StrayArgument,
-        format!("`{word}` is not a flag, and the kubelet accepts only flags"),
-    )
-    .with_reason(format!("unknown command {word}"));
+    let finding = StartFinding::of("stray-argument", &[("word", &word)]);
     match flag_before {
         Some(flag) if parse_boolean(word).is_some() => {
             finding.at(&Origin::Flag(flag.to_owned())).with_fix(format!("write `--{flag}={word}`"))
@@ -158,69 +143,38 @@ fn stray_argument(word: &str, flag_before: Option<&str>) -> StartFinding {
     }
 }
 
-fn unknown_flag_reason(name: &str) -> String {
-    format!("failed to parse kubelet flag: unknown flag: --{name}")
-}
-
 /// Returns the finding about a flag that no release in the tables knows.
 fn never_known(name: &str, kubelet: TargetKubelet) -> StartFinding {
-    let origin = Origin::Flag(name.to_owned());
     if name == OPENSHIFT_FLAG && kubelet.may_be_openshift() {
-        return StartFinding::new(
-            StartCheck::UnknownFlag,
-            format!("only OpenShift's kubelet has the flag --{name}"),
-        )
-        .at(&origin)
-        .with_severity(Severity::Info)
-        .with_confidence(Confidence::Possible);
+        return StartFinding::of_flag(name, "flag-of-openshift", &[("name", &name)]);
     }
     let known = Tables::get().flags_of(kubelet.release);
     let near = most_similar(name, known.collect::<Vec<_>>());
-    let finding = StartFinding::new(
-        StartCheck::UnknownFlag,
-        format!(
-            "no kubelet from {} to {} has a flag --{name}, so kubelet {} does not start",
-            KubeletVersion::OLDEST,
-            KubeletVersion::NEWEST,
-            kubelet.release
-        ),
-    )
-    .at(&origin)
-    .with_reason(unknown_flag_reason(name))
-    .with_confidence(kubelet.confidence_in_unknown_names());
-    match near {
-        Some(near) => finding.with_fix(format!("did you mean `--{near}`?")),
-        None => finding.with_fix("remove the flag"),
-    }
+    let near = near.map_or_else(|| "remove the flag".to_owned(), |near| format!("did you mean `--{near}`?"));
+    let places: &Places<'_> = &[
+        ("name", &name),
+        ("oldest", &KubeletVersion::OLDEST),
+        ("newest", &KubeletVersion::NEWEST),
+        ("release", &kubelet.release),
+        ("fix", &near),
+    ];
+    StartFinding::of_flag(name, "unknown-flag", places).with_confidence(kubelet.confidence_in_unknown_names())
 }
 
 /// Returns the finding about a flag that this release does not know but other releases do.
 fn not_in_release(name: &str, flag: &Flag, kubelet: TargetKubelet) -> StartFinding {
     let release = kubelet.release;
-    let finding = match flag.history.removed().filter(|change| release.at_least(change.minor)) {
-        Some(Change { minor, known, .. }) => {
-            let finding = StartFinding::new(
-                StartCheck::RemovedFlag,
-                format!("--{name} was removed in 1.{minor}, so kubelet {release} does not start"),
-            );
-            match flag.field {
-                Some(field) => {
-                    finding.with_fix(format!("remove the flag and set `{field}` in the configuration file"))
-                }
-                None => finding.with_fix("remove the flag"),
-            }
-            .with_confidence(confidence_in_change(*known))
-        }
-        None => StartFinding::new(
-            StartCheck::UnknownFlag,
-            format!(
-                "--{name} exists from 1.{} on, so kubelet {release} does not start",
-                flag.history.since()
-            ),
-        )
-        .with_fix("remove the flag until the kubelet is upgraded"),
-    };
-    finding.at(&Origin::Flag(name.to_owned())).with_reason(unknown_flag_reason(name))
+    let removal = flag.history.removed().filter(|change| release.at_least(change.minor));
+    if let Some(Change { minor, known, .. }) = removal {
+        let instead = flag.field.map(|field| format!(" and set `{field}` in the configuration file"));
+        let instead = instead.unwrap_or_default();
+        let places: &Places<'_> =
+            &[("name", &name), ("minor", minor), ("release", &release), ("instead", &instead)];
+        return StartFinding::of_flag(name, "removed-flag", places)
+            .with_confidence(confidence_in_change(*known));
+    }
+    let places: &Places<'_> = &[("name", &name), ("since", &flag.history.since()), ("release", &release)];
+    StartFinding::of_flag(name, "flag-of-later-release", places)
 }
 
 fn deprecated_flag(name: &str, flag: &Flag) -> StartFinding {
@@ -249,13 +203,9 @@ fn bad_value(name: &str, value: &str, kind: FlagKind) -> Option<StartFinding> {
         FlagKind::Text if name == "register-with-taints" => taints_error(value)?,
         _ => return None,
     };
-    Some(
-        StartFinding::new(StartCheck::BadFlagValue, format!("--{name} does not accept `{value}`"))
-            .at(&Origin::Flag(name.to_owned()))
-            .with_reason(format!(
-                "failed to parse kubelet flag: invalid argument {value:?} for \"--{name}\" flag: {why}"
-            )),
-    )
+    let quoted = format!("{value:?}");
+    let places: &Places<'_> = &[("name", &name), ("value", &value), ("quoted", &quoted), ("why", &why)];
+    Some(StartFinding::of_flag(name, "flag-value", places))
 }
 
 /// Whether Go's strconv.ParseBool accepts the text.
@@ -331,6 +281,7 @@ fn taints_error(value: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plegctl_base::report::{Confidence, Severity};
     use plegctl_node::host::shell_words;
 
     fn parsed(text: &str, release: &str) -> ParsedFlags {

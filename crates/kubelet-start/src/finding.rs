@@ -2,6 +2,7 @@
 //! with which the kubelet would refuse to start.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use super::catalogue::StartCheck;
 use super::node_facts::CertificateUse;
 use super::settings::Origin;
 use plegctl_base::report::rename::{rename, without_names};
-use plegctl_base::report::{Confidence, Severity};
+use plegctl_base::report::{Confidence, Places, Severity, TextTable};
 
 /// One finding.
 #[plegctl_base::report::document_part]
@@ -43,6 +44,27 @@ pub struct StartFinding {
 }
 
 impl StartFinding {
+    /// Creates a certain finding with the texts of a row of `findings.txt`.
+    pub fn of(row: &str, places: &Places<'_>) -> Self {
+        static TABLE: LazyLock<TextTable> = LazyLock::new(|| TextTable::read(include_str!("findings.txt")));
+        let texts = TABLE.filled(row, places);
+        // A test makes sure that each id is that of a check.
+        let finding =
+            Self::new(StartCheck::named(texts.id).unwrap_or(StartCheck::ValueRefused), texts.message);
+        Self {
+            severity: texts.severity.unwrap_or(finding.severity),
+            confidence: texts.confidence.unwrap_or(Confidence::Certain),
+            kubelet_reason: texts.reason,
+            fix: texts.fix,
+            ..finding
+        }
+    }
+
+    /// Creates a finding about a flag with the texts of a row of `findings.txt`.
+    pub fn of_flag(flag: &str, row: &str, places: &Places<'_>) -> Self {
+        Self::of(row, places).at(&Origin::Flag(flag.to_owned()))
+    }
+
     /// Creates a certain finding with the check's usual severity.
     pub fn new(check: StartCheck, message: impl Into<String>) -> Self {
         let row = check.row();
@@ -121,3 +143,16 @@ rename! {
 }
 
 without_names! { CertificateUse StartCheck }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_of_the_table_has_the_id_of_a_check() {
+        for row in include_str!("findings.txt").split("\n\n").skip(1) {
+            let id = row.split_whitespace().nth(1).unwrap();
+            assert!(StartCheck::named(id).is_some(), "{row}");
+        }
+    }
+}

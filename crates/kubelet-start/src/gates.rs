@@ -1,11 +1,10 @@
 //! Checks the feature gates of the command line and of the configuration files: KP010 to KP015.
 
-use super::catalogue::StartCheck;
 use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet, confidence_in_change};
 use super::settings::Origin;
 use super::tables::{Change, Gate, GateNeed, Known, Stage, Tables};
-use plegctl_base::report::{Confidence, Severity, most_similar};
+use plegctl_base::report::{Confidence, Places, Severity, most_similar};
 use plegctl_node::kubelet::KubeletVersion;
 
 /// A gate that only late patch releases of 1.31 and 1.32, and perhaps of 1.30, know. The number is the last such minor
@@ -69,21 +68,15 @@ fn check_need(need: &GateNeed, gates: &[GateSetting], release: KubeletVersion) -
     let why =
         format!("{} is enabled, but depends on features that are disabled: [{}]", need.gate, off.join(" "));
     let list = off.join(" and ");
+    let why = reason(setting, &why, release);
+    let places: &Places<'_> = &[("gate", &need.gate), ("list", &list), ("release", &release), ("why", &why)];
+    // The rules of a release that is not in the tables completely are those of the release before.
+    let is_confirmed = release <= KubeletVersion::CONFIRMED;
     (!off.is_empty()).then(|| {
-        StartFinding::new(
-            StartCheck::GateNeedsGate,
-            format!("the gate {} is on, but it needs {list}: kubelet {release} does not start", need.gate),
-        )
-        .at(&setting.origin)
-        .on(&format!("featureGates.{}", setting.name))
-        .with_reason(reason(setting, &why, release))
-        .with_fix(format!("switch {list} on, or {} off", need.gate))
-        // The rules of a release that is not in the tables completely are those of the release before.
-        .with_confidence(if release > KubeletVersion::CONFIRMED {
-            Confidence::Likely
-        } else {
-            Confidence::Certain
-        })
+        StartFinding::of("gate-needs-gate", places)
+            .at(&setting.origin)
+            .on(&format!("featureGates.{}", setting.name))
+            .with_confidence(if is_confirmed { Confidence::Certain } else { Confidence::Likely })
     })
 }
 
@@ -135,30 +128,20 @@ fn unlisted(setting: &GateSetting, kubelet: TargetKubelet) -> StartFinding {
     let name = &setting.name;
     let release = kubelet.release;
     if !kubelet.is_fully_known() && kubelet.builder != Builder::OpenShift {
-        return StartFinding::new(
-            StartCheck::GateNotKnownHere,
-            format!(
-                "plegctl does not know the gate {name}, and its list of the gates of {release} may miss some"
-            ),
-        )
-        .with_confidence(Confidence::Possible);
+        return StartFinding::of("gate-not-listed", &[("name", name), ("release", &release)]);
     }
     let known = Tables::get().gates_of(release);
-    let finding = StartFinding::new(
-        StartCheck::UnknownGate,
-        format!(
-            "no release from {} to {} has a gate {name}: {}",
-            KubeletVersion::OLDEST,
-            KubeletVersion::NEWEST,
-            consequence(kubelet)
-        ),
-    )
-    .with_confidence(kubelet.confidence_in_unknown_names());
-    let finding = match most_similar(name, known.collect::<Vec<_>>()) {
-        Some(near) => finding.with_fix(format!("did you mean `{near}`?")),
-        None => finding.with_fix("remove the gate"),
-    };
-    unrecognized(finding, setting, kubelet)
+    let near = most_similar(name, known.collect::<Vec<_>>());
+    let near = near.map_or_else(|| "remove the gate".to_owned(), |near| format!("did you mean `{near}`?"));
+    let places: &Places<'_> = &[
+        ("name", name),
+        ("oldest", &KubeletVersion::OLDEST),
+        ("newest", &KubeletVersion::NEWEST),
+        ("consequence", &consequence(kubelet)),
+        ("fix", &near),
+    ];
+    let finding = StartFinding::of("unknown-gate", places);
+    unrecognized(finding.with_confidence(kubelet.confidence_in_unknown_names()), setting, kubelet)
 }
 
 /// Returns the finding about a gate that this release does not know but other releases do.
@@ -168,19 +151,19 @@ fn unknown(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartF
     let confidence_in_builder =
         if kubelet.builder == Builder::Upstream { Confidence::Certain } else { Confidence::Likely };
     let removal = gate.removed().filter(|change| release.at_least(change.minor));
+    let consequence = consequence(kubelet);
     let finding = if let Some(Change { minor, known, .. }) = removal {
-        let confidence_in_removal = confidence_in_change(*known);
-        let message = format!("the gate {name} was removed in 1.{minor}: {}", consequence(kubelet));
-        StartFinding::new(StartCheck::RemovedGate, message)
-            .with_fix("remove the gate before the kubelet is upgraded")
-            .with_confidence(confidence_in_removal.max(confidence_in_builder))
+        let places: &Places<'_> = &[("name", name), ("minor", minor), ("consequence", &consequence)];
+        StartFinding::of("removed-gate", places)
+            .with_confidence(confidence_in_change(*known).max(confidence_in_builder))
     } else {
         let is_late = *name == LATE_GATE.0 && LATE_GATE.1 >= release.minor();
-        let since = gate.since();
-        let message = format!("the gate {name} exists from 1.{since} on: {}", consequence(kubelet));
-        StartFinding::new(StartCheck::UnknownGate, message)
-            .with_fix("remove the gate until the kubelet is upgraded")
-            .with_confidence(if is_late { Confidence::Possible } else { confidence_in_builder })
+        let places: &Places<'_> = &[("name", name), ("since", &gate.since()), ("consequence", &consequence)];
+        StartFinding::of("gate-of-later-release", places).with_confidence(if is_late {
+            Confidence::Possible
+        } else {
+            confidence_in_builder
+        })
     };
     unrecognized(finding, setting, kubelet)
 }
@@ -191,15 +174,7 @@ fn is_not_judged(gate: &Gate, release: KubeletVersion) -> bool {
 }
 
 fn not_judged(setting: &GateSetting, release: KubeletVersion) -> StartFinding {
-    StartFinding::new(
-        StartCheck::GateNotKnownHere,
-        format!(
-            "Kubernetes {release} removes the gate {}; plegctl does not judge whether its kubelet still knows it",
-            setting.name
-        ),
-    )
-    .with_fix("remove the gate: it has been on and locked for several releases")
-    .with_confidence(Confidence::Possible)
+    StartFinding::of("gate-not-judged", &[("name", &setting.name), ("release", &release)])
 }
 
 fn locked(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartFinding {
@@ -207,13 +182,10 @@ fn locked(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartFi
     let change = gate.locked_since(release);
     let (since, known) = change.map_or((0, Known::Certainly), |change| (change.minor, change.known));
     let why = format!("cannot set feature gate {name} to {on}, feature is locked to {}", !on);
-    StartFinding::new(
-        StartCheck::LockedGate,
-        format!("the gate {name} is locked to {} since 1.{since}: kubelet {release} does not start", !on),
-    )
-    .with_reason(reason(setting, &why, release))
-    .with_fix("remove the gate")
-    .with_confidence(confidence_in_change(known))
+    let why = reason(setting, &why, release);
+    let places: &Places<'_> =
+        &[("name", name), ("value", &!on), ("since", &since), ("release", &release), ("why", &why)];
+    StartFinding::of("locked-gate", places).with_confidence(confidence_in_change(known))
 }
 
 /// Returns the finding about a gate that the kubelet accepts now but that a later release removes.
@@ -227,16 +199,15 @@ fn ending(setting: &GateSetting, gate: &Gate, stage: Stage, release: KubeletVers
         None => "a later release removes it".to_owned(),
     };
     let stage = if stage == Stage::Ga { "final" } else { "deprecated" };
-    Some(
-        StartFinding::new(StartCheck::EndingGate, format!("the gate {name} is {stage} in {release}; {when}"))
-            .with_fix("remove the gate"),
-    )
+    let places: &Places<'_> = &[("name", name), ("stage", &stage), ("release", &release), ("when", &when)];
+    Some(StartFinding::of("ending-gate", places))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use super::super::catalogue::StartCheck;
     use super::*;
     use plegctl_api_values::tree::Position;
 

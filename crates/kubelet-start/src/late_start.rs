@@ -1,16 +1,15 @@
 //! Checks values that the kubelet refuses after its validation: endpoints (KP030), values that it parses only after its
 //! runtime has answered (KP033), and values that it ignores (KP034).
 
-use super::catalogue::StartCheck;
 use super::command_line::ParsedFlags;
 use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet};
-use super::settings::{MergedSettings, Origin, ValueWithOrigin, url_scheme};
+use super::settings::{MergedSettings, ValueWithOrigin, url_scheme};
 use super::tables::Tables;
 use plegctl_api_values::quantity::Quantity;
 use plegctl_api_values::reader::json_text;
 use plegctl_api_values::tree::ManifestNode;
-use plegctl_base::report::{Confidence, Severity};
+use plegctl_base::report::{Confidence, Places};
 use plegctl_node::kubelet::{KubeletVersion, go_nanoseconds, is_address};
 
 /// The signals of eviction thresholds (`pkg/kubelet/eviction/api/types.go`).
@@ -72,52 +71,31 @@ pub fn check(settings: &MergedSettings, flags: &ParsedFlags, kubelet: TargetKube
     findings
 }
 
-fn refused(path: &str, origin: &Origin, message: String, reason: String) -> StartFinding {
-    StartFinding::new(StartCheck::RefusedAtStart, message).at(origin).on(path).with_reason(reason)
-}
-
 fn check_authorization(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
-    let Some(mode) = settings.non_empty("authorization.mode") else { return };
-    if !matches!(mode.value.as_str(), "AlwaysAllow" | "Webhook") {
-        findings.push(refused(
-            "authorization.mode",
-            &mode.origin,
-            format!(
-                "the authorization mode is `{}`, but the kubelet knows only AlwaysAllow and Webhook",
-                mode.value
-            ),
-            format!("failed to run Kubelet: unknown authorization mode {}", mode.value),
-        ));
+    const PATH: &str = "authorization.mode";
+    let Some(mode) = settings.non_empty(PATH).map(|mode| mode.value) else { return };
+    if !matches!(mode.as_str(), "AlwaysAllow" | "Webhook") {
+        findings.push(settings.finding(PATH, "authorization-mode", &[("mode", &mode)]));
     }
 }
 
 fn check_cipher_suites(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
-    let Some(suites) = settings.list("tlsCipherSuites") else { return };
+    const PATH: &str = "tlsCipherSuites";
+    let Some(suites) = settings.list(PATH) else { return };
     let is_known =
         |suite: &&String| Tables::get().is_cipher_suite(suite) || OTHER_SUITES.contains(&suite.as_str());
-    if let Some(unknown) = suites.value.iter().find(|suite| !is_known(suite)) {
-        findings.push(refused(
-            "tlsCipherSuites",
-            &suites.origin,
-            format!("the kubelet does not know the cipher suite `{unknown}`"),
-            format!("failed to construct kubelet dependencies: Cipher suite {unknown} not supported or doesn't exist"),
-        ));
-    }
+    let unknown = suites.value.iter().find(|suite| !is_known(suite));
+    findings.extend(unknown.map(|suite| settings.finding(PATH, "cipher-suite", &[("suite", suite)])));
 }
 
 fn check_tls_version(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
     const PATH: &str = "tlsMinVersion";
-    let Some(version) = settings.non_empty(PATH) else { return };
-    if !TLS_VERSIONS.contains(&version.value.as_str()) {
-        findings.push(
-            refused(
-                PATH,
-                &version.origin,
-                format!("the kubelet does not know the TLS version `{}`", version.value),
-                format!("failed to construct kubelet dependencies: unknown tls version {:?}", version.value),
-            )
-            .with_fix(format!("write one of {}", TLS_VERSIONS.join(", "))),
-        );
+    let Some(version) = settings.non_empty(PATH).map(|version| version.value) else { return };
+    if !TLS_VERSIONS.contains(&version.as_str()) {
+        let quoted = format!("{version:?}");
+        let places: &Places<'_> =
+            &[("version", &version), ("quoted", &quoted), ("known", &TLS_VERSIONS.join(", "))];
+        findings.push(settings.finding(PATH, "tls-version", places));
     }
 }
 
@@ -130,14 +108,8 @@ fn check_endpoint(settings: &MergedSettings, path: &str, findings: &mut Vec<Star
         Some("tcp") => "only support unix socket endpoint".to_owned(),
         Some(other) => format!("protocol {other:?} not supported"),
     };
-    let message = format!("{path} is `{}`, but the kubelet uses only Unix sockets", endpoint.value);
-    findings.push(
-        StartFinding::new(StartCheck::ValueRefused, message)
-            .at(&endpoint.origin)
-            .on(path)
-            .with_reason(format!("failed to run Kubelet: {why}"))
-            .with_fix("write the path of the runtime's socket as unix:///PATH"),
-    );
+    let places: &Places<'_> = &[("path", &path), ("endpoint", &endpoint.value), ("why", &why)];
+    findings.push(settings.finding(path, "endpoint", places));
 }
 
 fn text(node: &ValueWithOrigin<ManifestNode>) -> &str {
@@ -167,12 +139,9 @@ fn check_reservation(
         } else {
             format!("cannot reserve {resource:?} resource")
         };
-        findings.push(refused(
-            &shown,
-            &amount.origin,
-            format!("`{}` cannot be reserved as {resource}", text(amount)),
-            format!("failed to run Kubelet: {flag} value failed to parse: {why}"),
-        ));
+        let places: &Places<'_> =
+            &[("amount", &text(amount)), ("resource", &resource), ("flag", &flag), ("why", &why)];
+        findings.push(StartFinding::of("reservation", places).at(&amount.origin).on(&shown));
     }
 }
 
@@ -194,23 +163,18 @@ fn check_eviction(settings: &MergedSettings, release: KubeletVersion, findings: 
         let creating = if path == "evictionHard" { "" } else { "failed to create kubelet: " };
         for (signal, setting) in settings.entries(path) {
             let value = text(setting);
-            let (message, why) = if !SIGNALS.contains(&signal) && signal != PID_SIGNAL {
-                (
-                    format!("the kubelet does not know the eviction signal `{signal}`"),
-                    format!("unsupported eviction signal {signal}"),
-                )
+            let places: &Places<'_> = &[("path", &path), ("signal", &signal), ("creating", &creating)];
+            let finding = if !SIGNALS.contains(&signal) && signal != PID_SIGNAL {
+                StartFinding::of("eviction-signal", places)
             } else if let Some(why) = error(signal, value, release) {
-                (format!("{path}: the kubelet does not accept `{value}` for {signal}"), why)
+                let value: &Places<'_> = &[("value", &value), ("why", &why)];
+                StartFinding::of("eviction-value", &[places, value].concat())
             } else if path == "evictionSoft" && !is_ignored(value) && !is_graceful(signal) {
-                (
-                    format!("evictionSoft has {signal}, but evictionSoftGracePeriod does not"),
-                    format!("grace period must be specified for the soft eviction threshold {signal}"),
-                )
+                StartFinding::of("eviction-grace-period", places)
             } else {
                 continue;
             };
-            let reason = format!("failed to run Kubelet: {creating}{why}");
-            findings.push(refused(&format!("{path}.{signal}"), &setting.origin, message, reason));
+            findings.push(finding.at(&setting.origin).on(&format!("{path}.{signal}")));
         }
     }
 }
@@ -271,24 +235,13 @@ fn check_cpu_policy(settings: &MergedSettings, findings: &mut Vec<StartFinding>)
                     })
                 });
             if !is_reserved {
-                findings.push(
-                    refused(
-                        path,
-                        &policy.origin,
-                        "the static CPU policy needs reserved CPUs, but the settings reserve none".to_owned(),
-                        "failed to run Kubelet: [cpumanager] unable to determine reserved CPU resources for static policy"
-                            .to_owned(),
-                    )
-                    .with_fix("set reservedSystemCPUs, or cpu in kubeReserved or systemReserved"),
-                );
+                findings.push(settings.finding(path, "cpu-policy-without-cpus", &[]));
             }
         }
-        other => findings.push(refused(
-            path,
-            &policy.origin,
-            format!("the CPU policy is `{other}`, but the kubelet knows only `none` and `static`"),
-            format!("failed to run Kubelet: unknown policy: {other:?}"),
-        )),
+        other => {
+            let places: &Places<'_> = &[("policy", &other), ("quoted", &format!("{other:?}"))];
+            findings.push(settings.finding(path, "cpu-policy", places));
+        }
     }
 }
 
@@ -301,48 +254,28 @@ fn check_memory_policy(settings: &MergedSettings, kubelet: TargetKubelet, findin
     let Some(policy) = settings.non_empty(path).filter(|policy| policy.value != "None" && !is_off) else {
         return;
     };
-    let refused = |message: String, why: Option<String>| {
-        let finding = StartFinding::new(StartCheck::RefusedAtStart, message).at(&policy.origin).on(path);
-        match why {
-            Some(why) => finding.with_reason(format!("failed to run Kubelet: {why}")),
-            None => finding,
-        }
-    };
     if policy.value != "Static" {
         let why = if policy.value == "BestEffort" && kubelet.release.at_least(32) {
             "policy \"BestEffort\" is not available for platform \"linux\"".to_owned()
         } else {
             format!("unknown policy: {:?}", policy.value)
         };
-        let message = format!(
-            "the memory policy is `{}`, but the kubelet knows only `None` and `Static`",
-            policy.value
-        );
-        findings.push(refused(message, Some(why)));
+        let places: &Places<'_> = &[("policy", &policy.value), ("why", &why)];
+        findings.push(settings.finding(path, "memory-policy", places));
         return;
     }
     let divided = divided_memory(settings);
-    let reserved = reserved_memory(settings);
-    let finding = match &reserved {
-        Some(reserved) if *reserved != divided => refused(
-            format!("reservedMemory divides {divided} of memory, but {reserved} are reserved"),
-            Some(format!(
-                "the total amount \"{divided}\" of type \"memory\" is not equal to the value \"{reserved}\" determined by Node Allocatable feature"
-            )),
-        ),
-        Some(_) if divided.is_zero() => refused(
-            "the static memory policy needs reserved memory, but the settings reserve none".to_owned(),
-            Some("[memorymanager] you should specify the system reserved memory".to_owned()),
-        ),
-        // evictionHard reserves a share of the node's memory.
-        None if divided.is_zero() => {
-            refused("the static memory policy needs reservedMemory, which is empty".to_owned(), None)
+    let places: &Places<'_> = &[("divided", &divided)];
+    findings.push(match reserved_memory(settings) {
+        Some(reserved) if reserved != divided => {
+            let reserved: &Places<'_> = &[("reserved", &reserved)];
+            settings.finding(path, "memory-policy-with-other-sum", &[places, reserved].concat())
         }
+        Some(_) if divided.is_zero() => settings.finding(path, "memory-policy-without-memory", &[]),
+        // evictionHard reserves a share of the node's memory.
+        None if divided.is_zero() => settings.finding(path, "memory-policy-without-division", &[]),
         Some(_) | None => return,
-    };
-    findings.push(finding.with_fix(
-        "set reservedMemory, and make its sum equal to that of systemReserved, kubeReserved and evictionHard",
-    ));
+    });
 }
 
 /// Returns the memory that `reservedMemory` divides among the NUMA nodes.
@@ -388,39 +321,19 @@ fn check_node_labels(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
     refused.sort_unstable();
     refused.dedup();
     if !refused.is_empty() {
-        let list = refused.join(" ");
-        findings.push(
-            StartFinding::new(
-                StartCheck::RefusedAtStart,
-                format!("a kubelet must not set these labels on its own node: {list}"),
-            )
-            .at(&Origin::Flag("node-labels".to_owned()))
-            .with_reason(format!(
-                "failed to validate kubelet flags: unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [{list}]"
-            ))
-            .with_fix("set these labels through the API server: kubectl label node"),
-        );
+        let places: &Places<'_> = &[("labels", &refused.join(" "))];
+        findings.push(StartFinding::of_flag("node-labels", "node-labels", places));
     }
 }
 
 fn check_node_ip(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
     let Some(value) = flags.last("node-ip").filter(|value| !value.is_empty()) else { return };
-    let origin = Origin::Flag("node-ip".to_owned());
     let parts: Vec<&str> = value.split(',').map(str::trim).collect();
     let (valid, invalid): (Vec<&str>, Vec<&str>) = parts.into_iter().partition(|part| is_address(part));
+    let mut add = |row, places: &Places<'_>| findings.push(StartFinding::of_flag("node-ip", row, places));
     if !invalid.is_empty() {
         let quoted: Vec<String> = invalid.iter().map(|part| format!("{part:?}")).collect();
-        findings.push(
-            StartFinding::new(
-                StartCheck::ValueIgnored,
-                format!("--node-ip: `{}` is not an IP address", invalid.join(",")),
-            )
-            .at(&origin)
-            .with_reason(format!(
-                "Could not parse some node IP(s), ignoring them\" IPs=[{}]",
-                quoted.join(" ")
-            )),
-        );
+        add("node-ip-no-address", &[("invalid", &invalid.join(",")), ("quoted", &quoted.join(" "))]);
     }
     let is_one_address_or_pair = match valid.as_slice() {
         [] | [_] => true,
@@ -428,24 +341,10 @@ fn check_node_ip(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
         _ => false,
     };
     if !is_one_address_or_pair {
-        findings.push(
-            StartFinding::new(StartCheck::RefusedAtStart, format!("--node-ip {value} is not a pair of an IPv4 and an IPv6 address"))
-                .at(&origin)
-                .with_reason(format!(
-                    "failed to run Kubelet: bad --node-ip {value:?}: must contain either a single IP or a dual-stack pair of IPs"
-                )),
-        );
+        add("node-ip-no-pair", &[("value", &value), ("quoted", &format!("{value:?}"))]);
     }
     if valid.iter().any(|address| address.starts_with("127.") || *address == "::1") {
-        findings.push(
-            StartFinding::new(
-                StartCheck::ValueIgnored,
-                format!("--node-ip {value} is a loopback address: the kubelet starts, but its node does not become ready"),
-            )
-            .at(&origin)
-            .with_severity(Severity::Error)
-            .with_reason("failed to validate nodeIP: nodeIP can't be loopback address"),
-        );
+        add("node-ip-loopback", &[("value", &value)]);
     }
 }
 
@@ -456,29 +355,17 @@ fn check_cloud_provider(flags: &ParsedFlags, kubelet: TargetKubelet, findings: &
     if !kubelet.release.at_least(29) {
         return;
     }
-    findings.push(
-        StartFinding::new(
-            StartCheck::RefusedAtStart,
-            format!("kubelet {} has no built-in cloud provider {value}", kubelet.release),
-        )
-        .at(&Origin::Flag("cloud-provider".to_owned()))
-        .with_reason(format!(
-            "failed to run Kubelet: failed to create kubelet: cloud provider {value:?} was specified, but built-in cloud providers are disabled. Please set --cloud-provider=external and migrate to an external cloud provider"
-        ))
-        .with_confidence(if kubelet.release.at_least(31) { Confidence::Certain } else { Confidence::Likely })
-        .with_fix("set --cloud-provider=external and run an external cloud provider"),
-    );
+    let quoted = format!("{value:?}");
+    let places: &Places<'_> = &[("release", &kubelet.release), ("value", &value), ("quoted", &quoted)];
+    findings.push(StartFinding::of_flag("cloud-provider", "cloud-provider", places).with_confidence(
+        if kubelet.release.at_least(31) { Confidence::Certain } else { Confidence::Likely },
+    ));
 }
 
 fn check_lock_file(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
     let is_on = flags.last("exit-on-lock-contention") == Some("true");
     if is_on && flags.last("lock-file").is_none_or(str::is_empty) {
-        findings.push(
-            StartFinding::new(StartCheck::RefusedAtStart, "--exit-on-lock-contention needs --lock-file")
-                .at(&Origin::Flag("exit-on-lock-contention".to_owned()))
-                .with_reason(
-                    "failed to run Kubelet: cannot exit on lock file contention: no lock file specified",
-                ),
-        );
+        let flag = "exit-on-lock-contention";
+        findings.push(StartFinding::of_flag(flag, "no-lock-file", &[]));
     }
 }

@@ -3,16 +3,16 @@
 //!
 //! The checks are a pure function of [`NodeFacts`] and the settings. [`super::runtime_checks`] checks the runtime.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::catalogue::StartCheck;
 use super::finding::StartFinding;
 use super::node_facts::{CertificateFile, CertificateUse, KERNEL_SETTINGS, NodeFacts, Validity};
 use super::release::TargetKubelet;
 use super::runtime_checks;
-use super::settings::{MergedSettings, Origin};
-use plegctl_base::report::{Confidence, Severity};
+use super::settings::MergedSettings;
+use plegctl_base::report::{Confidence, Places, Severity};
 
 /// A certificate that expires within this number of seconds gets a warning, if the kubelet does not renew it.
 const EXPIRES_SOON_SECONDS: i64 = 14 * 86_400;
@@ -36,16 +36,11 @@ pub fn check(node: &NodeFacts, settings: &MergedSettings, kubelet: TargetKubelet
     if let Some(providers) = &node.credential_providers {
         findings.extend(providers.fault(kubelet));
     }
-    if let Some(root) = &node.root_is_no_directory {
-        findings.push(
-            StartFinding::new(
-                StartCheck::RootIsNoDirectory,
-                format!("the kubelet's root directory {root} is not a directory"),
-            )
-            .at(&Origin::Flag("root-dir".to_owned()))
-            .with_reason(format!("mkdir {root}: not a directory")),
-        );
-    }
+    findings.extend(
+        node.root_is_no_directory
+            .as_ref()
+            .map(|root| StartFinding::of_flag("root-dir", "root-is-no-directory", &[("root", root)])),
+    );
     findings
 }
 
@@ -66,20 +61,11 @@ fn check_client(node: &NodeFacts, settings: &MergedSettings, findings: &mut Vec<
         }
         None => (kubeconfig, "kubeconfig", "invalid kubeconfig"),
     };
-    let path = &file.path;
-    let mut finding = StartFinding::new(
-        StartCheck::KubeconfigMissing,
-        format!("{} does not exist, and there is no bootstrap kubeconfig", kubeconfig.path),
-    );
+    let (path, kubeconfig) = (&file.path, &kubeconfig.path);
+    let places: &Places<'_> = &[("kubeconfig", kubeconfig), ("step", &step), ("path", path)];
+    let mut finding = StartFinding::of_flag(flag, "kubeconfig-missing", places);
     finding.file = Some(path.clone());
-    findings.push(
-        finding
-            .at(&Origin::Flag(flag.to_owned()))
-            .with_reason(format!("failed to run Kubelet: {step}: stat {path}: no such file or directory"))
-            .with_fix(
-                "create the file; on a kubeadm node: kubeadm join, or kubeadm init phase kubeconfig kubelet",
-            ),
-    );
+    findings.push(finding);
 }
 
 /// Reports that a kubelet without a kubeconfig is to ask the API server about its callers.
@@ -96,16 +82,7 @@ fn check_webhooks(node: &NodeFacts, settings: &MergedSettings, findings: &mut Ve
         ("authorization.mode", "authorization", mode.map_or(has_file, |mode| mode == "Webhook")),
     ];
     for (field, what, _) in asks.into_iter().filter(|(.., asks)| *asks) {
-        findings.push(
-            StartFinding::new(
-                StartCheck::ValuesContradict,
-                format!("webhook {what} needs an API server, but the kubelet has no --kubeconfig"),
-            )
-            .at(&settings.origin(field))
-            .on(field)
-            .with_reason(format!("failed to run Kubelet: no client provided, cannot use webhook {what}"))
-            .with_fix(format!("give the kubelet a --kubeconfig, or switch webhook {what} off")),
-        );
+        findings.push(settings.finding(field, "webhook-without-kubeconfig", &[("what", &what)]));
     }
 }
 
@@ -118,18 +95,8 @@ fn check_reserved_cpus(node: &NodeFacts, settings: &MergedSettings, findings: &m
         known.iter().any(|known| known.contains(cpus.start()) && known.contains(cpus.end()))
     };
     if !wanted.iter().all(is_online) {
-        let cpus = &reserved.value;
-        findings.push(
-            StartFinding::new(
-                StartCheck::RefusedAtStart,
-                format!("reservedSystemCPUs is {cpus}, but the node has the CPUs {online}"),
-            )
-            .at(&reserved.origin)
-            .on(path)
-            .with_reason(format!(
-                "failed to run Kubelet: reserved-cpus: {cpus} is not a subset of online-cpus: {online}"
-            )),
-        );
+        let places: &Places<'_> = &[("cpus", &reserved.value), ("online", online)];
+        findings.push(settings.finding(path, "reserved-cpus", places));
     }
 }
 
@@ -150,8 +117,8 @@ fn check_certificate(
     findings: &mut Vec<StartFinding>,
 ) {
     let (path, now) = (&file.path, node.now);
-    let about = |check, message: String| {
-        let mut finding = StartFinding::new(check, message);
+    let about = |row, places: &Places<'_>| {
+        let mut finding = StartFinding::of(row, &[&[("path", path as &dyn Display)], places].concat());
         finding.file = Some(path.clone());
         match file.named_by {
             Some(field) => finding.on(field),
@@ -161,26 +128,22 @@ fn check_certificate(
     let chain = match &file.content {
         Ok(chain) => chain,
         Err(std::io::ErrorKind::NotFound) => {
-            findings.extend(missing_file_reason(file, kubelet).map(|reason| {
-                about(StartCheck::CertificateMissing, format!("{path} does not exist")).with_reason(reason)
-            }));
+            let reason = missing_file_reason(file, kubelet);
+            findings.extend(reason.map(|why| about("certificate-missing", &[("why", &why)])));
             return;
         }
         Err(_) => return,
     };
     if chain.key_matches == Some(false) {
-        findings.push(about(
-            StartCheck::KeyOfOtherCertificate,
-            format!("the key does not belong to the certificate in {path}"),
-        ));
+        findings.push(about("key-of-other-certificate", &[]));
     }
     let name = file.usage.name();
     let severity = if file.usage.is_needed_for_the_server() { Severity::Error } else { Severity::Warning };
     let (Some(certificate), Some(validity)) = (file.deciding(), file.validity(now)) else { return };
     let renews = file.usage == CertificateUse::Client && settings.is_on("rotateCertificates", false);
     if let Validity::Expired(at) = validity {
-        let message = format!("{name} expired on {}: {path}", date(at));
-        let finding = about(StartCheck::CertificateExpired, message).with_severity(severity);
+        let places: &Places<'_> = &[("name", &name), ("date", &date(at))];
+        let finding = about("certificate-expired", places).with_severity(severity);
         findings.push(if file.usage == CertificateUse::Client && node.certificates.can_bootstrap {
             finding.with_severity(Severity::Warning).with_fix(
                 "nothing, if the token in the bootstrap kubeconfig is valid: the kubelet gets a new certificate",
@@ -193,35 +156,19 @@ fn check_certificate(
             finding.with_fix("issue a new certificate")
         });
     } else if let Validity::NotYet(from) = validity {
-        let message = format!("{name} is valid only from {} on: {path}", date(from));
-        findings.push(
-            about(StartCheck::CertificateNotYetValid, message)
-                .with_severity(severity)
-                .with_fix("check the clock of this node: date -u"),
-        );
+        let places: &Places<'_> = &[("name", &name), ("date", &date(from))];
+        findings.push(about("certificate-not-yet-valid", places).with_severity(severity));
     } else if certificate.not_after - now < EXPIRES_SOON_SECONDS && !renews {
-        findings.push(about(
-            StartCheck::CertificateExpiresSoon,
-            format!(
-                "{name} expires on {}, and the kubelet does not renew it: {path}",
-                date(certificate.not_after)
-            ),
-        ));
+        let places: &Places<'_> = &[("name", &name), ("date", &date(certificate.not_after))];
+        findings.push(about("certificate-expires-soon", places));
     }
     if file.usage == CertificateUse::Client
         && let Some(common_name) = &certificate.common_name
         && !(common_name.starts_with("system:node:")
             && certificate.organizations.iter().any(|group| group == "system:nodes"))
     {
-        findings.push(
-            about(
-                StartCheck::CertificateOfOtherName,
-                format!(
-                    "the client certificate has the name {common_name:?}, which is not a node's name: {path}"
-                ),
-            )
-            .with_confidence(Confidence::Likely),
-        );
+        let places: &Places<'_> = &[("name", &format!("{common_name:?}"))];
+        findings.push(about("certificate-of-other-name", places));
     }
 }
 
@@ -256,19 +203,10 @@ fn check_swap(
     if !settings.is_on("failSwapOn", true) {
         return;
     }
-    let finding = StartFinding::new(
-        StartCheck::SwapOn,
-        format!("swap is on ({}), and failSwapOn is true", areas.join(", ")),
-    )
-    .at(&settings.origin("failSwapOn"))
-    .on("failSwapOn")
-    .with_fix("swapoff -a, or set failSwapOn: false");
+    let finding = settings.finding("failSwapOn", "swap-on", &[("areas", &areas.join(", "))]);
     // Release 1.28 has another message, and the messages of 1.29 and 1.30 were not recorded.
-    findings.push(if kubelet.release.at_least(31) {
-        finding.with_reason("failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false")
-    } else {
-        finding
-    });
+    let is_recorded = kubelet.release.at_least(31);
+    findings.push(StartFinding { kubelet_reason: finding.kubelet_reason.filter(|_| is_recorded), ..finding });
 }
 
 fn check_kernel(node: &NodeFacts, settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
@@ -277,21 +215,10 @@ fn check_kernel(node: &NodeFacts, settings: &MergedSettings, findings: &mut Vec<
     }
     for (name, wanted) in KERNEL_SETTINGS {
         let Some(actual) = node.kernel.get(name).filter(|actual| **actual != wanted) else { continue };
-        findings.push(
-            StartFinding::new(
-                StartCheck::KernelSetting,
-                format!(
-                    "{} is {actual}, but protectKernelDefaults requires {wanted}",
-                    name.replace('/', ".")
-                ),
-            )
-            .at(&settings.origin("protectKernelDefaults"))
-            .on("protectKernelDefaults")
-            .with_reason(format!(
-                "invalid kernel flag: {name}, expected value: {wanted}, actual value: {actual}"
-            ))
-            .with_fix(format!("sysctl -w {}={wanted}", name.replace('/', "."))),
-        );
+        let dotted = name.replace('/', ".");
+        let places: &Places<'_> =
+            &[("name", &name), ("dotted", &dotted), ("actual", actual), ("wanted", &wanted)];
+        findings.push(settings.finding("protectKernelDefaults", "kernel-setting", places));
     }
 }
 
@@ -302,15 +229,9 @@ fn check_inotify(node: &NodeFacts, findings: &mut Vec<StartFinding>) {
         return;
     }
     let most = of_root.largest.as_ref().map(|(name, pid, own)| format!("; {name}[{pid}] has {own}"));
-    let message = format!(
-        "root's processes use {} of {} inotify instances, not counting the kubelet{}",
-        of_root.used,
-        of_root.limit,
-        most.unwrap_or_default()
-    );
-    let finding = StartFinding::new(StartCheck::InotifyUsedUp, message)
-        .with_reason("\"Failed to start cAdvisor\" err=\"inotify_init: too many open files\"")
-        .with_fix("sysctl -w fs.inotify.max_user_instances=8192");
+    let places: &Places<'_> =
+        &[("used", &of_root.used), ("limit", &of_root.limit), ("most", &most.unwrap_or_default())];
+    let finding = StartFinding::of("inotify-used-up", places);
     findings.push(if left == 0 {
         // The count may be too high, because the kernel counts processes in other user namespaces separately.
         finding.with_confidence(Confidence::Likely)
@@ -323,6 +244,7 @@ fn check_inotify(node: &NodeFacts, findings: &mut Vec<StartFinding>) {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::catalogue::StartCheck;
     use super::super::node_facts::KubeletCertificates;
     use super::*;
     use plegctl_api_values::reader::read;

@@ -5,12 +5,11 @@
 
 use std::net::IpAddr;
 
-use super::catalogue::StartCheck;
 use super::command_line::ParsedFlags;
 use super::finding::StartFinding;
 use super::node_resources::{KubeletPort, NodeResources, PORTS, UsedDisk};
-use super::settings::{MergedSettings, Origin};
-use plegctl_base::report::{Confidence, Severity};
+use super::settings::MergedSettings;
+use plegctl_base::report::{Confidence, Places, Severity};
 
 /// Returns the findings about the resources of the node.
 pub fn check(resources: &NodeResources, settings: &MergedSettings, flags: &ParsedFlags) -> Vec<StartFinding> {
@@ -55,18 +54,10 @@ impl ResourceJudge<'_> {
             let Some(name) = self.settings.non_empty(field) else { continue };
             let path = name.value;
             if self.resources.cgroups.get(&path) == Some(&false) {
-                self.findings.push(
-                    StartFinding::new(
-                        StartCheck::ReservedCgroupMissing,
-                        format!("there is no cgroup {path}, in which the kubelet is to enforce {key}"),
-                    )
-                    .at(&name.origin)
-                    .on(field)
-                    .with_reason(format!(
-                        "\"Failed to start ContainerManager\" err=\"Failed to enforce {words} Cgroup Limits on {path:?}"
-                    ))
-                    .with_fix(format!("create the cgroup, or remove {key} from enforceNodeAllocatable")),
-                );
+                let quoted = format!("{path:?}");
+                let places: &Places<'_> =
+                    &[("path", &path), ("quoted", &quoted), ("key", &key), ("words", &words)];
+                self.findings.push(self.settings.finding(field, "reserved-cgroup-missing", places));
             }
         }
     }
@@ -100,24 +91,24 @@ impl ResourceJudge<'_> {
         let listeners = self.resources.listeners.iter().flatten();
         let mut taken = listeners.filter(|listener| listener.port == value);
         let Some(listener) = taken.find(|listener| overlaps(address, listener.address)) else { return };
+        let words = format!("{:?}", format!("listen tcp {address}:{value}: bind: address already in use"));
         let (pid, name) = (listener.owner.pid, &listener.owner.name);
-        let finding = StartFinding::new(
-            StartCheck::PortTaken,
-            format!("{name} (pid {pid}) listens on port {value} of {}", listener.address),
-        )
-        .at(&self.settings.origin(port.field))
-        .on(port.field)
-        .with_fix(format!("stop {name}, or set another {}", port.field));
-        let words = format!("listen tcp {address}:{value}: bind: address already in use");
+        let places: &Places<'_> = &[
+            ("name", name),
+            ("pid", &pid),
+            ("port", &value),
+            ("address", &listener.address),
+            ("field", &port.field),
+            ("words", &words),
+        ];
+        let finding = self.settings.finding(port.field, "port-taken", places);
         self.findings.push(if is_health {
             // The kubelet starts, and tries to open this port every five seconds. Until then its health checks fail.
             finding.with_reason("\"Failed to start healthz server\"").with_severity(Severity::Warning)
         } else {
             // The kubelet's message about the read-only port was not recorded, so its wording is only likely.
             let is_recorded = port.field == "port" && address.is_ipv4();
-            finding
-                .with_reason(format!("\"Failed to listen and serve\" err={words:?}"))
-                .with_confidence(if is_recorded { Confidence::Certain } else { Confidence::Likely })
+            finding.with_confidence(if is_recorded { Confidence::Certain } else { Confidence::Likely })
         });
     }
 
@@ -132,17 +123,8 @@ impl ResourceJudge<'_> {
             if address.is_unspecified() || address.is_loopback() || own.contains(&address) {
                 continue;
             }
-            self.findings.push(
-                StartFinding::new(
-                    StartCheck::NodeIpNotHere,
-                    format!("--node-ip {address} is not an address of this node"),
-                )
-                .at(&Origin::Flag("node-ip".to_owned()))
-                .with_reason(format!(
-                    "\"Failed to set some node status fields\" err=\"failed to validate nodeIP: node IP: \\\"{address}\\\" not found in the host's network interfaces\""
-                ))
-                .with_fix("correct --node-ip, or give the node this address"),
-            );
+            let places: &Places<'_> = &[("address", &address)];
+            self.findings.push(StartFinding::of_flag("node-ip", "node-ip-not-here", places));
         }
     }
 
@@ -153,16 +135,10 @@ impl ResourceJudge<'_> {
         else {
             return;
         };
-        self.findings.push(
-            StartFinding::new(
-                StartCheck::LockFileHeld,
-                format!("{} (pid {}) holds the lock file {path}", holder.name, holder.pid),
-            )
-            .at(&Origin::Flag("lock-file".to_owned()))
-            .with_reason(format!("\"Acquiring file lock\" path={path:?}"))
-            .with_confidence(Confidence::Likely)
-            .with_fix(format!("end process {} if it is an old kubelet", holder.pid)),
-        );
+        let quoted = format!("{path:?}");
+        let places: &Places<'_> =
+            &[("name", &holder.name), ("pid", &holder.pid), ("path", path), ("quoted", &quoted)];
+        self.findings.push(StartFinding::of_flag("lock-file", "lock-file-held", places));
     }
 
     /// Reports a file system without free space or inodes.
@@ -171,14 +147,7 @@ impl ResourceJudge<'_> {
         {
             // Some file systems have no limit of inodes, and report zero.
             if all > 0 && left == 0 {
-                self.findings.push(
-                    StartFinding::new(
-                        StartCheck::DiskFull,
-                        format!("the file system of {path} has no {what} left"),
-                    )
-                    .with_confidence(Confidence::Likely)
-                    .with_fix(format!("delete files below {path} that nothing needs")),
-                );
+                self.findings.push(StartFinding::of("disk-full", &[("path", path), ("what", &what)]));
             }
         }
     }
@@ -194,6 +163,7 @@ fn overlaps(own: IpAddr, other: IpAddr) -> bool {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::catalogue::StartCheck;
     use super::super::command_line;
     use super::super::node_resources::{Listener, ProcessName};
     use super::super::release::TargetKubelet;

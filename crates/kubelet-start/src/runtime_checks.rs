@@ -3,12 +3,14 @@
 //!
 //! The checks are a pure function of [`NodeFacts`] and the settings.
 
+use std::fmt::Display;
+
 use super::catalogue::StartCheck;
 use super::finding::StartFinding;
 use super::node_facts::{CallRefusal, NodeFacts, RuntimeAnswer};
 use super::release::TargetKubelet;
 use super::settings::{MergedSettings, Origin};
-use plegctl_base::report::{Confidence, Severity};
+use plegctl_base::report::{Confidence, Places, Severity};
 use plegctl_node::host::{ContainerdConfig, ContainerdFault, InotifyUse};
 
 /// The first minor release that uses the runtime's cgroup driver by default.
@@ -64,42 +66,32 @@ fn unreached(
     refusal: Option<&CallRefusal>,
     has_cause: bool,
 ) -> Option<StartFinding> {
+    let path = "containerRuntimeEndpoint";
     let validate = |why: &str| validation_error("runtime", socket, why);
     let dialing = |why: &str| validate(&dial_error(socket, why));
-    let missing = |message: String| {
-        StartFinding::new(StartCheck::RuntimeSocketMissing, message)
-            .on("containerRuntimeEndpoint")
-            .with_fix("start the runtime, or correct containerRuntimeEndpoint")
-    };
     if !is_there {
-        return Some(
-            missing(format!("the socket {socket} does not exist"))
-                .with_reason(dialing("no such file or directory")),
-        );
+        let why = dialing("no such file or directory");
+        let places: &Places<'_> = &[("socket", &socket), ("why", &why)];
+        return Some(StartFinding::of("runtime-socket-missing", places).on(path));
     }
-    let unserved = |message: String| {
-        StartFinding::new(StartCheck::CriNotServed, message).on("containerRuntimeEndpoint").with_fix(
-            if has_cause {
-                "see the likely cause below"
-            } else {
-                "journalctl -u containerd | grep 'failed to load plugin'"
-            },
-        )
+    let fix = if has_cause {
+        "see the likely cause below"
+    } else {
+        "journalctl -u containerd | grep 'failed to load plugin'"
     };
-    match refusal? {
-        CallRefusal::NobodyListens => Some(
-            missing(format!("no process listens on the socket {socket}"))
-                .with_reason(dialing("connection refused")),
-        ),
-        CallRefusal::Unimplemented(message) => Some(
-            unserved(format!("the process that listens on {socket} does not serve CRI v1"))
-                .with_reason(validate(&format!("code = Unimplemented desc = {message}"))),
-        ),
-        CallRefusal::WrongProtocol => {
-            Some(unserved(format!("the process that listens on {socket} does not speak gRPC")))
+    let finding = match refusal? {
+        CallRefusal::NobodyListens => {
+            let why = dialing("connection refused");
+            StartFinding::of("runtime-does-not-listen", &[("socket", &socket), ("why", &why)])
         }
-        CallRefusal::Unjudged(_) => None,
-    }
+        CallRefusal::Unimplemented(message) => {
+            let why = validate(&format!("code = Unimplemented desc = {message}"));
+            StartFinding::of("cri-not-served", &[("socket", &socket), ("why", &why), ("fix", &fix)])
+        }
+        CallRefusal::WrongProtocol => StartFinding::of("no-grpc", &[("socket", &socket), ("fix", &fix)]),
+        CallRefusal::Unjudged(_) => return None,
+    };
+    Some(finding.on(path))
 }
 
 /// Returns the kubelet's message about a `service` of the runtime that it cannot use.
@@ -125,23 +117,13 @@ fn unreached_images(
     refusal: Option<&CallRefusal>,
     settings: &MergedSettings,
 ) -> Option<StartFinding> {
-    let (message, why) = match refusal {
-        _ if !is_there => (format!("the socket {socket} does not exist"), "no such file or directory"),
-        Some(CallRefusal::NobodyListens) => {
-            (format!("no process listens on the socket {socket}"), "connection refused")
-        }
+    let (row, why) = match refusal {
+        _ if !is_there => ("image-socket-missing", "no such file or directory"),
+        Some(CallRefusal::NobodyListens) => ("image-service-does-not-listen", "connection refused"),
         _ => return None,
     };
-    let path = "imageServiceEndpoint";
-    Some(
-        StartFinding::new(StartCheck::ImageServiceMissing, message)
-            .at(&settings.origin(path))
-            .on(path)
-            .with_reason(validation_error("image", socket, &dial_error(socket, why)))
-            .with_fix(
-                "start the image service, or remove imageServiceEndpoint: the runtime's own is the default",
-            ),
-    )
+    let why = validation_error("image", socket, &dial_error(socket, why));
+    Some(settings.finding("imageServiceEndpoint", row, &[("socket", &socket), ("why", &why)]))
 }
 
 /// Returns the finding about an error in containerd's configuration. If the running containerd serves the CRI
@@ -171,14 +153,8 @@ fn containerd_finding(fault: &ContainerdFault, is_served: bool) -> StartFinding 
 /// Reports a runtime that does not serve `RuntimeConfig`, if the kubelet's release needs it.
 fn check_runtime_config(answer: &RuntimeAnswer, kubelet: TargetKubelet) -> Option<StartFinding> {
     let is_missing = matches!(&answer.cgroup_driver, Some(Err(CallRefusal::Unimplemented(_))));
-    (is_missing && kubelet.release.at_least(NEEDS_RUNTIME_CONFIG)).then(|| {
-        StartFinding::new(
-            StartCheck::RuntimeConfigMissing,
-            format!("the runtime does not serve RuntimeConfig, which kubelet {} needs", kubelet.release),
-        )
-        .with_confidence(Confidence::Likely)
-        .with_fix("upgrade the runtime first: containerd 2.0 and CRI-O 1.28 serve RuntimeConfig")
-    })
+    (is_missing && kubelet.release.at_least(NEEDS_RUNTIME_CONFIG))
+        .then(|| StartFinding::of("runtime-config-missing", &[("release", &kubelet.release)]))
 }
 
 /// Reports that the kubelet and the runtime have different cgroup drivers.
@@ -191,45 +167,29 @@ fn check_cgroup_driver(
     let set = settings.non_empty("cgroupDriver");
     let own = set.as_ref().map_or("cgroupfs", |set| set.value.as_str());
     let origin = set.as_ref().map_or(Origin::Default, |set| set.origin.clone());
-    let about = |message: String| {
-        StartFinding::new(StartCheck::CgroupDrivers, message)
-            .at(&origin)
-            .on("cgroupDriver")
-            .with_confidence(Confidence::Likely)
+    let about = |row, places: &Places<'_>| {
+        let places = [&[("own", &own as &dyn Display)], places].concat();
+        Some(StartFinding::of(row, &places).at(&origin).on("cgroupDriver"))
     };
     match answer.cgroup_driver.as_ref()? {
+        Ok(Some(runtimes)) if own == *runtimes => None,
         Ok(Some(runtimes)) => {
-            if own == *runtimes {
-                return None;
-            }
             let uses_runtimes =
                 kubelet.release.at_least(USES_RUNTIME_DRIVER) && settings.is_on(DRIVER_GATE, true);
             if uses_runtimes {
                 // Without a setting, nobody expects another driver than the runtime's.
                 set.as_ref()?;
-                return Some(about(format!(
-                    "cgroupDriver is {own} and has no effect: the kubelet uses the runtime's driver, {runtimes}"
-                )));
+                return about("cgroup-driver-unused", &[("runtimes", runtimes)]);
             }
-            Some(
-                about(format!("the kubelet's cgroup driver is {own}, but the runtime's is {runtimes}"))
-                    .with_fix(format!("set cgroupDriver: {runtimes}, or change the runtime's driver")),
-            )
+            about("cgroup-drivers", &[("runtimes", runtimes)])
         }
         Ok(None) | Err(CallRefusal::Unimplemented(_)) => {
             let containerd = containerd?;
             let runtimes = if containerd.systemd_cgroup? { "systemd" } else { "cgroupfs" };
-            (own != runtimes).then(|| {
-                about(format!(
-                    "the kubelet's cgroup driver is {own}, but containerd's is {runtimes}, according to {}",
-                    containerd.path
-                ))
-                .with_fix(format!(
-                    "set SystemdCgroup = {} in {}",
-                    own == "systemd",
-                    containerd.path
-                ))
-            })
+            let is_systemd = own == "systemd";
+            let places: &Places<'_> =
+                &[("runtimes", &runtimes), ("path", &containerd.path), ("isSystemd", &is_systemd)];
+            if own == runtimes { None } else { about("cgroup-driver-of-containerd", places) }
         }
         Err(_) => None,
     }

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::command_line::FlagUse;
+use super::finding::StartFinding;
 use super::tables::{FlagKind, Tables};
 use plegctl_api_values::tree::{ManifestNode, Position, Value};
+use plegctl_base::report::Places;
 use plegctl_node::host::parse_boolean;
 use plegctl_node::kubelet::go_nanoseconds;
 
@@ -50,6 +52,11 @@ pub fn is_free_mapping(go_type: &str) -> bool {
 }
 
 impl MergedSettings {
+    /// Creates a finding about the field at `path` with the texts of a row of `findings.txt`.
+    pub fn finding(&self, path: &str, row: &str, places: &Places<'_>) -> StartFinding {
+        StartFinding::of(row, places).at(&self.origin(path)).on(path)
+    }
+
     /// Adds the values of a file, which override the values of earlier files.
     pub fn add_file(&mut self, root: &ManifestNode, file: &Arc<str>) {
         self.add(root, "", file);

@@ -9,11 +9,10 @@ use std::io;
 
 use serde::Deserialize;
 
-use super::catalogue::StartCheck;
 use super::finding::StartFinding;
 use super::release::TargetKubelet;
+use plegctl_base::report::Places;
 use plegctl_base::report::load::load;
-use plegctl_base::report::{Confidence, Severity};
 use plegctl_node::host::HostRoot;
 
 /// The first minor release that refuses a range with the last id, and that looks the user up with getent.
@@ -132,16 +131,14 @@ impl SubordinateIds {
         if !release.at_least(CHECKS_THE_RANGE) {
             return Vec::new();
         }
-        let about = |message: String| {
-            StartFinding::new(StartCheck::SubordinateIds, message).with_confidence(Confidence::Likely)
+        let about = |row, places: &Places<'_>| {
+            let common: &Places<'_> = &[("release", &release), ("last", &LAST_ID)];
+            StartFinding::of(row, &[common, places].concat())
         };
         let mut findings = Vec::new();
         for OwnedRange { file, line, ids } in self.ranges.iter().filter(|range| range.ids.has_last_id()) {
-            let mut finding = about(format!(
-                "the {} ids of the user kubelet from {} on end at or past {LAST_ID}: kubelet {release} does not start",
-                ids.count, ids.first
-            ))
-            .with_fix(format!("end the range in {file} below {LAST_ID}; keep it a multiple of 65536"));
+            let places: &Places<'_> = &[("count", &ids.count), ("first", &ids.first), ("file", file)];
+            let mut finding = about("subordinate-ids-of-user", places);
             finding.file = Some((*file).to_owned());
             finding.line = u32::try_from(*line).ok();
             findings.push(finding);
@@ -149,31 +146,12 @@ impl SubordinateIds {
         let mut named = None;
         for (uid, ids) in self.recorded.iter().filter(|(_, ids)| ids.has_last_id()) {
             // A pod has a range of users and a range of groups, usually the same.
-            if named.replace(uid) == Some(uid) {
-                continue;
+            if named.replace(uid) != Some(uid) {
+                findings.push(about("subordinate-ids-of-pod", &[("uid", uid), ("first", &ids.first)]));
             }
-            findings.push(
-                about(format!(
-                    "the pod with UID {uid} has the ids from {} on, up to {LAST_ID}: kubelet {release} does not start",
-                    ids.first
-                ))
-                .with_reason(format!(
-                    "failed to run Kubelet: failed to create kubelet: create user namespace manager: record pod \
-                     mappings for existing pod \"{uid}\": id {} is out of range",
-                    ids.first
-                ))
-                .with_fix("drain the node before the upgrade, so that the kubelet removes the pod's directory"),
-            );
         }
         if self.lacks_getent {
-            let message =
-                format!("kubelet {release} looks up the user kubelet with getent, which is not on this node");
-            findings.push(
-                about(message)
-                    .with_severity(Severity::Warning)
-                    .with_confidence(Confidence::Possible)
-                    .with_fix("install getent"),
-            );
+            findings.push(about("no-getent", &[]));
         }
         findings
     }
@@ -190,6 +168,7 @@ fn range_of_kubelet(line: &str) -> Option<IdRange> {
 mod tests {
 
     use super::*;
+    use plegctl_base::report::Severity;
 
     const UID: &str = "1b5a6a4e-0a0b-4b5e-9d5c-0123456789ab";
 

@@ -36,6 +36,7 @@ mod severity;
 pub mod shell_lines;
 mod similar;
 mod step;
+mod texts;
 mod word_enum;
 mod words;
 
@@ -55,4 +56,5 @@ pub use seconds::Seconds;
 pub use severity::Severity;
 pub use similar::most_similar;
 pub use step::{Command, Step, split_at_place};
+pub use texts::{Places, TextTable};
 pub use words::{grouped, plural};
