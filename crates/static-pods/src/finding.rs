@@ -1,11 +1,14 @@
 //! A finding of `static-pods lint` about a file: the check's id, a message, the position in the file and a fix.
 
+use std::sync::LazyLock;
+
 use serde::Serialize;
 
 use super::catalogue::Check;
 use super::pod_field::PodField;
 use plegctl_api_values::tree::Position;
 pub use plegctl_base::report::Severity;
+use plegctl_base::report::{Places, TextTable};
 
 /// One finding about a file.
 #[plegctl_base::report::document_part]
@@ -28,6 +31,16 @@ pub struct LintFinding {
 }
 
 impl LintFinding {
+    /// Creates a finding with the texts of a row of `findings.txt`.
+    pub(super) fn of(row: &str, places: &Places<'_>) -> Self {
+        static TABLE: LazyLock<TextTable> = LazyLock::new(|| TextTable::read(include_str!("findings.txt")));
+        let texts = TABLE.filled(row, places);
+        // A test makes sure that each id is that of a check.
+        let check = Check::named(texts.id).unwrap_or(Check::NotJudged);
+        let severity = texts.severity.unwrap_or(check.row().severity);
+        Self { fix: texts.fix, ..Self::new(check, severity, texts.message) }
+    }
+
     /// Creates a finding without position, field or fix.
     pub fn new(check: Check, severity: Severity, message: impl Into<String>) -> Self {
         Self {
@@ -82,5 +95,18 @@ impl LintFinding {
         self.line = Some(position.line);
         self.column = Some(position.column);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_of_the_table_has_the_id_of_a_check() {
+        for row in include_str!("findings.txt").split("\n\n").skip(1) {
+            let id = row.split_whitespace().nth(1).unwrap();
+            assert!(Check::named(id).is_some(), "{row}");
+        }
     }
 }

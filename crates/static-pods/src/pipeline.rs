@@ -14,6 +14,7 @@ use super::{Kubelet, defaults, references, validate};
 use crate::Check;
 use plegctl_api_values::reader::{ReadResult, ReaderNotes, SyntaxError, SyntaxFault, read};
 use plegctl_api_values::tree::{ManifestNode, Map, Value};
+use plegctl_base::report::Places;
 
 /// The size at which the kubelet rejects a file without reading it (maxConfigLength in
 /// pkg/kubelet/config/file.go).
@@ -127,13 +128,7 @@ pub fn uid_by(file: &FileReport, kubelet: &Kubelet) -> Option<Result<String, Uid
 pub fn too_large(mut report: FileReport) -> FileReport {
     let name = report.path.display();
     report.kubelet_reason = Some(format!("can't read config file \"{name}\": the read limit is reached"));
-    report.findings.push(
-        LintFinding::error(
-            Check::TooLarge,
-            format!("the file has {SIZE_LIMIT} bytes or more: the kubelet refuses it without reading it"),
-        )
-        .with_fix("make the file smaller than 10 MiB"),
-    );
+    report.findings.push(LintFinding::of("too-large", &[("bytes", &SIZE_LIMIT)]));
     report
 }
 
@@ -188,41 +183,19 @@ fn check_is_object(root: &ManifestNode, notes: &ReaderNotes) -> Result<(), Rejec
     }
     if root.is_null() {
         let reason = "Object 'Kind' is missing in 'null'".to_owned();
-        let finding = match later_pod(notes) {
-            Some(finding) => finding,
-            None => LintFinding::error(
-                Check::NoObject,
-                "the file contains no object: the kubelet stops a static pod that ran from this file",
-            )
-            .with_fix("write the manifest, or remove the file")
-            .at(root.position),
-        };
+        let finding = later_pod(notes).unwrap_or_else(|| LintFinding::of("no-object", &[]).at(root.position));
         return Err(Rejection { reason, findings: vec![finding] });
     }
-    let found = root.type_name();
     Err(Rejection {
         reason: "couldn't get version/kind; json parse error: cannot unmarshal into a struct".to_owned(),
-        findings: vec![
-            LintFinding::error(
-                Check::KindOrVersion,
-                format!("the document is {found}, not a mapping with `apiVersion: v1` and `kind: Pod`"),
-            )
-            .at(root.position),
-        ],
+        findings: vec![LintFinding::of("no-mapping", &[("found", &root.type_name())]).at(root.position)],
     })
 }
 
 /// Reports a Pod in a later document, which the kubelet does not read.
 fn later_pod(notes: &ReaderNotes) -> Option<LintFinding> {
     let later = notes.later_documents.iter().find(|document| document.kind.as_deref() == Some("Pod"))?;
-    Some(
-        LintFinding::error(
-            Check::PodIsLater,
-            "the kubelet reads only the first document of a file, so it ignores the Pod that starts here",
-        )
-        .with_fix("remove the text before this `---`, or put the Pod into its own file")
-        .at(later.position),
-    )
+    Some(LintFinding::of("later-pod", &[]).at(later.position))
 }
 
 /// Rejects an object that is not a Pod of version `v1`. Only for the names `kind` and `apiVersion` does the kubelet ignore
@@ -230,58 +203,33 @@ fn later_pod(notes: &ReaderNotes) -> Option<LintFinding> {
 fn check_kind_and_version(root: &ManifestNode, notes: &ReaderNotes) -> Result<(), Rejection> {
     let kind = type_field(root, "kind", notes)?;
     let version = type_field(root, "apiVersion", notes)?;
-    let reject = |check: Check, reason: String, message: String, at: &ManifestNode, fix: &str| {
-        let mut findings = vec![LintFinding::error(check, message).with_fix(fix).at(at.position)];
+    let reject = |row, value: &str, reason: String, at: &ManifestNode| {
+        let mut findings = vec![LintFinding::of(row, &[("value", &value)]).at(at.position)];
         findings.extend(later_pod(notes));
         Err(Rejection { reason, findings })
     };
     let kind_text = kind.and_then(ManifestNode::as_str).unwrap_or_default();
     let version_text = version.and_then(ManifestNode::as_str).unwrap_or_default();
+    let (at_kind, at_version) = (kind.unwrap_or(root), version.unwrap_or(root));
     if kind_text.is_empty() {
-        let message = "`kind` is missing, so the kubelet does not know the kind of this object".to_owned();
-        return reject(
-            Check::KindOrVersion,
-            "Object 'Kind' is missing".to_owned(),
-            message,
-            kind.unwrap_or(root),
-            "add `kind: Pod`",
-        );
+        return reject("no-kind", "", "Object 'Kind' is missing".to_owned(), at_kind);
     }
     if version_text.is_empty() {
-        let message =
-            "`apiVersion` is missing, so the kubelet does not know the kind of this object".to_owned();
-        let at = version.unwrap_or(root);
-        return reject(
-            Check::KindOrVersion,
-            "Object 'apiVersion' is missing".to_owned(),
-            message,
-            at,
-            "add `apiVersion: v1`",
-        );
+        return reject("no-api-version", "", "Object 'apiVersion' is missing".to_owned(), at_version);
     }
-    let is_core_v1 = matches!(version_text, "v1" | "/v1");
-    match (is_core_v1, kind_text) {
+    let unregistered = format!("no kind \"{kind_text}\" is registered for version \"{version_text}\"");
+    match (matches!(version_text, "v1" | "/v1"), kind_text) {
         (true, "Pod") => Ok(()),
-        (_, "Pod") => {
-            let reason = format!("no kind \"Pod\" is registered for version \"{version_text}\"");
-            let message = format!("`apiVersion: {version_text}` has no kind Pod");
-            reject(Check::KindOrVersion, reason, message, version.unwrap_or(root), "write `apiVersion: v1`")
-        }
+        (_, "Pod") => reject("version-without-pod", version_text, unregistered, at_version),
         (true, other) if other.eq_ignore_ascii_case("pod") => {
-            let reason = format!("no kind \"{other}\" is registered for version \"{version_text}\"");
-            let message = format!("kinds are case-sensitive: `{other}` is not `Pod`");
-            reject(Check::KindOrVersion, reason, message, kind.unwrap_or(root), "write `kind: Pod`")
+            reject("kind-in-other-case", other, unregistered, at_kind)
         }
-        (_, other) => {
-            let reason = if is_core_v1 {
-                // The kubelet's message contains a Go dump of the whole object.
-                format!("invalid pod: a dump of this {other} follows, its data included")
-            } else {
-                format!("no kind \"{other}\" is registered for version \"{version_text}\"")
-            };
-            let message = format!("the kubelet loads only Pods from files, so it ignores this {other}");
-            reject(Check::NotAPod, reason, message, kind.unwrap_or(root), "move the Pod into its own file")
+        (true, other) => {
+            // The kubelet's message contains a Go dump of the whole object.
+            let reason = format!("invalid pod: a dump of this {other} follows, its data included");
+            reject("not-a-pod", other, reason, at_kind)
         }
+        (false, other) => reject("not-a-pod", other, unregistered, at_kind),
     }
 }
 
@@ -303,19 +251,13 @@ fn type_field<'a>(
             Value::Null => {}
             Value::Str(_) => last = Some(&entry.value),
             _ => {
-                let found = entry.value.type_name();
+                let places: &Places<'_> = &[("name", &name), ("found", &entry.value.type_name())];
+                let finding = LintFinding::of("type-not-string", places);
                 return Err(Rejection {
                     reason: format!(
                         "couldn't get version/kind; json parse error: json: cannot unmarshal into Go struct field .{name} of type string"
                     ),
-                    findings: vec![
-                        LintFinding::error(
-                            Check::KindOrVersion,
-                            format!("`{name}` must be a string, found {found}"),
-                        )
-                        .on_field(name)
-                        .at(entry.value.position),
-                    ],
+                    findings: vec![finding.on_field(name).at(entry.value.position)],
                 });
             }
         }
@@ -355,19 +297,11 @@ fn accept(
     let root = PodField::root(pod);
     let metadata = root.get("metadata");
     if metadata.get("name").is_empty() {
-        let message = if metadata.get("generateName").is_empty() {
-            "metadata.name is required"
-        } else {
-            "metadata.name is required: the kubelet does not use generateName"
-        };
+        let is_generated = !metadata.get("generateName").is_empty();
+        let row = if is_generated { "generated-name" } else { "no-name" };
         return Err(Rejection {
             reason: "invalid pod: name is needed for the pod".to_owned(),
-            findings: vec![
-                LintFinding::error(Check::NoName, message)
-                    .on_field("metadata.name")
-                    .at(metadata.position())
-                    .with_fix("set metadata.name"),
-            ],
+            findings: vec![LintFinding::of(row, &[]).on_field("metadata.name").at(metadata.position())],
         });
     }
     let namespace = metadata.get("namespace").str();

@@ -5,8 +5,8 @@
 
 use super::finding::LintFinding;
 use super::pod_field::PodField;
-use crate::Check;
 use crate::validate::{Reference, references};
+use plegctl_base::report::Places;
 use plegctl_node::kubelet::KubeletVersion;
 
 /// Returns the message with which the kubelet rejects the pod, if it does, and a finding for each reference.
@@ -19,20 +19,9 @@ pub fn check(pod: &PodField<'_>, version: KubeletVersion) -> (Option<String>, Ve
 
 fn finding(reference: &Reference<'_>) -> LintFinding {
     let (kind, path) = (reference.kind, reference.at.path());
-    let finding = if reference.is_refused {
-        LintFinding::error(
-            Check::ApiReference,
-            format!("static pods may not reference {kind} ({path}): the kubelet refuses the pod"),
-        )
-    } else {
-        LintFinding::warning(
-            Check::ApiReference,
-            format!(
-                "{path} references {kind}: this kubelet runs the pod, but the API server refuses its mirror pod"
-            ),
-        )
-    };
-    finding.with_fix(fix_for(kind)).about(&reference.at)
+    let row = if reference.is_refused { "refused-reference" } else { "api-reference" };
+    let places: &Places<'_> = &[("kind", &kind), ("path", &path), ("fix", &fix_for(kind))];
+    LintFinding::of(row, places).about(&reference.at)
 }
 
 fn fix_for(kind: &str) -> &'static str {

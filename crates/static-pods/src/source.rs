@@ -17,7 +17,6 @@ use super::pipeline::{SIZE_LIMIT, judge, too_large};
 use super::report::{
     FileReport, FileVerdict, ManifestEntryKind, ManifestEntryMeta, PathKind, PodIdentity, SourceReport,
 };
-use crate::Check;
 use plegctl_base::report::load::open_nonblocking;
 
 /// Returns the kubelet's verdicts on `path` and on each entry.
@@ -48,27 +47,14 @@ pub fn each_file(path: &Path, kubelet: &Kubelet, take_file: &mut dyn FnMut(FileR
         }
         Ok(_) => {
             report.kind = PathKind::Special;
-            report.findings.push(
-                LintFinding::error(
-                    Check::PathOfOtherKind,
-                    "the manifest path is a FIFO, a socket or a device, which the kubelet never reads",
-                )
-                .with_fix("set staticPodPath to a directory"),
-            );
+            report.findings.push(LintFinding::of("path-of-other-kind", &[]));
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => report.findings.push(
-            LintFinding::error(
-                Check::PathMissing,
-                "the manifest path does not exist: the kubelet removes every static pod that came from it",
-            )
-            .with_fix("create the directory, or correct staticPodPath"),
-        ),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            report.findings.push(LintFinding::of("path-missing", &[]));
+        }
         Err(error) => {
             report.kind = PathKind::Unreadable;
-            report.findings.push(LintFinding::error(
-                Check::Unreadable,
-                format!("cannot read the manifest path: {error}"),
-            ));
+            report.findings.push(LintFinding::of("path-unreadable", &[("error", &error)]));
         }
     }
     report
@@ -90,23 +76,14 @@ fn strip_slashes(path: &Path) -> PathBuf {
 
 fn inspect_directory(report: &mut SourceReport, kubelet: &Kubelet, take_file: &mut dyn FnMut(FileReport)) {
     if glob::has_meta(report.path.as_os_str().as_bytes()) {
-        report.findings.push(
-            LintFinding::error(
-                Check::PathIsPattern,
-                "the path contains `*`, `?`, `[` or `\\`, so the kubelet treats it as a pattern and reads other files or none",
-            )
-            .with_fix("rename the directory"),
-        );
+        report.findings.push(LintFinding::of("path-is-pattern", &[]));
     }
     let mut paths: Vec<PathBuf> = Vec::new();
     for directory in glob::directories(&report.path) {
         match fs::read_dir(&directory) {
             Ok(entries) => paths.extend(entries.filter_map(Result::ok).map(|entry| entry.path())),
             // The kubelet ignores this error and sees an empty directory.
-            Err(error) => report.findings.push(LintFinding::error(
-                Check::Unreadable,
-                format!("the directory cannot be listed ({error}), so the kubelet treats it as empty"),
-            )),
+            Err(error) => report.findings.push(LintFinding::of("path-unlisted", &[("error", &error)])),
         }
     }
     paths.sort_by(|left, right| left.as_os_str().as_bytes().cmp(right.as_os_str().as_bytes()));
@@ -139,57 +116,21 @@ pub fn inspect_file(path: &Path, kubelet: &Kubelet) -> FileReport {
     if meta.hidden {
         return report;
     }
-    let (reason, finding) = match meta.kind {
+    let (reason, row) = match meta.kind {
         ManifestEntryKind::File => return read_and_judge(report, kubelet),
         ManifestEntryKind::Directory => ("not recursing into manifest path", None),
-        ManifestEntryKind::DanglingLink => (
-            "Could not get metadata",
-            Some(
-                LintFinding::error(
-                    Check::DanglingLink,
-                    "the target of this symbolic link does not exist, so the kubelet skips the link",
-                )
-                .with_fix("correct the link, or remove it"),
-            ),
-        ),
-        ManifestEntryKind::Fifo => (
-            "Manifest path is not a directory or file",
-            Some(
-                LintFinding::error(
-                    Check::Fifo,
-                    "a scan of the directory skips this FIFO, but at the next inotify event for the FIFO the kubelet \
-                     opens it, blocks, and notices no further change of any file",
-                )
-                .with_fix("remove the FIFO and restart the kubelet"),
-            ),
-        ),
+        ManifestEntryKind::DanglingLink => ("Could not get metadata", Some("dangling-link")),
+        ManifestEntryKind::Fifo => ("Manifest path is not a directory or file", Some("fifo-entry")),
         ManifestEntryKind::Endless => {
             report.verdict = FileVerdict::NotJudged;
-            report.findings.push(
-                LintFinding::error(
-                    Check::Fifo,
-                    "this is a file in /proc, debugfs or tracefs, which may never end: reading it blocks the kubelet's file source, so that the kubelet starts, changes and stops no static pod",
-                )
-                .with_fix("remove the link and restart the kubelet"),
-            );
+            report.findings.push(LintFinding::of("endless-file", &[]));
             return report;
         }
-        ManifestEntryKind::Special => (
-            "Manifest path is not a directory or file",
-            Some(
-                LintFinding::error(Check::OddEntry, "this entry is a socket or a device, so the kubelet skips it").with_fix("remove it"),
-            ),
-        ),
-        ManifestEntryKind::Unreadable => (
-            "Could not get metadata",
-            Some(LintFinding::error(
-                Check::Unreadable,
-                "plegctl cannot examine this entry, so the kubelet probably cannot either",
-            )),
-        ),
+        ManifestEntryKind::Special => ("Manifest path is not a directory or file", Some("odd-entry")),
+        ManifestEntryKind::Unreadable => ("Could not get metadata", Some("unreadable-entry")),
     };
     report.kubelet_reason = Some(reason.to_owned());
-    report.findings.extend(finding);
+    report.findings.extend(row.map(|row| LintFinding::of(row, &[])));
     report
 }
 
@@ -208,15 +149,7 @@ fn read_and_judge(mut report: FileReport, kubelet: &Kubelet) -> FileReport {
         Err(error) => {
             report.verdict = FileVerdict::Rejected;
             report.kubelet_reason = Some(error.to_string());
-            report.findings.push(
-                LintFinding::error(
-                    Check::Unreadable,
-                    format!(
-                        "plegctl cannot read the file ({error}); if the kubelet cannot either, it removes the pod"
-                    ),
-                )
-                .with_fix("correct the mode or the security label of the file"),
-            );
+            report.findings.push(LintFinding::of("unreadable-file", &[("error", &error)]));
             report
         }
     }

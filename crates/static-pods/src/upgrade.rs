@@ -2,13 +2,14 @@
 //! the new release rejects, and which fields only the new release uses (SP140 to SP143).
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::path::Path;
 
 use serde::Serialize;
 
 use super::report::{DropReason, DroppedField};
 use super::{FileReport, FileVerdict, Kubelet, LintFinding, SourceReport};
-use crate::{Check, PodIdentity};
+use crate::PodIdentity;
 use plegctl_base::report::PodRef;
 
 /// The verdicts of two releases on each file.
@@ -144,38 +145,26 @@ fn dropped(file: &FileReport) -> &[DroppedField] {
 
 fn findings(upgraded: &UpgradedFile, later: &FileReport, old: &Kubelet, new: &Kubelet) -> Vec<LintFinding> {
     let (old, new) = (old.release, new.release);
+    let of =
+        |row, value: &dyn Display| LintFinding::of(row, &[("old", &old), ("new", &new), ("value", value)]);
     let mut findings = Vec::new();
     if upgraded.is_lost() {
         let why = later.findings.iter().find(|finding| finding.severity >= super::Severity::Error);
-        let mut finding = LintFinding::error(
-            Check::NotLoadedThen,
-            format!(
-                "kubelet {new} does not load this file, which kubelet {old} runs: the upgrade stops the pod{}",
-                why.map(|why| format!(" ({})", why.message)).unwrap_or_default()
-            ),
-        );
+        let because = why.map(|why| format!(" ({})", why.message)).unwrap_or_default();
+        let mut finding = of("not-loaded-then", &because);
         if let Some(why) = why {
             finding = LintFinding { id: finding.id, message: finding.message, ..why.clone() };
         }
         findings.push(finding);
     }
     if upgraded.verdict_from == FileVerdict::Rejected && upgraded.verdict_to == FileVerdict::Loaded {
-        findings.push(LintFinding::warning(
-            Check::LoadedThen,
-            format!("kubelet {new} loads this file, which kubelet {old} refuses: the upgrade starts the pod"),
-        ));
+        findings.push(of("loaded-then", &""));
     }
     if upgraded.restarts == Some(true) {
-        findings.push(LintFinding::info(
-            Check::RestartsThen,
-            format!("the upgrade to kubelet {new} restarts this pod, because its UID changes"),
-        ));
+        findings.push(of("restarts-then", &""));
     }
     if !upgraded.newly_read.is_empty() {
-        findings.push(LintFinding::warning(
-            Check::FieldsUsedThen,
-            format!("kubelet {new} uses fields that kubelet {old} drops: {}", upgraded.newly_read.join(", ")),
-        ));
+        findings.push(of("fields-used-then", &upgraded.newly_read.join(", ")));
     }
     findings
 }

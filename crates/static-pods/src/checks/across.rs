@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::containers::containers;
 use super::files::looks_like_backup;
-use crate::Check;
 use crate::{FileReport, FileVerdict, LintFinding, ManifestNode, PodField, PodIdentity, Position};
 use plegctl_api_values::reader::json_text;
+use plegctl_base::report::Places;
 
 /// Adds findings to files that define the same pod, set the same UID or use the same host port.
 pub fn check(files: &mut [FileReport]) {
@@ -35,19 +35,8 @@ fn check_same_pod(files: &mut [FileReport]) {
         } else {
             (&loser, winner)
         };
-        file.findings.push(
-            LintFinding::error(
-                Check::SamePod,
-                format!(
-                    "{winner} defines the same pod, and the kubelet reads it after {loser}, so each edit of {loser} is \
-                     undone within 20 s"
-                ),
-            )
-            .with_fix(format!(
-                "move {extra} out of the directory, then run `touch {real}` at once. The pod stops when a file of it \
-                 is removed, and starts again when the kubelet sees the touch. Expect one restart"
-            )),
-        );
+        let places: &Places<'_> = &[("winner", winner), ("loser", &loser), ("extra", extra), ("real", real)];
+        file.findings.push(LintFinding::of("same-pod", places));
     }
 }
 
@@ -76,23 +65,10 @@ fn check_same_uid(files: &mut [FileReport]) {
             let other = same_uid.get(usize::from(place == 0)).and_then(|&(other, _)| files.get(other));
             let Some(other) = other else { continue };
             let is_equal = files.get(index).is_some_and(|file| are_equal_to_kubelet(file, other));
-            let name = file_name(&other.path);
-            let message = if is_equal {
-                format!(
-                    "{name} has the UID {uid} too, and the kubelet sees no difference: one of the two pods never runs"
-                )
-            } else {
-                format!(
-                    "{name} has the UID {uid} too: the kubelet replaces one pod by the other at every scan"
-                )
-            };
+            let row = if is_equal { "same-uid-and-content" } else { "same-uid" };
+            let places: &Places<'_> = &[("name", &file_name(&other.path)), ("uid", &uid)];
             if let Some(file) = files.get_mut(index) {
-                file.findings.push(
-                    LintFinding::error(Check::SameUid, message)
-                        .with_fix("remove metadata.uid")
-                        .on_field("metadata.uid")
-                        .at(position),
-                );
+                file.findings.push(LintFinding::of(row, places).on_field("metadata.uid").at(position));
             }
         }
     }
@@ -149,19 +125,9 @@ fn check_host_ports(files: &mut [FileReport]) {
         let other = conflict.and_then(|conflict| files.get(conflict.file));
         let Some(other) = other.map(|other| file_name(&other.path)) else { continue };
         let Some(file) = files.get_mut(port.file) else { continue };
-        file.findings.push(
-            LintFinding::error(
-                Check::HostPortShared,
-                format!(
-                    "{other} uses host port {}/{} too: the kubelet rejects the later of the two pods with \
-                     NodePorts",
-                    port.port, port.protocol
-                ),
-            )
-            .with_fix("change one of the two ports")
-            .on_field(port.field.clone())
-            .at(port.position),
-        );
+        let places: &Places<'_> = &[("other", &other), ("port", &port.port), ("protocol", &port.protocol)];
+        let finding = LintFinding::of("shared-host-port", places);
+        file.findings.push(finding.on_field(port.field.clone()).at(port.position));
     }
 }
 

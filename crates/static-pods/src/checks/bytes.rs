@@ -1,9 +1,9 @@
 //! Checks of the file's encoding, its YAML documents and how values are written: SP031, SP035 to SP037, SP039 and SP040.
 //! Errors for which the kubelet rejects a file are part of the verdict.
 
-use crate::Check;
 use crate::ReaderNotes;
 use crate::{FileReport, LintFinding, ManifestNode, ParsedManifest, Position, Value};
+use plegctl_base::report::Places;
 
 /// Adds findings to a file whose text could be read.
 pub fn check(file: &mut FileReport) {
@@ -30,17 +30,11 @@ fn check_later_documents(document: &ParsedManifest, findings: &mut Vec<LintFindi
     }
     let with_content = || document.notes.later_documents.iter().filter(|later| later.has_content);
     let Some(first) = with_content().next() else { return };
-    let message = match with_content().count() {
-        1 => "the kubelet reads only the first document of a file: this later document never runs".to_owned(),
-        count => {
-            format!("the kubelet reads only the first document of a file: {count} later documents never run")
-        }
+    let finding = match with_content().count() {
+        1 => LintFinding::of("later-document", &[]),
+        count => LintFinding::of("later-documents", &[("count", &count)]),
     };
-    findings.push(
-        LintFinding::warning(Check::MoreDocuments, message)
-            .with_fix("write one file for each pod")
-            .at(first.position),
-    );
+    findings.push(finding.at(first.position));
 }
 
 /// Reports an encoding that other tools may not read.
@@ -54,29 +48,15 @@ fn check_encoding(notes: &ReaderNotes, findings: &mut Vec<LintFinding>) {
     } else {
         return;
     };
-    findings.push(
-        LintFinding::info(
-            Check::OddEncoding,
-            format!("the file has {what}: the kubelet accepts this, but other tools may not"),
-        )
-        .with_fix("save it as UTF-8 with LF line ends"),
-    );
+    findings.push(LintFinding::of("odd-encoding", &[("what", &what)]));
 }
 
 /// Reports keys that one mapping contains twice.
 fn check_duplicate_keys(notes: &ReaderNotes, findings: &mut Vec<LintFinding>) {
     for duplicate in &notes.duplicate_keys {
-        let (key, first, again) = (&duplicate.key, duplicate.first.line, duplicate.again.line);
-        findings.push(
-            LintFinding::warning(
-                Check::KeyTwice,
-                format!(
-                    "`{key}` is given on line {first} and again on line {again}: only the later one counts"
-                ),
-            )
-            .with_fix(format!("delete one of the two `{key}`"))
-            .at(duplicate.again),
-        );
+        let places: &Places<'_> =
+            &[("key", &duplicate.key), ("first", &duplicate.first.line), ("again", &duplicate.again.line)];
+        findings.push(LintFinding::of("key-twice", places).at(duplicate.again));
     }
 }
 
@@ -84,14 +64,7 @@ fn check_duplicate_keys(notes: &ReaderNotes, findings: &mut Vec<LintFinding>) {
 fn check_merges(notes: &ReaderNotes, findings: &mut Vec<LintFinding>) {
     for merge in notes.merges.iter().filter(|merge| !merge.overrides.is_empty()) {
         let keys = merge.overrides.join("`, `");
-        findings.push(
-            LintFinding::info(
-                Check::MergeReplacesKey,
-                format!("this merge replaces the value of `{keys}`, because the key is before the merge"),
-            )
-            .with_fix("put `<<` first, so that the keys of this mapping win")
-            .at(merge.position),
-        );
+        findings.push(LintFinding::of("merge-replaces-key", &[("keys", &keys)]).at(merge.position));
     }
 }
 
@@ -129,12 +102,7 @@ fn check_look_alikes(node: &ManifestNode, findings: &mut Vec<LintFinding>) {
 }
 
 fn look_alike_finding(what: &str, part: &str, at: Position) -> LintFinding {
-    LintFinding::warning(
-        Check::LooksLikeBlank,
-        format!("this {part} contains {what}, which the kubelet reads as ordinary text"),
-    )
-    .with_fix("type it again with plain spaces and quotes")
-    .at(at)
+    LintFinding::of("look-alike", &[("part", &part), ("what", &what)]).at(at)
 }
 
 /// Reports values that mean something else in YAML 1.1, which the kubelet reads, than in YAML 1.2.
@@ -178,13 +146,9 @@ fn is_plain_decimal(written: &str) -> bool {
 fn yaml_1_1_finding(path: &str, written: &str, meaning: &str, at: Position) -> LintFinding {
     let field = path.rsplit('.').next().unwrap_or(path);
     // File modes are the only fields where octal is intended.
-    let finding = if matches!(field, "defaultMode" | "mode") {
-        let message = format!("{path}: `{written}` is octal, and the kubelet reads it as {meaning}");
-        LintFinding::info(Check::YamlOneOne, message)
-    } else {
-        LintFinding::warning(Check::YamlOneOne, format!("{path}: the kubelet reads `{written}` as {meaning}"))
-    };
-    finding.with_fix(format!("write {meaning}")).on_field(path).at(at)
+    let row = if matches!(field, "defaultMode" | "mode") { "octal-mode" } else { "yaml-1-1" };
+    let places: &Places<'_> = &[("path", &path), ("written", &written), ("meaning", &meaning)];
+    LintFinding::of(row, places).on_field(path).at(at)
 }
 
 #[cfg(test)]

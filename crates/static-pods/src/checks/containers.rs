@@ -3,8 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::warn;
-use crate::{Check, FileReport, LintFinding, PodField, image_name};
+use crate::{FileReport, LintFinding, PodField, image_name};
 
 /// Adds findings to a file with a decoded Pod.
 pub fn check(file: &mut FileReport) {
@@ -40,15 +39,11 @@ fn check_image(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let may_change = !image.contains('@') && tag == "latest";
     if may_change {
         let what = if image.ends_with(":latest") { "has the tag latest" } else { "has no tag" };
-        let message = format!(
-            "{image} {what}: the kubelet pulls it on every start, and it may be a different image each time"
-        );
-        findings.push(warn(Check::MovingTag, &at, message, "write a version or a digest"));
+        findings.push(LintFinding::of("moving-tag", &[("image", &image), ("what", &what)]).about(&at));
     }
     let policy = container.get("imagePullPolicy");
     if policy.str() == "Always" && !may_change {
-        let message = "with imagePullPolicy Always the pod does not start while the registry is down";
-        findings.push(warn(Check::AlwaysPulled, &policy, message, "write `imagePullPolicy: IfNotPresent`"));
+        findings.push(LintFinding::of("always-pulled", &[]).about(&policy));
     }
 }
 
@@ -62,14 +57,7 @@ fn check_probes(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
             let port = probe.get(handler).get("port");
             let Some(name) = port.opt_str().filter(|name| !name.is_empty()) else { continue };
             if !ports.contains(name) && !name.bytes().all(|byte| byte.is_ascii_digit()) {
-                let message =
-                    format!("no port of this container has the name {name}: the probe can never succeed");
-                findings.push(warn(
-                    Check::ProbeNeverSucceeds,
-                    &port,
-                    message,
-                    format!("give a port the name `{name}`, or write the port's number"),
-                ));
+                findings.push(LintFinding::of("no-port-of-name", &[("name", &name)]).about(&port));
             }
         }
     }
@@ -81,8 +69,7 @@ fn check_environment(container: &PodField<'_>, findings: &mut Vec<LintFinding>) 
     for variable in container.get("env").items() {
         let name = variable.get("name");
         if !name.is_empty() && !seen.insert(name.str()) {
-            let message = format!("{} is set more than once: the last value wins", name.str());
-            findings.push(warn(Check::EnvTwice, &name, message, "delete the others"));
+            findings.push(LintFinding::of("env-twice", &[("name", &name.str())]).about(&name));
         }
     }
 }
@@ -110,17 +97,11 @@ fn check_volumes(spec: &PodField<'_>, written: &PodField<'_>, findings: &mut Vec
                 Some((entry, at)) => (at, format!("correct `{}`: it is not a kind of volume", entry.key)),
                 None => (volume, "give it a source, such as hostPath, or write `emptyDir: {}`".to_owned()),
             };
-            let message = format!(
-                "the kubelet knows no source for the volume {name}, so it becomes an empty directory"
-            );
-            findings.push(warn(Check::VolumeWithoutSource, at, message, fix).on_field(volume.path()));
+            let finding = LintFinding::of("no-source", &[("name", &name), ("fix", &fix)]).about(at);
+            findings.push(finding.on_field(volume.path()));
         }
         if !name.is_empty() && !used.contains(name) {
-            findings.push(
-                LintFinding::info(Check::RelativePath, format!("no container mounts the volume {name}"))
-                    .with_fix("remove it")
-                    .about(volume),
-            );
+            findings.push(LintFinding::of("unused-volume", &[("name", &name)]).about(volume));
         }
     }
 }
@@ -142,14 +123,8 @@ fn check_control_plane(spec: &PodField<'_>, metadata: &PodField<'_>) -> Option<L
         (true, false) => "no cpu request",
         (false, false) => "no probe and no cpu request",
     };
-    let at = spec.get("containers");
-    Some(
-        LintFinding::info(
-            Check::NoProbeOrCpuRequest,
-            format!("this control-plane pod has {missing}; kubeadm writes both into its manifests"),
-        )
-        .about(&at),
-    )
+    let finding = LintFinding::of("no-probe-or-cpu-request", &[("missing", &missing)]);
+    Some(finding.about(&spec.get("containers")))
 }
 
 #[cfg(test)]

@@ -4,10 +4,9 @@
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
+use std::fmt::Display;
 
 use super::containers::containers;
-use super::warn;
-use crate::Check;
 use crate::validate::mistakes;
 use crate::{
     DecodedPod, DropReason, DroppedField, FileReport, KubeletVersion, LintFinding, PodField, Severity,
@@ -37,47 +36,19 @@ fn dropped_field_finding(
     let place =
         if dropped.parent.is_empty() { "at the top".to_owned() } else { format!("in {}", dropped.parent) };
     let path = joined(&dropped.parent, name);
+    let minor = version.minor();
+    let of = |row, value: &dyn Display| {
+        LintFinding::of(row, &[("name", name), ("place", &place), ("minor", &minor), ("value", value)])
+    };
     let finding = match &dropped.why {
-        DropReason::TooNew { since } => LintFinding::warning(
-            Check::UnknownField,
-            format!(
-                "kubelets know `{name}` {place} from 1.{since} on; kubelet 1.{} drops it without a message",
-                version.minor()
-            ),
-        ),
-        DropReason::Removed { until } => LintFinding::warning(
-            Check::UnknownField,
-            format!(
-                "kubelets know `{name}` {place} up to 1.{}; kubelet 1.{} drops it without a message",
-                until.saturating_sub(1),
-                version.minor()
-            ),
-        ),
-        DropReason::GateClosed { gate } => LintFinding::warning(
-            Check::UnknownField,
-            format!(
-                "`{name}` {place} needs the feature gate {gate}, which is off: the kubelet drops the field"
-            ),
-        ),
+        DropReason::TooNew { since } => of("field-too-new", since),
+        DropReason::Removed { until } => of("field-removed", &until.saturating_sub(1)),
+        DropReason::GateClosed { gate } => of("field-of-gate", gate),
         DropReason::Unknown { near, home } => {
             let (intended_path, fix) = intended_field(dropped, near.as_deref(), home.as_deref());
             let is_missing =
                 intended_path.as_deref().is_some_and(|path| wrong_fields.contains(&without_indexes(path)));
-            let mut finding = if is_missing {
-                LintFinding::error(
-                    Check::LostField,
-                    format!(
-                        "the kubelet does not know `{name}` {place} and drops it, so its content is missing"
-                    ),
-                )
-            } else {
-                LintFinding::warning(
-                    Check::UnknownField,
-                    format!("the kubelet does not know `{name}` {place} and drops it without a message"),
-                )
-            };
-            finding.fix = fix;
-            finding
+            LintFinding { fix, ..of(if is_missing { "lost-field" } else { "unknown-field" }, &"") }
         }
     };
     finding.on_field(path).at(dropped.position)
@@ -167,12 +138,8 @@ fn suspicious_memory(memory: &PodField<'_>) -> Option<LintFinding> {
         return None;
     }
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
-    let (message, fix) = if text.ends_with('m') {
-        (format!("{text} of memory means {digits} thousandths of a byte"), format!("write {digits}Mi"))
-    } else {
-        (format!("{text} of memory is less than 1 MiB"), format!("did you mean {digits}Mi?"))
-    };
-    Some(warn(Check::OddQuantity, memory, message, fix))
+    let row = if text.ends_with('m') { "memory-in-thousandths" } else { "little-memory" };
+    Some(LintFinding::of(row, &[("text", &text), ("digits", &digits)]).about(memory))
 }
 
 /// Reports more than a thousand CPUs.
@@ -181,13 +148,9 @@ fn suspicious_cpu(cpu: &PodField<'_>) -> Option<LintFinding> {
     if cpu.quantity().cmp_whole(1000) != Ordering::Greater {
         return None;
     }
-    let finding = LintFinding::warning(Check::OddQuantity, format!("{text} is more than a thousand CPUs"));
-    let finding = if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        finding.with_fix(format!("did you mean {text}m?"))
-    } else {
-        finding
-    };
-    Some(finding.about(cpu))
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let row = if is_number { "many-cpus-of-number" } else { "many-cpus" };
+    Some(LintFinding::of(row, &[("text", &text)]).about(cpu))
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::fs;
 
 use super::CheckContext;
-use crate::Check;
 use crate::{FileReport, FileVerdict, LintFinding, ManifestEntryKind, Value};
 
 /// The usual extensions of manifests. The kubelet ignores extensions.
@@ -20,25 +19,12 @@ pub fn check(file: &mut FileReport, context: &CheckContext<'_>) {
     let mut findings = Vec::new();
     let ignored = file.verdict == FileVerdict::Ignored;
     if meta.hidden && ignored {
-        findings.push(
-            LintFinding::info(
-                Check::DotFile,
-                "the name begins with a dot: the kubelet does not read this file",
-            )
-            .with_fix("nothing, if the pod must not run; else rename the file"),
-        );
+        findings.push(LintFinding::of("dot-file", &[]));
     } else if meta.kind == ManifestEntryKind::Directory && ignored {
         findings.extend(check_sub_directory(file));
     } else if meta.kind == ManifestEntryKind::File {
         if meta.symlink {
-            findings.push(
-                LintFinding::warning(
-                    Check::Link,
-                    "this is a symbolic link: the kubelet notices an edit of its target only at its next scan, up to \
-                     20 s later",
-                )
-                .with_fix("put the file itself here, or touch the link after an edit"),
-            );
+            findings.push(LintFinding::of("link-to-file", &[]));
         }
         findings.extend(check_access(meta.mode, meta.uid, context.on_node));
     }
@@ -67,30 +53,22 @@ fn check_sub_directory(file: &FileReport) -> Option<LintFinding> {
         })
         .count();
     (manifests > 0).then(|| {
-        let never_runs = if manifests == 1 {
-            "the file in it never runs".to_owned()
-        } else {
-            format!("the {manifests} files in it never run")
+        let never_runs = match manifests {
+            1 => "the file in it never runs".to_owned(),
+            _ => format!("the {manifests} files in it never run"),
         };
-        LintFinding::warning(
-            Check::SubDirectory,
-            format!("the kubelet does not read sub-directories: {never_runs}"),
-        )
-        .with_fix("move the manifests up")
+        LintFinding::of("sub-directory", &[("neverRuns", &never_runs)])
     })
 }
 
 /// Reports a file with another owner than root or with more rights than a manifest needs.
 fn check_access(mode: u32, owner: u32, on_node: bool) -> Option<LintFinding> {
     const BEYOND_0644: u32 = 0o7133;
-    let (message, fix) = if on_node && owner != 0 {
-        (format!("user {owner} owns this manifest and can change it"), "chown root:root")
-    } else if mode & BEYOND_0644 != 0 {
-        (format!("mode {:04o} is broader than a manifest needs", mode & 0o7777), "chmod 0600")
-    } else {
-        return None;
-    };
-    Some(LintFinding::info(Check::BroadMode, message).with_fix(fix))
+    if on_node && owner != 0 {
+        return Some(LintFinding::of("owned-by-user", &[("owner", &owner)]));
+    }
+    let shown = format!("{:04o}", mode & 0o7777);
+    (mode & BEYOND_0644 != 0).then(|| LintFinding::of("broad-mode", &[("mode", &shown)]))
 }
 
 /// Reports a file that contains no word of a manifest, such as a README, a script or an archive.
@@ -104,13 +82,7 @@ fn check_is_manifest(file: &mut FileReport) {
     if !no_object || has_word(&document.text) || has_word(&document.text.replace('\0', "")) {
         return;
     }
-    file.findings.push(
-        LintFinding::error(
-            Check::NotAManifest,
-            "this is not a manifest, but the kubelet reads it and logs an error every 20 s",
-        )
-        .with_fix("move it out of the directory, or let its name begin with a dot"),
-    );
+    file.findings.push(LintFinding::of("not-a-manifest", &[]));
 }
 
 /// Reports backup files whose pod runs. If another file defines the same pod, SP100 reports both.
@@ -126,13 +98,7 @@ fn check_backups(files: &mut [FileReport]) {
         }
         let name = file.path.file_name().unwrap_or_default().to_string_lossy();
         if looks_like_backup(&name) {
-            file.findings.push(
-                LintFinding::warning(
-                    Check::BackupIsLive,
-                    format!("`{name}` looks like a backup, but the kubelet reads every file: its pod runs"),
-                )
-                .with_fix("move it out of the directory"),
-            );
+            file.findings.push(LintFinding::of("live-backup", &[("name", &name)]));
         }
     }
 }
@@ -181,15 +147,7 @@ fn check_hard_links(files: &mut [FileReport]) {
             let other = indexes.get(usize::from(place == 0)).and_then(|&other| files.get(other));
             let Some(other) = other.map(|other| other.path.display().to_string()) else { continue };
             if let Some(file) = files.get_mut(index) {
-                file.findings.push(
-                    LintFinding::warning(
-                        Check::HardLink,
-                        format!(
-                            "this file and {other} are the same file: removing either name stops the pod for up to 20 s"
-                        ),
-                    )
-                    .with_fix("keep one name"),
-                );
+                file.findings.push(LintFinding::of("hard-link", &[("other", &other)]));
             }
         }
     }

@@ -2,8 +2,9 @@
 //! `validate/rules.txt` has those that look at one field. Errors for which the kubelet rejects a file (SP060, SP061, SP066,
 //! SP067) are part of the verdict.
 
-use super::{CheckContext, warn};
-use crate::{Check, FileReport, FileVerdict, Kubelet, LintFinding, PodField};
+use super::CheckContext;
+use crate::{FileReport, FileVerdict, Kubelet, LintFinding, PodField};
+use plegctl_base::report::Places;
 use plegctl_node::kubelet::KubeletSettings;
 
 /// The prefix of annotations that the kubelet sets itself.
@@ -33,8 +34,8 @@ fn check_name(metadata: &PodField<'_>, kubelet: &Kubelet) -> Option<LintFinding>
     let at = metadata.get("name");
     let node = kubelet.node_name.to_lowercase();
     let base = at.str().strip_suffix(&format!("-{node}"))?;
-    let message = format!("the kubelet adds the node name: this pod gets the name {}-{node}", at.str());
-    Some(warn(Check::NameEndsWithNodeName, &at, message, format!("write `name: {base}`")))
+    let places: &Places<'_> = &[("name", &at.str()), ("node", &node), ("base", &base)];
+    Some(LintFinding::of("name-with-node", places).about(&at))
 }
 
 /// Reports fields that only the API server or the kubelet sets. A manifest has them if it was saved with
@@ -43,31 +44,14 @@ fn check_server_fields(pod: &PodField<'_>, kubelet: &Kubelet, findings: &mut Vec
     let metadata = pod.get("metadata");
     for (entry, at) in metadata.get("annotations").entries() {
         if &*entry.key == MIRROR {
-            findings.push(
-                LintFinding::error(
-                    Check::SavedMirror,
-                    "this is a saved mirror pod: the kubelet takes it for a copy from the API server and never \
-                     starts it",
-                )
-                .with_fix(
-                    "delete the kubernetes.io/config.* annotations, ownerReferences, uid, nodeName and status",
-                )
-                .about(&at),
-            );
+            findings.push(LintFinding::of("saved-mirror", &[]).about(&at));
         } else if entry.key.starts_with(CONFIG_PREFIX) {
-            findings.push(warn(
-                Check::ServerField,
-                &at,
-                format!("the kubelet sets {} itself", entry.key),
-                "delete it",
-            ));
+            findings.push(LintFinding::of("annotation-of-kubelet", &[("key", &entry.key)]).about(&at));
         }
     }
     let node = pod.get("spec").get("nodeName");
     if !node.is_empty() && node.str().to_lowercase() != kubelet.node_name.to_lowercase() {
-        let message =
-            format!("nodeName is {}, but every kubelet that reads this file runs the pod", node.str());
-        findings.push(warn(Check::ServerField, &node, message, "delete it"));
+        findings.push(LintFinding::of("other-node-name", &[("node", &node.str())]).about(&node));
     }
 }
 
@@ -77,14 +61,9 @@ fn check_fixed_uid(metadata: &PodField<'_>, text: &str) -> Option<LintFinding> {
     if at.is_empty() {
         return None;
     }
-    let message =
-        "the UID is fixed: edits of command, args, env, volumes or resources do not restart containers";
-    if ["rke2", "rancher/"].iter().any(|word| text.contains(word)) {
-        let finding =
-            LintFinding::info(Check::FixedUid, format!("{message} (RKE2 gives each revision a new UID)"));
-        return Some(finding.about(&at));
-    }
-    Some(warn(Check::FixedUid, &at, message, "remove metadata.uid, or change it with every edit"))
+    let is_of_rke2 = ["rke2", "rancher/"].iter().any(|word| text.contains(word));
+    let row = if is_of_rke2 { "fixed-uid-of-rke2" } else { "fixed-uid" };
+    Some(LintFinding::of(row, &[]).about(&at))
 }
 
 /// Reports a runtime class, which the kubelet gets from the API server. A kubelet without an API server waits for a cache
@@ -97,18 +76,9 @@ fn check_runtime_class(
     if class.is_empty() {
         return None;
     }
-    if kubelet_settings.is_some_and(KubeletSettings::is_standalone) {
-        let message = "this node's kubelet runs without an API server. A pod with a runtime class makes it \
-                       panic after each start, so it manages no pod of the node";
-        return Some(
-            LintFinding::error(Check::RuntimeClass, message)
-                .with_fix("remove runtimeClassName")
-                .about(&class),
-        );
-    }
-    let message =
-        "the kubelet gets the runtime class from the API server: without it, the pod does not start";
-    Some(warn(Check::RuntimeClass, &class, message, "remove it from pods that the API server needs"))
+    let is_standalone = kubelet_settings.is_some_and(KubeletSettings::is_standalone);
+    let row = if is_standalone { "class-without-api-server" } else { "runtime-class" };
+    Some(LintFinding::of(row, &[]).about(&class))
 }
 
 #[cfg(test)]

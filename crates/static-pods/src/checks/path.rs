@@ -5,7 +5,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::CheckContext;
-use crate::Check;
 use crate::{FileVerdict, LintFinding, PathKind, SourceReport};
 
 /// Adds findings about the path.
@@ -21,14 +20,7 @@ pub fn check(report: &mut SourceReport, context: &CheckContext<'_>) {
 /// Reports that the kubelet's path is a single file. A user may also lint one file of a copy, which is no problem.
 fn check_single_file(report: &mut SourceReport, context: &CheckContext<'_>) {
     if context.on_node {
-        report.findings.push(
-            LintFinding::warning(
-                Check::PathIsFile,
-                "the manifest path is a single file: after an invalid edit, the old pod keeps running until \
-                 the kubelet restarts; saving by rename stops the pod for up to 20 s",
-            )
-            .with_fix("set staticPodPath to a directory"),
-        );
+        report.findings.push(LintFinding::of("path-is-file", &[]));
     }
 }
 
@@ -36,13 +28,7 @@ fn check_single_file(report: &mut SourceReport, context: &CheckContext<'_>) {
 fn check_directory(report: &mut SourceReport, context: &CheckContext<'_>) {
     let is_valid = |verdict| matches!(verdict, FileVerdict::Loaded | FileVerdict::Shadowed);
     if !report.files.iter().any(|file| is_valid(file.verdict)) {
-        report.findings.push(
-            LintFinding::warning(
-                Check::NothingLoads,
-                "nothing in this directory loads: the kubelet runs no static pod from here",
-            )
-            .with_fix("nothing, if this is a worker node; else put a manifest here"),
-        );
+        report.findings.push(LintFinding::of("nothing-loads", &[]));
     }
     if let Ok(meta) = fs::metadata(&report.path) {
         report.findings.extend(check_write_access(meta.mode(), meta.uid(), context.on_node));
@@ -63,11 +49,7 @@ fn check_write_access(mode: u32, owner: u32, on_node: bool) -> Option<LintFindin
     } else {
         return None;
     };
-    let message = format!("{who} can write to this directory and so run containers as root");
-    Some(
-        LintFinding::warning(Check::PathWritable, message)
-            .with_fix("chown root:root and chmod 0700 the directory"),
-    )
+    Some(LintFinding::of("path-writable", &[("who", &who)]))
 }
 
 /// Reports that the kubelet of this node reads another path.
@@ -80,14 +62,7 @@ fn check_is_configured(report: &mut SourceReport, context: &CheckContext<'_>) {
     if report.path.parent().is_some_and(|parent| same(parent, configured)) {
         return;
     }
-    let configured = configured.display();
-    report.findings.push(
-        LintFinding::warning(
-            Check::OtherPathConfigured,
-            format!("the kubelet of this node does not read this path but {configured}"),
-        )
-        .with_fix(format!("plegctl static-pods lint {configured}")),
-    );
+    report.findings.push(LintFinding::of("other-path", &[("configured", &configured.display())]));
 }
 
 fn same(left: &Path, right: &Path) -> bool {

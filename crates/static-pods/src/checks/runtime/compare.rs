@@ -12,9 +12,9 @@ use super::made::{self, MadeFromFile};
 use super::names::{expected_pod, node_name};
 use super::running::{RunningStaticPods, ready, ready_sandbox_ids};
 use super::running_pod;
-use crate::Check;
 use crate::RunningPod;
-use crate::{FileReport, FileVerdict, Kubelet, PathKind, PodIdentity, Severity, SourceReport};
+use crate::{FileReport, FileVerdict, Kubelet, PathKind, PodIdentity, SourceReport};
+use plegctl_base::report::Places;
 
 /// The result of the comparison.
 #[derive(Clone, Debug, Default)]
@@ -133,11 +133,8 @@ fn check_node_name(node: &str, running: &RunningStaticPods, kubelet: &Kubelet) -
         return None;
     }
     let (pod, _) = running.pods().find(|(pod, _)| pod.name.ends_with(&format!("-{node}")))?;
-    let message = format!("the static pods here belong to node {node}, not to {}", kubelet.node_name);
-    Some(
-        RuntimeFinding::new(Check::NodeNamedDifferently, Severity::Info, pod, message)
-            .with_fix(format!("plegctl static-pods lint --node-name {node}")),
-    )
+    let places: &Places<'_> = &[("node", &node), ("other", &kubelet.node_name)];
+    Some(RuntimeFinding::of("other-node", pod, places))
 }
 
 /// Reports a rejected file whose pod still runs (SP122).
@@ -150,11 +147,5 @@ fn check_rejected(pod: &PodIdentity, sandboxes: &[RunningPod], kind: PathKind) -
         PathKind::Directory => "the kubelet stops it at its next scan, within 20 s",
         _ => "after a restart, the kubelet does not start that pod again",
     };
-    let message =
-        format!("the kubelet rejects the manifest, but the pod of its older version still runs: {until}");
-    Some(
-        RuntimeFinding::new(Check::RejectedStillRuns, Severity::Error, pod, message)
-            .with_fix("correct the file now")
-            .with_ids(ids),
-    )
+    Some(RuntimeFinding::of("rejected-still-runs", pod, &[("until", &until)]).with_ids(ids))
 }

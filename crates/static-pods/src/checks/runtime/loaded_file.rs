@@ -8,18 +8,15 @@ use super::input::CompareInput;
 use super::made::MadeFromFile;
 use super::running::{MANY_RESTARTS, ready};
 use crate::ContainerState;
-use crate::{Check, FileReport, PodField, PodIdentity, Severity};
+use crate::{FileReport, PodField, PodIdentity, Severity};
 use crate::{RunningContainer, RunningPod};
 use plegctl_base::clock::Wall;
+use plegctl_base::report::Places;
 
 /// How often the kubelet scans its files (fileCheckFrequency).
 const SCAN_PERIOD: Duration = plegctl_node::kubelet::timing::FILE_CHECK_FREQUENCY;
 /// The longest back-off. A container that has run for longer is not in a crash loop.
 pub const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
-
-/// The fix for a file that the running pod does not match.
-const FIND_WHY_NOT_APPLIED: &str = "the kubelet has not applied the file: look for a second file with this pod, a \
-                                    fixed uid, or a kubelet that does not run";
 
 /// A file that the kubelet loads, and the pod that should run from the file.
 pub struct LoadedFile<'a> {
@@ -62,8 +59,8 @@ impl<'a> LoadedFile<'a> {
         findings
     }
 
-    fn finding(&self, check: Check, severity: Severity, message: impl Into<String>) -> RuntimeFinding {
-        RuntimeFinding::new(check, severity, self.pod, message)
+    fn finding(&self, row: &str, places: &Places<'_>) -> RuntimeFinding {
+        RuntimeFinding::of(row, self.pod, places)
     }
 
     /// When the file was last modified.
@@ -87,15 +84,9 @@ impl<'a> LoadedFile<'a> {
         if !restarts && !sandboxes.is_empty() {
             return None;
         }
-        let message = if sandboxes.is_empty() {
-            "the manifest loads, but its pod does not run"
-        } else {
-            "the manifest loads, but none of its sandboxes is ready"
-        };
-        let fix = "check that the kubelet runs and reads this path; search its log for \"Pod was rejected\", \
-                   \"Could not process manifest file\" and errors while creating the sandbox";
+        let row = if sandboxes.is_empty() { "pod-does-not-run" } else { "no-sandbox-is-ready" };
         let dead = sandboxes.iter().map(|instance| instance.sandbox_id.clone());
-        Some(self.finding(Check::PodNotRunning, Severity::Error, message).with_fix(fix).with_ids(dead))
+        Some(self.finding(row, &[]).with_ids(dead))
     }
 
     /// Reports a pod that was made from this text, but by another kubelet release than the one whose rules are applied
@@ -105,15 +96,8 @@ impl<'a> LoadedFile<'a> {
         if !self.input.version_given || made_by.contains(&release) {
             return None;
         }
-        let message = format!(
-            "a kubelet {} made the running pod from this file; kubelet {release} computes another UID and restarts the pod",
-            made_by.join(" or ")
-        );
-        Some(
-            self.finding(Check::OtherRelease, Severity::Info, message)
-                .with_fix("plegctl static-pods lint --upgrade-to shows what an upgrade restarts")
-                .with_ids([newest.sandbox_id.clone()]),
-        )
+        let places: &Places<'_> = &[("madeBy", &made_by.join(" or ")), ("release", &release)];
+        Some(self.finding("other-release", places).with_ids([newest.sandbox_id.clone()]))
     }
 
     /// Reports a pod whose UID proves that it was not made from the file's present text (SP123).
@@ -128,16 +112,10 @@ impl<'a> LoadedFile<'a> {
         } else {
             differences::joined(differences)
         };
-        let message = format!("the running pod was made from a different version of the file{since}: {what}");
         let is_recent =
             modified.is_some_and(|modified| self.input.now.duration_since(modified) <= self.time_to_apply());
-        let (severity, fix) = if is_recent {
-            (Severity::Info, "wait for the kubelet's next scan and for the end of the old pod")
-        } else {
-            (Severity::Error, FIND_WHY_NOT_APPLIED)
-        };
-        self.finding(Check::OtherContent, severity, message)
-            .with_fix(fix)
+        let row = if is_recent { "made-from-recent-text" } else { "made-from-other-text" };
+        self.finding(row, &[("since", &since), ("what", &what)])
             .with_ids([newest.sandbox_id.clone()])
             .with_ids(container_ids)
     }
@@ -154,12 +132,8 @@ impl<'a> LoadedFile<'a> {
         if differences.is_empty() {
             return None;
         }
-        Some(
-            self.finding(Check::OtherContent, Severity::Error, differences::joined(differences))
-                .with_fix(FIND_WHY_NOT_APPLIED)
-                .with_ids([newest.sandbox_id.clone()])
-                .with_ids(container_ids),
-        )
+        let finding = self.finding("other-containers", &[("differences", &differences::joined(differences))]);
+        Some(finding.with_ids([newest.sandbox_id.clone()]).with_ids(container_ids))
     }
 
     /// Reports labels and annotations of the sandbox that differ from the file (SP124).
@@ -168,13 +142,8 @@ impl<'a> LoadedFile<'a> {
         if differences.is_empty() {
             return None;
         }
-        Some(
-            self.finding(Check::OtherSettings, Severity::Warning, differences::joined(differences))
-                .with_fix(
-                    "check that the kubelet has read the file, and look for a second file that defines this pod",
-                )
-                .with_ids([newest.sandbox_id.clone()]),
-        )
+        let finding = self.finding("other-metadata", &[("differences", &differences::joined(differences))]);
+        Some(finding.with_ids([newest.sandbox_id.clone()]))
     }
 
     /// Reports containers of the file that the kubelet has not created although it had the time (SP129).
@@ -198,13 +167,8 @@ impl<'a> LoadedFile<'a> {
         names
             .filter(|name| !newest.containers.contains_key(*name))
             .map(|name| {
-                self.finding(
-                    Check::NeverCreated,
-                    Severity::Warning,
-                    format!("container {name} was never created"),
-                )
-                .with_fix("search the kubelet's log for errors about this container: image pull, hostPath volumes, configuration")
-                .with_ids([newest.sandbox_id.clone()])
+                let finding = self.finding("never-created", &[("name", &name)]);
+                finding.with_ids([newest.sandbox_id.clone()])
             })
             .collect()
     }
@@ -215,15 +179,8 @@ impl<'a> LoadedFile<'a> {
         if uid.is_empty() || uid == newest.uid.as_str() {
             return None;
         }
-        let message = format!(
-            "the file sets the UID {uid}, but the running pod has {}: the pod was made from an older file",
-            newest.uid.as_str()
-        );
-        Some(
-            self.finding(Check::OtherUid, Severity::Warning, message)
-                .with_fix("wait 20 s for the next scan; if nothing changes, read the kubelet's log")
-                .with_ids([newest.sandbox_id.clone()]),
-        )
+        let finding = self.finding("other-uid", &[("uid", &uid), ("own", &newest.uid.as_str())]);
+        Some(finding.with_ids([newest.sandbox_id.clone()]))
     }
 
     /// Reports a container that fails and restarts often (SP128).
@@ -236,18 +193,15 @@ impl<'a> LoadedFile<'a> {
             return None;
         }
         let reason = if ended.reason.is_empty() { String::new() } else { format!(" ({})", ended.reason) };
-        let message = format!(
-            "container {name} ends again and again: {} restarts, last exit code {}{reason}",
-            latest.restarts, ended.exit_code
-        );
-        let finding = self
-            .finding(Check::CrashLoop, Severity::Error, message)
-            .with_ids([latest.id.clone(), ended.id.clone()]);
-        Some(if ended.log_path.is_empty() {
-            finding
-        } else {
-            finding.with_fix(format!("read {}", ended.log_path))
-        })
+        let row = if ended.log_path.is_empty() { "crash-loop-without-log" } else { "crash-loop" };
+        let places: &Places<'_> = &[
+            ("name", &name),
+            ("restarts", &latest.restarts),
+            ("code", &ended.exit_code),
+            ("reason", &reason),
+            ("log", &ended.log_path),
+        ];
+        Some(self.finding(row, places).with_ids([latest.id.clone(), ended.id.clone()]))
     }
 
     /// Reports a file that is newer than its pod (SP125). This is weak evidence: a new modification time alone restarts
@@ -259,15 +213,7 @@ impl<'a> LoadedFile<'a> {
             return None;
         }
         let sets_uid = !self.root.get("metadata").get("uid").is_empty();
-        let (severity, message) = if sets_uid {
-            (
-                Severity::Warning,
-                "the file was changed after the pod started, but it sets metadata.uid, so the kubelet does not apply a \
-                 changed command, args or env",
-            )
-        } else {
-            (Severity::Info, "the file was touched after the pod started, and the pod was not replaced")
-        };
-        Some(self.finding(Check::TouchedSince, severity, message).with_ids([newest.sandbox_id.clone()]))
+        let row = if sets_uid { "changed-since" } else { "touched-since" };
+        Some(self.finding(row, &[]).with_ids([newest.sandbox_id.clone()]))
     }
 }

@@ -23,7 +23,8 @@ pub(crate) use loaded_file::LONGEST_BACK_OFF;
 
 use serde::Serialize;
 
-use crate::{Check, PodIdentity, Severity};
+use crate::{Check, LintFinding, PodIdentity, Severity};
+use plegctl_base::report::Places;
 
 /// One difference between a file and the runtime.
 #[plegctl_base::report::document_part]
@@ -60,6 +61,12 @@ pub struct RuntimePodRef {
 }
 
 impl RuntimeFinding {
+    /// Creates a finding with the texts of a row of `findings.txt`.
+    fn of(row: &str, pod: &PodIdentity, places: &Places<'_>) -> Self {
+        let texts = LintFinding::of(row, places);
+        Self { fix: texts.fix, ..Self::new(texts.id, texts.severity, pod, texts.message) }
+    }
+
     fn new(check: Check, severity: Severity, pod: &PodIdentity, message: impl Into<String>) -> Self {
         let PodIdentity { namespace, name } = pod.clone();
         Self {
@@ -82,11 +89,6 @@ impl RuntimeFinding {
         file: String,
     ) -> Self {
         Self { file: Some(file), ..Self::new(check, severity, pod, message) }
-    }
-
-    fn with_fix(mut self, fix: impl Into<String>) -> Self {
-        self.fix = Some(fix.into());
-        self
     }
 
     fn with_ids(mut self, ids: impl IntoIterator<Item = impl Into<String>>) -> Self {

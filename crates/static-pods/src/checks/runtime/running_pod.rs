@@ -5,12 +5,12 @@ use std::collections::HashSet;
 
 use super::RuntimeFinding;
 use super::running::{ready, ready_sandbox_ids};
+use crate::PodIdentity;
 use crate::PodSource;
 use crate::RunningPod;
 use crate::pod_versions::PodVersions;
-use crate::{Check, PodIdentity, Severity};
 use plegctl_base::clock::Wall;
-use plegctl_base::report::Step;
+use plegctl_base::report::{Places, Step};
 
 /// A pod with at least this many dead sandboxes is reported.
 const MANY_SANDBOXES: usize = 5;
@@ -19,26 +19,12 @@ const MANY_SANDBOXES: usize = 5;
 pub fn check_without_file(pod: &PodIdentity, sandboxes: &[RunningPod]) -> Option<RuntimeFinding> {
     let newest = ready(sandboxes).next()?;
     let ids = ready_sandbox_ids(sandboxes);
-    Some(match newest.source? {
-        PodSource::File => RuntimeFinding::new(
-            Check::NoManifest,
-            Severity::Error,
-            pod,
-            "a static pod runs, but its manifest file is gone",
-        )
-        .with_fix(
-            "check that the kubelet runs; after its start it removes no pod until the API server has answered",
-        )
-        .with_ids(ids),
+    let row = match newest.source? {
+        PodSource::File => "no-manifest",
+        PodSource::Http => "no-manifest-of-url",
         PodSource::Api => return None,
-        PodSource::Http => RuntimeFinding::new(
-            Check::NoManifest,
-            Severity::Info,
-            pod,
-            "this static pod comes from the kubelet's staticPodURL, not from a file",
-        )
-        .with_ids(ids),
-    })
+    };
+    Some(RuntimeFinding::of(row, pod, &[]).with_ids(ids))
 }
 
 /// Reports a pod with more than one ready sandbox. `wanted` is the UID that its file wants, if it is known.
@@ -55,14 +41,12 @@ pub fn check_ready_sandboxes(
     let uids: HashSet<&str> = ready(sandboxes).map(|sandbox| sandbox.uid.as_str()).collect();
     Some(if uids.len() > 1 {
         let versions = PodVersions { instances: ready(sandboxes).collect(), wanted, now };
-        let described = versions.describe().join("; ");
-        let message = format!("{} versions of this pod run at once: {described}", uids.len());
-        RuntimeFinding::new(Check::TwoVersions, Severity::Error, pod, message)
-            .with_fix(versions.steps().iter().map(Step::to_string).collect::<Vec<_>>().join("; "))
-            .with_ids(ids)
+        let fix = versions.steps().iter().map(Step::to_string).collect::<Vec<_>>().join("; ");
+        let places: &Places<'_> =
+            &[("count", &uids.len()), ("versions", &versions.describe().join("; ")), ("fix", &fix)];
+        RuntimeFinding::of("two-versions", pod, places).with_ids(ids)
     } else {
-        let message = format!("the pod has {} ready sandboxes: the kubelet will replace it", ids.len());
-        RuntimeFinding::new(Check::SeveralSandboxes, Severity::Warning, pod, message).with_ids(ids)
+        RuntimeFinding::of("several-sandboxes", pod, &[("count", &ids.len())]).with_ids(ids)
     })
 }
 
@@ -74,6 +58,5 @@ pub fn check_dead_sandboxes(pod: &PodIdentity, sandboxes: &[RunningPod]) -> Opti
     }
     let since = dead.last().and_then(|oldest| Wall::known(oldest.created_at));
     let since = since.map(|since| format!(" since {since}")).unwrap_or_default();
-    let message = format!("{} sandboxes of this pod have ended{since}", dead.len());
-    Some(RuntimeFinding::new(Check::ManySandboxes, Severity::Info, pod, message))
+    Some(RuntimeFinding::of("many-sandboxes", pod, &[("count", &dead.len()), ("since", &since)]))
 }
