@@ -36,37 +36,21 @@ impl LintFinding {
         static TABLE: LazyLock<TextTable> = LazyLock::new(|| TextTable::read(include_str!("findings.txt")));
         let texts = TABLE.filled(row, places);
         // A test makes sure that each id is that of a check.
-        let check = Check::named(texts.id).unwrap_or(Check::NotJudged);
-        let severity = texts.severity.unwrap_or(check.row().severity);
-        Self { fix: texts.fix, ..Self::new(check, severity, texts.message) }
+        let finding = Self::new(Check::named(texts.id).unwrap_or(Check::NotJudged), texts.message);
+        Self { severity: texts.severity.unwrap_or(finding.severity), fix: texts.fix, ..finding }
     }
 
-    /// Creates a finding without position, field or fix.
-    pub fn new(check: Check, severity: Severity, message: impl Into<String>) -> Self {
+    /// Creates a finding with the severity of its check, without position, field or fix.
+    pub fn new(check: Check, message: impl Into<String>) -> Self {
         Self {
             id: check,
-            severity,
+            severity: check.row().severity,
             message: message.into(),
             fix: None,
             field: None,
             line: None,
             column: None,
         }
-    }
-
-    /// Creates a finding with the severity error.
-    pub fn error(check: Check, message: impl Into<String>) -> Self {
-        Self::new(check, Severity::Error, message)
-    }
-
-    /// Creates a finding with the severity warning.
-    pub fn warning(check: Check, message: impl Into<String>) -> Self {
-        Self::new(check, Severity::Warning, message)
-    }
-
-    /// Creates a finding with the severity info.
-    pub fn info(check: Check, message: impl Into<String>) -> Self {
-        Self::new(check, Severity::Info, message)
     }
 
     /// Adds a fix.

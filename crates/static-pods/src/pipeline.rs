@@ -141,10 +141,7 @@ fn syntax_rejection(error: &SyntaxError) -> Rejection {
         SyntaxFault::Directive => Check::Directive,
         SyntaxFault::NotJudged => Check::NotJudged,
     };
-    let mut finding = match error.fault {
-        SyntaxFault::NotJudged => LintFinding::warning(check, error.message.clone()),
-        _ => LintFinding::error(check, error.message.clone()),
-    };
+    let mut finding = LintFinding::new(check, error.message.clone());
     finding.fix.clone_from(&error.fix);
     if let Some(position) = error.position {
         finding = finding.at(position);
@@ -282,10 +279,8 @@ fn decode_finding(error: FieldError) -> LintFinding {
         DecodeFault::Endless => Check::EndlessQuantity,
         DecodeFault::TooLong => Check::NotJudged,
     };
-    let new = if error.fault == DecodeFault::TooLong { LintFinding::warning } else { LintFinding::error };
-    let mut finding = new(check, error.message).on_field(error.field).at(error.position);
-    finding.fix = error.fix;
-    finding
+    let finding = LintFinding::new(check, error.message).on_field(error.field).at(error.position);
+    LintFinding { fix: error.fix, ..finding }
 }
 
 /// Returns the pod's name and namespace, if the Pod is valid and refers to no API object that this release refuses.

@@ -7,12 +7,13 @@
 use std::fs;
 use std::path::Path;
 
+use super::CheckContext;
 use super::containers::containers;
-use super::{CheckContext, warn};
 use crate::image_name::tag;
 use crate::pod_resources;
 use crate::sysctl::dotted;
-use crate::{Check, FileReport, FileVerdict, KubeletVersion, LintFinding, PodField};
+use crate::{FileReport, FileVerdict, KubeletVersion, LintFinding, PodField};
+use plegctl_base::report::Places;
 use plegctl_node::host::proc::Memory;
 use plegctl_node::host::{HostRoot, kernel_text};
 
@@ -64,24 +65,10 @@ pub fn check(files: &mut [FileReport], context: &CheckContext<'_>) {
     }
 }
 
-/// Creates a finding about a pod that the kubelet refuses at admission: the pod fails, and none of its containers is
-/// created.
-fn refused(at: &PodField<'_>, why: &str, fix: &str) -> LintFinding {
-    let message = format!("the kubelet loads this pod and then refuses to run it: {why}");
-    warn(Check::RefusedByAdmission, at, message, fix)
-}
-
-/// Creates a finding about a pod that the kubelet admits, but whose containers cannot be created.
-fn never_starts(at: &PodField<'_>, why: &str, fix: &str) -> LintFinding {
-    let message = format!("the kubelet loads this pod, but it can never start: {why}");
-    warn(Check::NeverStarts, at, message, fix)
-}
-
 fn check_operating_system(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let name = spec.get("os").get("name");
     if !name.is_empty() && name.str() != "linux" {
-        let why = format!("it is for {}, and this kubelet runs on linux (PodOSNotSupported)", name.str());
-        findings.push(refused(&name, &why, "write `name: linux`, or remove os"));
+        findings.push(LintFinding::of("other-system", &[("system", &name.str())]).about(&name));
     }
 }
 
@@ -109,11 +96,7 @@ fn check_sysctls(
         if name.is_empty() || safe || allowed.split(',').any(|pattern| allows(&dotted(pattern), &name)) {
             continue;
         }
-        let why = format!(
-            "the sysctl {name} is not safe: the kubelet refuses it unless allowedUnsafeSysctls allows it (SysctlForbidden)"
-        );
-        let fix = format!("remove the sysctl, or add {name} to the kubelet's allowedUnsafeSysctls");
-        findings.push(refused(&at, &why, &fix));
+        findings.push(LintFinding::of("unsafe-sysctl", &[("name", &name)]).about(&at));
     }
 }
 
@@ -130,8 +113,8 @@ fn allows(pattern: &str, name: &str) -> bool {
 fn check_image_name(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let at = container.get("image");
     if let Some(why) = image_name_error(at.str()) {
-        let why = format!("`{}` is not a valid image name: {why} (InvalidImageName)", at.str());
-        findings.push(never_starts(&at, &why, "correct the image"));
+        let places: &Places<'_> = &[("image", &at.str()), ("why", &why)];
+        findings.push(LintFinding::of("wrong-image-name", places).about(&at));
     }
 }
 
@@ -157,12 +140,8 @@ fn effective<'a>(container: &PodField<'a>, spec: &PodField<'a>, field: &str) -> 
 fn check_root_user(container: &PodField<'_>, spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let user = effective(container, spec, "runAsUser");
     if effective(container, spec, "runAsNonRoot").is_true() && user.opt_int() == Some(0) {
-        let why = format!(
-            "container {} has runAsNonRoot and user 0, which contradict each other \
-             (CreateContainerConfigError)",
-            container.get("name").str()
-        );
-        findings.push(never_starts(&user, &why, "remove runAsNonRoot, or give another runAsUser"));
+        let name = container.get("name");
+        findings.push(LintFinding::of("root-user", &[("name", &name.str())]).about(&user));
     }
 }
 
@@ -217,9 +196,14 @@ impl NodeCapabilities {
             };
             let Some(has) = has.and_then(|has| i64::try_from(has).ok()) else { continue };
             if amount.cmp_whole(has).is_gt() {
-                let why = format!("it requests {name} {amount}, and this node has {has} {unit} ({reason})");
-                let at = spec.get("containers");
-                findings.push(refused(&at, &why, "request less"));
+                let places: &Places<'_> = &[
+                    ("name", &name),
+                    ("amount", &amount),
+                    ("has", &has),
+                    ("unit", &unit),
+                    ("reason", &reason),
+                ];
+                findings.push(LintFinding::of("large-request", places).about(&spec.get("containers")));
             }
         }
     }
@@ -233,17 +217,14 @@ impl NodeCapabilities {
                 continue;
             }
             if !self.app_armor {
-                let why =
-                    "it has an appArmorProfile, but this node's kernel does not enforce AppArmor (AppArmor)";
-                findings.push(refused(&profile, why, "remove appArmorProfile, or load AppArmor"));
+                findings.push(LintFinding::of("no-app-armor", &[]).about(&profile));
                 // The kubelet refuses the pod because of its first container, so one finding is enough.
                 return;
             }
             let name = profile.get("localhostProfile");
             let missing = |profiles: &Vec<String>| !profiles.iter().any(|loaded| loaded == name.str());
             if kind == "Localhost" && self.app_armor_profiles.as_ref().is_some_and(missing) {
-                let why = format!("the AppArmor profile {} is not loaded on this node", name.str());
-                findings.push(never_starts(&name, &why, "load it with apparmor_parser"));
+                findings.push(LintFinding::of("unloaded-profile", &[("name", &name.str())]).about(&name));
             }
         }
     }
@@ -260,8 +241,7 @@ impl NodeCapabilities {
             let absent = matches!(fs::metadata(self.host.path(Path::new(&path))),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound);
             if absent {
-                let why = format!("the seccomp profile {path} does not exist (CreateContainerError)");
-                findings.push(never_starts(&name, &why, "create this file"));
+                findings.push(LintFinding::of("no-seccomp-profile", &[("path", &path)]).about(&name));
             }
         }
     }
@@ -275,9 +255,7 @@ impl NodeCapabilities {
     ) {
         let at = spec.get("hostUsers");
         if at.opt_bool() == Some(false) && version.at_least(USER_NAMESPACES) && !self.user_namespaces {
-            let why = "it requests its own user namespace, but this kernel allows none \
-                       (user.max_user_namespaces is 0)";
-            findings.push(never_starts(&at, why, "remove hostUsers, or raise user.max_user_namespaces"));
+            findings.push(LintFinding::of("no-user-namespaces", &[]).about(&at));
         }
     }
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::{fs, io};
 
-use crate::Check;
-use crate::{FileReport, LintFinding};
+use crate::{FileReport, LintFinding, Position};
+use plegctl_base::report::Places;
 use plegctl_base::threads;
 use plegctl_node::host::HostRoot;
 
@@ -37,8 +37,8 @@ struct MountedPath {
     path: String,
     /// The type of the `hostPath`, such as `Directory`; may be empty.
     volume_type: String,
-    /// The finding without its message.
-    finding: LintFinding,
+    /// The field that names the path, and its position.
+    field: (String, Position),
 }
 
 impl MountedPath {
@@ -48,10 +48,9 @@ impl MountedPath {
         } else {
             "the pod does not start"
         };
-        LintFinding {
-            message: format!("the hostPath {} {problem} on this node: {consequence}", self.path),
-            ..self.finding
-        }
+        let places: &Places<'_> =
+            &[("path", &self.path), ("problem", &problem), ("consequence", &consequence)];
+        LintFinding::of("host-path-missing", places).on_field(self.field.0).at(self.field.1)
     }
 }
 
@@ -66,12 +65,7 @@ fn mounted_paths(file: &FileReport) -> Vec<MountedPath> {
             MountedPath {
                 path: path.str().to_owned(),
                 volume_type: host_path.get("type").str().to_owned(),
-                finding: LintFinding::warning(Check::HostPathMissing, "")
-                    .with_fix(
-                        "create the path, or set the type to DirectoryOrCreate or FileOrCreate; if the path exists, \
-                         correct the path or the type",
-                    )
-                    .about(&path),
+                field: (path.path().to_owned(), path.position()),
             }
         })
         .collect()

@@ -21,7 +21,7 @@ use std::path::Path;
 use plegctl_node::host::HostRoot;
 use plegctl_node::kubelet::KubeletSettings;
 
-use super::{Check, Kubelet, LintFinding, PodField, SourceReport};
+use super::{Kubelet, SourceReport};
 
 /// What the checks know about the kubelet and the node, in addition to the files.
 #[derive(Clone, Copy, Debug)]
@@ -36,11 +36,6 @@ pub struct CheckContext<'a> {
     pub host: Option<&'a HostRoot>,
     /// The settings of the node's kubelet, if a kubelet was found and reads the inspected path.
     pub kubelet_settings: Option<&'a KubeletSettings>,
-}
-
-/// Creates a warning about a field.
-fn warn(check: Check, at: &PodField<'_>, message: impl Into<String>, fix: impl Into<String>) -> LintFinding {
-    LintFinding::warning(check, message).with_fix(fix).about(at)
 }
 
 /// Runs all checks and adds their findings to the report.

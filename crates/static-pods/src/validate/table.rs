@@ -188,10 +188,9 @@ impl Row {
     /// Returns the finding about a mistake in the field `at`; `None` if the row is about no mistake.
     pub fn mistake(&self, at: &PodField<'_>) -> Option<LintFinding> {
         let text = |text: &str| text.replace("{}", &at.text()).replace("{path}", at.path());
-        let check = self.check?;
-        let severity = self.severity.unwrap_or(check.row().severity);
-        let finding = LintFinding::new(check, severity, text(self.why?)).about(at);
-        Some(LintFinding { fix: self.fix.map(text), ..finding })
+        let finding = LintFinding::new(self.check?, text(self.why?)).about(at);
+        let severity = self.severity.unwrap_or(finding.severity);
+        Some(LintFinding { severity, fix: self.fix.map(text), ..finding })
     }
 }
 

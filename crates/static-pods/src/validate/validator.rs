@@ -134,7 +134,7 @@ impl<'a> Validator<'a> {
         }
         let parts = [Some(at.kubelet_path().to_owned()), Some(kind.words().to_owned()), shown, rule];
         self.reasons.push(parts.into_iter().flatten().collect::<Vec<_>>().join(": "));
-        let mut finding = LintFinding::error(self.check, format!("{path}: {why}")).about(at);
+        let mut finding = LintFinding::new(self.check, format!("{path}: {why}")).about(at);
         finding.fix.clone_from(&self.fix);
         self.findings.push(finding);
     }
