@@ -7,11 +7,9 @@ use prost::bytes::Bytes;
 use super::codec::encoded;
 use super::decode_budget::decode_within_budget;
 use super::generated as wire;
-use super::{Code, Outcome, Rpc, StreamedAnswer, label};
+use super::{Rpc, label};
 use crate::report::PodRef;
-use crate::report::rename::{NameKind, ReplaceName, without_names};
-
-without_names! { Code Outcome Rpc StreamedAnswer }
+use crate::report::rename::{NameKind, ReplaceName};
 
 /// The label and annotation keys that are the same on every node and whose values PLEG or a diagnosis needs.
 pub(super) const PUBLIC_KEYS: [&str; 9] = [

@@ -14,7 +14,7 @@ use super::offload::{self, FILES_TIME_LIMIT};
 use crate::clock::{Clock, Mono, Wall};
 use crate::host::proc::ProcessStat;
 use crate::host::thread_times;
-use crate::report::rename::rename;
+use crate::report::Rename;
 use crate::threads::locked;
 
 /// The time between two looks.
@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_millis(100);
 const SHORTEST_STOP: Duration = Duration::from_secs(1);
 
 /// What the looks at the daemon showed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonWatch {
     /// The daemon.
@@ -39,7 +39,8 @@ pub struct DaemonWatch {
 }
 
 /// A time in which the daemon was stopped by a signal or a tracer in each look, and did not run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(emptied(began))]
 #[serde(rename_all = "camelCase")]
 pub struct Stop {
     /// The state letter, `T` or `t`.
@@ -185,11 +186,6 @@ async fn look(dir: &Path, clock: &dyn Clock, looks: &Mutex<Looks>, limit: Durati
 async fn waited(dir: &Path, limit: Duration) -> Option<Duration> {
     let tasks = dir.join("task");
     offload::value(limit, move || thread_times(&tasks)).await.flatten().map(|(_, waited)| waited)
-}
-
-rename! {
-    Stop { letter, from, to, length, began_before, lasts, began = Mono::default(), cpu_ticks };
-    DaemonWatch { pid, stops, cpu_wait };
 }
 
 #[cfg(test)]

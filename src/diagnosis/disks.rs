@@ -18,8 +18,7 @@ use super::{HealthRun, offload};
 use crate::host::disks::{Disk, DiskError, LocatedDirectory, disk, resolve};
 use crate::host::proc::{ProcessStat, Role, command_line};
 use crate::host::{self, Arguments, kernel_text};
-use crate::report::rename::{rename, without_names};
-use crate::report::word_enum;
+use crate::report::{Rename, word_enum};
 
 /// The time limit for all disks together.
 const TIME_LIMIT: Duration = Duration::from_millis(500);
@@ -46,7 +45,8 @@ word_enum! {
 }
 
 /// A directory to which the runtime or the kubelet writes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(NodePath(path))]
 pub struct WrittenDirectory {
     /// Who writes there, and what.
     pub usage: DirectoryUse,
@@ -59,10 +59,6 @@ impl fmt::Display for WrittenDirectory {
         write!(f, "{} ({})", self.path.display(), self.usage)
     }
 }
-
-rename! { WrittenDirectory { usage, path: NodePath }; }
-
-without_names! { DirectoryUse }
 
 /// The command lines of the processes, which may name directories and settings files.
 struct Owners {

@@ -13,8 +13,7 @@ use super::journal_line::logged_by;
 use super::limits;
 use super::words::shortened;
 use crate::clock::Wall;
-use crate::report::rename::{rename, without_names};
-use crate::report::{PodRef, word_enum};
+use crate::report::{PodRef, Rename, word_enum};
 
 /// The programs that log as a kubelet: k3s and `MicroK8s` have it in one process with others.
 pub(super) const KUBELETS: [&str; 3] = ["kubelet", "k3s", "microk8s.daemon-kubelite"];
@@ -138,7 +137,8 @@ impl FailureCause {
 }
 
 /// A step for a pod that fails.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Process(plugin), Text(words), NodePath(path))]
 #[serde(rename_all = "camelCase")]
 pub struct FailingPod {
     /// The pod.
@@ -293,7 +293,3 @@ fn plugin_and_words(error: &str) -> Option<(&str, &str)> {
     let (_, words) = rest.split_once(" failed (").and_then(|(_, rest)| rest.split_once("): "))?;
     Some((name, words))
 }
-
-rename! { FailingPod { pod, step, cause, plugin: Process, words: Text, path: NodePath, failures, first, last }; }
-
-without_names! { FailingStep FailureCause }

@@ -12,14 +12,15 @@ use super::kubelet::KubeletRuns;
 use super::words::shortened;
 use crate::clock::Wall;
 use crate::kubelet::go_duration;
-use crate::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename};
+use crate::report::Rename;
 
 /// After a pause of more than this many seconds in its messages that it skips its work, the kubelet has worked in between.
 /// While it waits for a call of its own housekeeping, it skips no work for two minutes.
 const WORKED: f64 = 150.0;
 
 /// The result of `systemctl is-system-running`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Word(Answered))]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum SystemState {
     /// systemd answered with this word: `running`, `degraded`, …
@@ -29,7 +30,23 @@ pub enum SystemState {
 }
 
 /// The messages in the journal that the rules need, as counts, ages and lines.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Rename)]
+#[names(
+    Text(
+        too_large,
+        blocked_tasks,
+        server_silent,
+        lockups,
+        gpu_error,
+        out_of_memory,
+        exhausted,
+        watchdog,
+        cri_plugin_error,
+        config_unread
+    ),
+    Version(containerd_version),
+    emptied(pod_errors, stops)
+)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Journal {
     /// The number of lines.
@@ -113,7 +130,8 @@ impl ContainerStop {
 }
 
 /// A kubelet that lists with unary calls until it restarts, because the runtime does not implement a streaming call.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Word(call))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListFallback {
     /// The kubelet's process id.
@@ -124,7 +142,7 @@ pub struct ListFallback {
 
 /// What one kubelet says again and again about its start. Every kubelet says it once, and then every few seconds until the start
 /// goes on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RepeatedMessage {
     /// The kubelet's process id.
@@ -377,27 +395,6 @@ fn around(line: &str, at: usize) -> String {
 pub fn pleg_age(line: &str) -> Option<Duration> {
     let (_, rest) = line.split_once("last seen active ")?;
     go_duration(rest.split(' ').next()?)
-}
-
-rename! {
-    RepeatedMessage { pid, lines, between };
-    ListFallback { pid, call: Word };
-    Journal {
-        lines, pleg_ages, last_pleg_message, not_ready_since, last_not_ready, no_relist_yet, start_waits,
-        too_large: Text, list_fallback, exec_timeouts, span_seconds, blocked_tasks: Text, server_silent: Text, lockups: Text,
-        gpu_error: Text, out_of_memory: Text, exhausted: Text, exhausted_at, bus_timeouts, failing_pods, recovering,
-        runtime_restarts, watchdog: Text, containerd_version: Version, cri_plugin_error: Text, config_unread: Text,
-        kubelet_runs, pod_errors = BTreeMap::new(), stops = BTreeMap::new()
-    };
-}
-
-impl Rename for SystemState {
-    fn rename(&mut self, replace: ReplaceName<'_>) {
-        match self {
-            Self::Answered(word) => word.rename_as(NameKind::Word, replace),
-            Self::Silent(_) => {}
-        }
-    }
 }
 
 #[cfg(test)]

@@ -17,13 +17,14 @@ use super::report::PodRef;
 use super::{HealthRun, limits, offload, overdue_processes};
 use crate::cri::{ContainerState, SandboxState};
 use crate::host::KernelDir;
-use crate::report::rename::{rename, without_names};
+use crate::report::Rename;
 
 /// The namespace of containerd in which the CRI plugin keeps all its containers.
 const CRI_NAMESPACE: &str = "k8s.io";
 
 /// A shim or conmon whose sandbox or container is in no list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Id(id))]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeftOverShim {
     /// The process id.
@@ -37,7 +38,7 @@ pub struct LeftOverShim {
 }
 
 /// What a shim's working directory, the bundle of its sandbox, shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Bundle {
     /// plegctl could not read it.
@@ -182,7 +183,3 @@ fn read_bundle(proc: &Path, root: &Path, shim: &mut LeftOverShim) {
         shim.pod = identity.pod;
     }
 }
-
-rename! { LeftOverShim { pid, id: Id, pod, bundle }; }
-
-without_names! { Bundle }

@@ -17,8 +17,8 @@ use super::proc::{Process, Role, command_line};
 use super::{HealthRun, offload};
 use crate::cri::ContainerState;
 use crate::host::kernel_record;
+use crate::report::Rename;
 use crate::report::load::load;
-use crate::report::rename::rename;
 
 /// The most bytes that are read of a file with a process id.
 const MAX_PID_FILE: usize = 32;
@@ -30,7 +30,8 @@ const FIRST_PROCESS: u32 = 1;
 const UNKNOWN_EXIT_CODE: i32 = 255;
 
 /// The first process of a container that the runtime lists as exited.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Id(id))]
 #[serde(rename_all = "camelCase")]
 pub struct LivingExit {
     /// The container's id.
@@ -108,5 +109,3 @@ fn is_first(proc: &Path, root: &Path, process: &Process) -> bool {
     };
     is_first_in_namespace || in_pid_file() == Some(true)
 }
-
-rename! { LivingExit { id: Id, pid }; }

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::facts::Item;
 use super::report::{ContainerRef, PodRef};
 use crate::cri::{Container, Rpc, Sandbox, label};
-use crate::report::rename::{rename, without_names};
+use crate::report::Rename;
 
 /// The kind of an id: sandbox or container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ItemKind {
     /// A pod sandbox.
@@ -31,7 +31,8 @@ impl ItemKind {
 }
 
 /// An id that was found outside the CRI, with the names from the same source.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Id(id, sandbox_id), Container(container))]
 #[serde(rename_all = "camelCase", default)]
 pub struct OutsideId {
     /// The id, 64 hex digits.
@@ -227,7 +228,3 @@ fn fill(known: &mut String, new: String) {
         *known = new;
     }
 }
-
-rename! { OutsideId { id: Id, kind, pod, container: Container, sandbox_id: Id }; }
-
-without_names! { ItemKind }

@@ -20,8 +20,7 @@ use super::proc::{ProcSample, Process, Role};
 use super::report::NotChecked;
 use super::runtime_start::RuntimeStart;
 use crate::clock::Wall;
-use crate::report::rename::rename;
-use crate::report::{fits_in_memory, json};
+use crate::report::{Rename, fits_in_memory, json};
 
 /// The largest text of the facts of one diagnosis, in bytes. Two samples of 60 pods with 240 processes beside 112 others, and 452
 /// mounts, have 362 KB, of which deflate makes 34 KB; this is enough for 250 such pods. A recorder keeps the text in memory for a
@@ -29,7 +28,8 @@ use crate::report::{fits_in_memory, json};
 pub const MAX_TEXT: usize = 2 * 1024 * 1024;
 
 /// What a diagnosis measured of its node.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Rename)]
+#[names(Endpoint(socket), NodePath(cni_directory), Text(ended_early), Id(lasting_oddities))]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeFacts {
     /// When the diagnosis began. The ages of the processes count from about then.
@@ -164,13 +164,6 @@ fn leave_out_others(sample: &mut ProcSample) {
             || roles.binary_search(&process.parent).is_ok()
     };
     sample.processes.retain(|_, process| is_read(process));
-}
-
-rename! {
-    NodeFacts {
-        taken_at, socket: Endpoint, host, kubelet, journal, systemd, stream_probe, runtime_start, cni_directory: NodePath, forecasts, names,
-        lasting_oddities: Id, not_checked, ended_early: Text
-    };
 }
 
 #[cfg(test)]

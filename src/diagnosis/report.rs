@@ -8,9 +8,8 @@ pub use super::rules::RuleId;
 use crate::clock::Wall;
 use crate::cri::{Outcome, StreamedAnswer};
 use crate::pleg::report::ListCallsReport;
-use crate::report::rename::{rename, without_names};
 pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
-use crate::report::{RuntimeRef, Step, word_enum};
+use crate::report::{Rename, RuntimeRef, Step, word_enum};
 use crate::stacks::report::StackReport;
 
 word_enum! {
@@ -49,7 +48,9 @@ word_enum! {
 
 /// One problem that `health` reports.
 #[crate::report::document_part]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+// A step is for the node as it was, and its command contains names, so steps are left out.
+#[names(Text(title, evidence), Word(rpc), Id(ids), emptied(steps), then(write_words))]
 pub struct HealthFinding {
     /// The rule's id.
     pub id: RuleId,
@@ -87,7 +88,8 @@ pub struct HealthFinding {
 
 /// For what a task waits in the kernel.
 #[crate::report::document_part]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Word(id), Process(process), Function(function), Text(owner))]
 pub struct KernelReason {
     /// The id in the table of reasons, such as `KR01`; `plegctl explain` describes it.
     pub id: String,
@@ -102,7 +104,7 @@ pub struct KernelReason {
 }
 
 /// How a culprit's call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Rename)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CulpritOutcome {
@@ -116,7 +118,8 @@ pub enum CulpritOutcome {
 
 /// One sandbox or container whose status call keeps the kubelet waiting.
 #[crate::report::document_part]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Rename)]
+#[names(Word(rpc), Id(id), Text(holder), then(write_words))]
 pub struct CulpritReport {
     /// The call.
     pub rpc: String,
@@ -140,7 +143,7 @@ pub struct CulpritReport {
 
 /// A pod for which a call of the kubelet may hang, found from outside the node.
 #[crate::report::document_part]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[non_exhaustive]
 pub struct SuspectReport {
     /// The pod, with the UID that the kubelet uses.
@@ -155,7 +158,8 @@ pub struct SuspectReport {
 
 /// One probe and how it ended.
 #[crate::report::document_part]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Rename)]
+#[names(Word(name), Text(message))]
 pub struct ProbeReport {
     /// The probe's name; for a call the RPC's name.
     pub name: String,
@@ -175,7 +179,8 @@ pub struct ProbeReport {
 
 /// A value on which the estimate is based, and its source.
 #[crate::report::document_part]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Rename)]
+#[names(Text(what, value, source))]
 pub struct Basis {
     /// The name of the value.
     pub what: String,
@@ -187,7 +192,8 @@ pub struct Basis {
 
 /// An estimate of the kubelet's serial relist, and whether it exceeds the threshold.
 #[crate::report::document_part]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Rename)]
+#[names(Text(other_era))]
 pub struct EstimateReport {
     /// The duration of a relist now: the two lists, the status calls for the pods that changed within a minute, and the
     /// kubelet's time-out for each hung call. Absent if the runtime does not answer.
@@ -222,7 +228,8 @@ pub struct EstimateReport {
 
 /// The kubelet's process and answers.
 #[crate::report::document_part]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Rename)]
+#[names(Version(version), Word(healthz), Text(disagreements, not_accepted))]
 pub struct KubeletReport {
     /// The process id.
     pub pid: Option<u32>,
@@ -257,7 +264,8 @@ word_enum! {
 
 /// The source of a verdict, if plegctl did not query the runtime itself. Every age is by the clock of the source.
 #[crate::report::document_part]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Rename)]
+#[names(Pod(pod), Text(no_recorder))]
 pub struct ReportSource {
     /// The source.
     pub kind: SourceKind,
@@ -279,7 +287,7 @@ pub struct ReportSource {
 
 /// A moment of a capture.
 #[crate::report::document_part]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
 pub struct JudgedMoment {
     /// The moment.
     pub time: Wall,
@@ -289,7 +297,8 @@ pub struct JudgedMoment {
 
 /// The verdict of `health` on a node, with findings and culprits.
 #[crate::report::document_part]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Rename)]
+#[names(Word(api_version, kind), Node(node), Text(summary), emptied(keep, stacks), then(write_words))]
 pub struct HealthReport {
     /// `plegctl/v1`
     pub api_version: String,
@@ -405,40 +414,3 @@ pub fn verdict_fact(verdict: Verdict, primary: Option<&HealthFinding>) -> Fact {
     };
     primary.map_or(FactKind::DiagnosisFoundNothing { verdict }, found).into()
 }
-
-// A step is for the node as it was, and its command contains names, so steps are left out.
-rename! {
-    HealthFinding {
-        id, title: Text, severity, confidence, phase, rpc: Word, pod, container, ids: Id, evidence: Text, facts,
-        steps = Vec::new(), kernel_reason, pid
-    } => Self::write_words;
-    KernelReason { id: Word, process: Process, pid, function: Function, owner: Text };
-    CulpritReport {
-        rpc: Word, id: Id, pod, container, waited_seconds, outcome, confidence, holder: Text, holder_fact
-    } => Self::write_words;
-    SuspectReport { pod, container, reasons, confidence };
-    ProbeReport { name: Word, outcome, duration_seconds, response_bytes, stream, calls, message: Text };
-    Basis { what: Text, value: Text, source: Text };
-    EstimateReport {
-        serial_relist_seconds, full_relist_seconds, hung_calls, changed_pods, request_timeout_seconds,
-        threshold_seconds, peak_age_seconds, would_trip, flaps, not_ready_at, not_ready_since, basis,
-        other_era: Text
-    };
-    KubeletReport {
-        pid, version: Version, healthz: Word, pleg_age_seconds, discarded_events, reading_age_seconds,
-        evented_pleg, disagreements: Text, not_accepted: Text
-    };
-    ReportSource {
-        kind, pod: Pod, since, incident, diagnosis_age_seconds, last_relist_age_seconds, clock_ahead_seconds,
-        no_recorder: Text
-    };
-    JudgedMoment { time, incident };
-    HealthReport {
-        api_version: Word, kind: Word, taken_at, moment, source, node: Node, runtime,
-        list_calls, duration_seconds, verdict, phase, summary: Text, primary, findings, culprits, suspects, probes,
-        abandoned_calls,
-        not_checked, estimate, kubelet, keep = Vec::new(), stacks = None
-    } => Self::write_words;
-}
-
-without_names! { CulpritOutcome Phase RuleId SourceKind Verdict }

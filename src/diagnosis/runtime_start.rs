@@ -10,10 +10,10 @@ use crate::clock::Wall;
 use crate::cri::Error;
 use crate::diagnosis::evidence::Evidence;
 use crate::host::{self, ContainerdConfig, HostRoot, InotifyUse, containerd_config_path};
-use crate::report::rename::rename;
+use crate::report::Rename;
 
 /// What may keep the runtime from starting.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuntimeStart {
     /// containerd's configuration, if the runtime is containerd and its file is known.
@@ -73,5 +73,3 @@ pub(super) async fn cni_directory<R>(run: HealthRun<'_, R>, evidence: &Evidence)
 fn nanos(duration: std::time::Duration) -> i64 {
     Wall::from_nanos(0).plus(duration).nanos()
 }
-
-rename! { RuntimeStart { config, config_is_newer, inotify }; }

@@ -8,8 +8,7 @@ use super::status::PodStatus;
 use crate::clock::Wall;
 use crate::cri::{Labels, Rpc};
 use crate::kubelet::KubeletLists;
-use crate::report::rename::rename;
-use crate::report::{API_VERSION, PodRef, RuntimeRef, Seconds};
+use crate::report::{API_VERSION, PodRef, Rename, RuntimeRef, Seconds};
 
 /// The result of one relist.
 #[crate::report::omit_none]
@@ -34,7 +33,8 @@ pub struct RelistReport {
 }
 
 /// The list calls that were made, and why.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Word(rpcs), Text(why))]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ListCallsReport {
@@ -51,8 +51,6 @@ impl ListCallsReport {
         Self { rpcs: rpcs.into(), why: lists.reason() }
     }
 }
-
-rename! { ListCallsReport { rpcs: Word, why: Text }; }
 
 /// The duration and the calls of a relist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -9,6 +9,9 @@
     warn(missing_docs, clippy::disallowed_methods, clippy::large_futures, clippy::missing_panics_doc)
 )]
 
+// The code of derived traits names this crate.
+extern crate self as plegctl_base;
+
 pub mod children;
 pub mod clock;
 pub mod optional_future;

@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::catalogue::StartCheck;
 use super::node_facts::CertificateUse;
 use super::settings::Origin;
-use plegctl_base::report::rename::{rename, without_names};
+use plegctl_base::report::rename::{Rename, without_names};
 use plegctl_base::report::{Confidence, Places, Severity, TextTable};
 
 /// One finding.
 #[plegctl_base::report::document_part]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Text(title, message, field, kubelet_reason, fix), NodePath(file))]
 pub struct StartFinding {
     /// The check.
     pub id: StartCheck,
@@ -133,13 +134,6 @@ impl StartFinding {
         self.confidence = confidence;
         self
     }
-}
-
-rename! {
-    StartFinding {
-        id, title: Text, severity, confidence, message: Text, field: Text, file: NodePath, line, column,
-        kubelet_reason: Text, fix: Text, rests_on_default
-    };
 }
 
 without_names! { CertificateUse StartCheck }

@@ -1,7 +1,9 @@
 //! `#[omit_none]`: an optional field without a value is absent in JSON. `#[document_part]`: the same for a part of a document of
-//! plegctl.
+//! plegctl. `#[derive(Rename)]`: the names in a value can be replaced.
 
 #![warn(missing_docs)]
+
+mod rename;
 
 use proc_macro::TokenStream;
 use quote::ToTokens;
@@ -30,6 +32,18 @@ pub fn document_part(_: TokenStream, item: TokenStream) -> TokenStream {
         }
     }
     without_absent(item)
+}
+
+/// Derives `Rename`, the trait in `crates/base/src/report/rename.rs`. Each field is renamed by its own type, except those that
+/// `#[names(…)]` lists: `Id(field)` is a text of this kind, `emptied(field)` gets the default value, and `kept(field)` stays.
+/// `then(method)` is called at the end. A field without a name has the name of its type, or of its value of an enum.
+#[proc_macro_derive(Rename, attributes(names))]
+pub fn rename(item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as DeriveInput);
+    match rename::derive(&item) {
+        Ok(code) => code.into(),
+        Err(why) => why.into_compile_error().into(),
+    }
 }
 
 fn without_absent(mut item: DeriveInput) -> TokenStream {

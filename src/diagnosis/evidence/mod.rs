@@ -39,7 +39,7 @@ use crate::diagnosis::runtime_start::RuntimeStart;
 use crate::host::disks::Disk;
 use crate::kubelet::timing;
 use crate::kubelet::{KubeletVersion, Sourced};
-use crate::report::rename::rename;
+use crate::report::Rename;
 use crate::stacks::report::StackReport;
 
 /// All measurements of one run.
@@ -199,7 +199,8 @@ impl Default for Settings {
 }
 
 /// The node's processes and kernel statistics, from one sample or two.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Rename)]
+#[names(emptied(sampled_at), Process(network_plugins), Id(overdue_ids))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostEvidence {
     /// Whether the process table belongs to the probed runtime.
@@ -233,7 +234,7 @@ pub struct HostEvidence {
 }
 
 /// A file system to which the runtime or the kubelet writes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WrittenDisk {
     /// The directories on this file system.
@@ -260,12 +261,4 @@ impl HostEvidence {
     pub fn latest(&self) -> &ProcSample {
         self.second.as_ref().map_or(&self.first, |(_, sample)| sample)
     }
-}
-
-rename! {
-    HostEvidence {
-        ownership, sampled_at = Mono::default(), first, network_plugins: Process, second, throttled_at_end,
-        daemon_watch, disks, overdue_ids: Id, clients, left_over_shims, living_exits, waits
-    };
-    WrittenDisk { directories, disk };
 }

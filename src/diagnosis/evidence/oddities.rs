@@ -12,6 +12,7 @@ use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{ProcSample, Role, is_conmon, monitored_ids};
 use crate::diagnosis::report::Confidence;
+use crate::report::Rename;
 
 /// A contradiction, and the ids of the sandboxes or containers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +33,7 @@ impl<'a> Oddity<'a> {
 }
 
 /// The kinds of contradictions, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase")]
 pub enum OddKind {
     /// The state is `UNKNOWN`.

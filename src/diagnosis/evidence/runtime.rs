@@ -14,7 +14,7 @@ use crate::diagnosis::limits;
 use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::silence::SilenceLimits;
 use crate::kubelet::KubeletLists;
-use crate::report::rename::rename;
+use crate::report::Rename;
 
 /// The outcomes of all calls to the runtime.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -353,7 +353,7 @@ impl<T> ListEvidence<T> {
 }
 
 /// The answer to a streamed list, which shows that the runtime implements it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamProbe {
     /// The call.
@@ -361,8 +361,6 @@ pub struct StreamProbe {
     /// What arrived.
     pub answer: StreamedAnswer,
 }
-
-rename! { StreamProbe { rpc, answer }; }
 
 /// A list that was fetched in parts, because it is too large as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use std::fmt;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::report::rename::{Rename, ReplaceName};
+use crate::report::Rename;
 pub use owner::OwnerProcess;
 pub use values::{
     Address, Bytes, Call, ConditionName, Counted, Decimal, DescriptorUse, ExpectedLoad, FilePath, FileSystem,
@@ -27,7 +27,7 @@ pub use values::{
 pub use words::{FactKind, WaitOwner};
 
 /// A fact of a finding. Its words are those of `Display`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Rename)]
 pub struct Fact(pub FactKind);
 
 impl Fact {
@@ -40,12 +40,6 @@ impl Fact {
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl Rename for Fact {
-    fn rename(&mut self, replace: ReplaceName<'_>) {
-        self.0.rename(replace);
     }
 }
 

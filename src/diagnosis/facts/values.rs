@@ -9,17 +9,16 @@ use serde::{Deserialize, Serialize};
 use super::words::with;
 use super::{FactKind, WaitOwner};
 use crate::cri::Rpc;
-use crate::diagnosis::evidence::oddities::OddKind;
 use crate::diagnosis::kernel_waits::KernelWaitReason;
 use crate::diagnosis::proc::{NodeMount, Process, Psi, ResourcePressure};
 use crate::diagnosis::words::{seconds, short};
 use crate::report::bytes::bytes;
 use crate::report::duration::elapsed;
-use crate::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename, without_names};
+use crate::report::rename::{NameKind, Rename, ReplaceName};
 use crate::report::{PodRef, Seconds, word_enum};
 
 /// A measured duration. `{:#}` writes it roughly, as an age: `3m20s`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
 pub struct Took {
     /// The length.
     seconds: Seconds,
@@ -52,7 +51,7 @@ impl From<f64> for Took {
 }
 
 /// A size in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
@@ -63,7 +62,7 @@ impl fmt::Display for Bytes {
 }
 
 /// A number with a fraction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(transparent)]
 pub struct Decimal(Seconds);
 
@@ -91,7 +90,8 @@ impl fmt::Display for Decimal {
 
 /// A sandbox or a container, with the names that are known. `{}` writes the names or else the short id, and `{:#}` the names
 /// with the short id.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Id(id), Container(container))]
 #[serde(default)]
 pub struct Item {
     /// The full id.
@@ -120,9 +120,9 @@ impl fmt::Display for Item {
 /// write the words. In these arguments, a field is a reference.
 macro_rules! values {
     ($($(#[$about:meta])* $name:ident {
-        $($(#[$of_field:meta])* $field:ident: $type:ty $(as $kind:ident)?,)+
+        $($(#[$of_field:meta])* $field:ident: $type:ty,)+
     } => $words:literal $(, $argument:expr)*;)+) => {$(
-        #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, crate::report::Rename)]
         $(#[$about])*
         pub struct $name {
             $($(#[$of_field])* pub $field: $type,)+
@@ -135,16 +135,16 @@ macro_rules! values {
             }
         }
 
-        crate::report::rename::rename! { $name { $($field $(: $kind)?),+ }; }
     )+};
 }
 pub(super) use values;
 
 values! {
     /// A process: `containerd[812]`.
+    #[names(Process(name))]
     ProcessRef {
         /// Its name.
-        name: String as Process,
+        name: String,
         /// Its id.
         pid: u32,
     } => "{name}[{pid}]";
@@ -221,6 +221,7 @@ macro_rules! texts {
         $(#[$about])*
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(transparent)]
+        $(#[derive(Rename)] #[names($kind($name))])?
         pub struct $name(pub String);
 
         impl<T: fmt::Display + ?Sized> From<&T> for $name {
@@ -234,12 +235,6 @@ macro_rules! texts {
                 f.write_str(&self.0)
             }
         }
-
-        $(impl Rename for $name {
-            fn rename(&mut self, replace: ReplaceName<'_>) {
-                self.0.rename_as(NameKind::$kind, replace);
-            }
-        })?
     )+};
 }
 
@@ -347,12 +342,6 @@ impl Resource {
         let [node, runtime] = [pressure.node, pressure.daemon].map(|psi| Some(percent(&psi?).into()));
         node.or(runtime).map(|_| FactKind::Pressure { resource: self, node, runtime })
     }
-}
-
-rename! { Item { id: Id, pod, container: Container }; }
-
-without_names! {
-    Bytes Counted Decimal Items OddKind PodChange Resource Took
 }
 
 impl FactKind {

@@ -21,8 +21,7 @@ use crate::diagnosis::proc::is_conmon;
 use crate::diagnosis::report::{RuleId, Verdict};
 use crate::diagnosis::words::short;
 use crate::manifests::preflight::{CertificateUse, refusal};
-use crate::report::rename::{Rename, ReplaceName};
-use crate::report::{Confidence, PodRef, plural};
+use crate::report::{Confidence, PodRef, Rename, plural};
 
 /// Defines an enum with words. Each row has a kind, its fields with their types, and after `=>` the arguments of `format!` that
 /// write its words. In these arguments, a field is a reference.
@@ -30,7 +29,7 @@ macro_rules! facts {
     ($(#[$about:meta])* $name:ident; $(
         $(#[$of_kind:meta])* $kind:ident $({ $($field:ident: $type:ty),+ })? => $words:literal $(, $argument:expr)*;
     )+) => {
-        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
         #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
         $(#[$about])*
         pub enum $name {
@@ -39,14 +38,6 @@ macro_rules! facts {
                 #[doc = concat!("`", $words, "`")]
                 $kind $({ $(#[doc = "A value in these words."] $field: $type),+ })?,
             )+
-        }
-
-        impl Rename for $name {
-            fn rename(&mut self, replace: ReplaceName<'_>) {
-                match self {
-                    $(Self::$kind $({ $($field),+ })? => { $($($field.rename(replace);)+)? })+
-                }
-            }
         }
 
         #[cfg(test)]

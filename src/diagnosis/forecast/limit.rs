@@ -11,8 +11,7 @@ use crate::cri::Rpc;
 use crate::diagnosis::facts::{Bytes, Decimal, ProcessRef};
 use crate::report::Confidence;
 use crate::report::duration::elapsed;
-use crate::report::rename::{rename, without_names};
-use crate::report::{grouped, word_enum};
+use crate::report::{Rename, grouped, word_enum};
 
 /// The number of threads at which a Go program aborts, unless it calls `SetMaxThreads`, which no runtime and no kubelet does
 /// (sched.maxmcount in Go's runtime/proc.go).
@@ -111,7 +110,7 @@ impl LimitKind {
 }
 
 /// When a limit is reached.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitForecast {
     /// The limit.
@@ -205,9 +204,3 @@ pub fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<LimitFore
     let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
     Ok(all.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect())
 }
-
-rename! {
-    LimitForecast { limit, process, used, max, per_minute, since, taken_at, full_at, confidence };
-}
-
-without_names! { LimitKind }

@@ -21,7 +21,7 @@ use super::rules::steps::{Place, Places, TableStep};
 use super::{HealthRun, offload, overdue_processes};
 use crate::clock::Mono;
 use crate::host::proc::NodeMount;
-use crate::report::rename::{rename, without_names};
+use crate::report::rename::{Rename, without_names};
 use crate::report::{Command, Step};
 use owner::OwnerSearch;
 pub use reason::{KernelWaitReason, WaitKind};
@@ -31,7 +31,8 @@ use remedy::Remedy;
 const OWNER_TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// A task that waited in the kernel at both looks, for a known kind of reason.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, Rename)]
+#[names(Function(function, stack), emptied(remedy))]
 #[serde(rename_all = "camelCase")]
 pub struct KernelWait {
     /// The kind of reason.
@@ -253,13 +254,6 @@ fn stalled_disks(
         })
     };
     second.iter().filter(is_stalled).map(|(device, disk)| (device.clone(), disk.clone())).collect()
-}
-
-rename! {
-    KernelWait {
-        reason, pid, tid, function: Function, stack: Function, owner, facts, remedy = None, mount,
-        programs, lasted
-    };
 }
 
 without_names! { &'static KernelWaitReason }

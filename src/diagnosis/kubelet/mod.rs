@@ -26,7 +26,7 @@ use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::kubelet::{Config, KubeletVersion, Metrics};
 use crate::manifests::preflight::{CertificateUse, StartFinding};
-use crate::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename};
+use crate::report::Rename;
 
 /// Where the kubelet's metrics come from.
 #[derive(Clone, Debug)]
@@ -75,7 +75,8 @@ pub struct KubeletInputs {
 }
 
 /// The outcome of `/healthz`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Text(text))]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Healthz {
     /// The kubelet answered 200.
@@ -94,7 +95,8 @@ pub enum Healthz {
 }
 
 /// A certificate that is not valid now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(NodePath(path))]
 #[serde(rename_all = "camelCase")]
 pub struct InvalidCertificate {
     /// The file.
@@ -110,7 +112,7 @@ pub struct InvalidCertificate {
 }
 
 /// One reading of the metrics.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricsReading {
     /// When the metrics were read.
@@ -120,7 +122,8 @@ pub struct MetricsReading {
 }
 
 /// The kubelet's process, settings and answers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Rename)]
+#[names(Version(program_version), Word(requests), Text(not_accepted))]
 #[serde(rename_all = "camelCase", default)]
 pub struct KubeletEvidence {
     /// The process id, if a kubelet runs here.
@@ -184,23 +187,5 @@ impl MetricsReading {
         let now = self.at.seconds_since(Wall::from_nanos(0));
         // The metric has whole seconds, so it may be slightly in the future.
         Some((now - last_relist).max(0.0))
-    }
-}
-
-rename! {
-    InvalidCertificate { path: NodePath, usage, is_expired, at, is_replaced_at_start };
-    MetricsReading { at, metrics };
-    KubeletEvidence {
-        pid, age, installed, config, program_version: Version, start_error, certificates, healthz, requests: Word, stuck_pods, metrics_silent,
-        not_accepted: Text, first, second
-    };
-}
-
-impl Rename for Healthz {
-    fn rename(&mut self, replace: ReplaceName<'_>) {
-        match self {
-            Self::Failing { status: _, text } => text.rename_as(NameKind::Text, replace),
-            Self::Ok | Self::Refused | Self::Silent(_) => {}
-        }
     }
 }

@@ -12,7 +12,7 @@ use crate::clock::{Clock, Wall};
 use crate::cri::PodsApi;
 use crate::diagnosis::report::PodRef;
 use crate::kubelet::pod_status::{WaitingContainer, container_statuses, moment, transition};
-use crate::report::rename::rename;
+use crate::report::Rename;
 
 /// The time limit for the answer. The kubelet has the list in memory.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -27,7 +27,8 @@ pub enum PodsSource {
 }
 
 /// A pod that does not progress, as the kubelet itself says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Value(owner))]
 #[serde(rename_all = "camelCase")]
 pub struct StuckPod {
     /// The pod.
@@ -91,5 +92,3 @@ fn waits_since(status: &Value) -> Option<Wall> {
     let start = moment(status.get("startTime"))?;
     Some(transition(status, "PodScheduled").map_or(start, |scheduled| start.max(scheduled)))
 }
-
-rename! { StuckPod { pod, owner: Value, since, is_ending }; }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Wall;
 use crate::diagnosis::journal_line::logged_by;
 use crate::manifests::preflight::{continues, exit_reason};
-use crate::report::rename::{Rename, ReplaceName, rename};
+use crate::report::Rename;
 
 /// The most processes that are kept. A kubelet that exits at once is started about ninety times in 15 minutes.
 const MAX_RUNS: usize = 200;
@@ -18,7 +18,8 @@ const MAX_REASON_LENGTH: usize = 500;
 const ENDS: [&str; 2] = ["Main process exited", "Deactivated successfully"];
 
 /// One process of the kubelet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Refusal(reason))]
 #[serde(rename_all = "camelCase", default)]
 struct KubeletRun {
     pid: u32,
@@ -35,7 +36,7 @@ struct KubeletRun {
 }
 
 /// The processes of the kubelet in the journal, oldest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 pub struct KubeletRuns(Vec<KubeletRun>);
 
 /// Why the kubelet exited.
@@ -101,14 +102,6 @@ impl KubeletRuns {
     /// Returns whether the process `pid` logged that it has started.
     pub fn has_started(&self, pid: u32) -> bool {
         self.0.iter().any(|run| run.pid == pid && run.has_started)
-    }
-}
-
-rename! { KubeletRun { pid, began, ended, has_started, reason: Refusal, continues }; }
-
-impl Rename for KubeletRuns {
-    fn rename(&mut self, replace: ReplaceName<'_>) {
-        self.0.rename(replace);
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::rename::Rename;
 use super::word_enum;
 
 word_enum! {
@@ -23,7 +24,8 @@ word_enum! {
 
 /// A check that could not be made.
 #[crate::report::document_part]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Word(what), Text(why))]
 pub struct NotChecked {
     /// The check.
     pub what: String,

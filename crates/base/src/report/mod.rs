@@ -51,6 +51,7 @@ pub use document::{API_VERSION, Document, document};
 pub use document::{MAX_MEMORY, fits_in_memory, is_zero};
 pub use plegctl_omit_none::{document_part, omit_none};
 pub use reference::{ContainerRef, PodRef, RuntimeRef, optional_pod};
+pub use rename::Rename;
 pub use rule::Rule;
 pub use seconds::Seconds;
 pub use severity::Severity;

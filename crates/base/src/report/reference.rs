@@ -4,9 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::rename::Rename;
+
 /// A reference to a pod. A name is empty if the runtime's labels do not contain it. JSON has all three names, unless
 /// the field uses [`optional_pod`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Rename)]
+#[names(Id(uid), Namespace(namespace), Pod(name))]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct PodRef {
     /// The UID.
@@ -72,7 +75,8 @@ pub mod optional_pod {
 
 /// A reference to a container by id and, if known, by name.
 #[crate::report::document_part]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Id(id), Container(name))]
 pub struct ContainerRef {
     /// Full id.
     pub id: String,
@@ -83,7 +87,8 @@ pub struct ContainerRef {
 
 /// A reference to a runtime.
 #[crate::report::document_part]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Endpoint(endpoint), Runtime(name), Version(version, api_version))]
 pub struct RuntimeRef {
     /// The endpoint.
     pub endpoint: String,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use super::{Confidence, ContainerRef, NotChecked, PodRef, RuntimeRef, Seconds, Severity};
+use super::Seconds;
 use crate::clock::Wall;
 
 /// The kind of a text from outside, which decides how it is replaced.
@@ -171,26 +171,6 @@ impl<T: Rename> Rename for Box<T> {
     }
 }
 
-/// Implements [`Rename`] for structs, whose fields are all listed: `field: Kind` is a text of this kind, `field = value` gets
-/// this value, and any other field has a type that implements [`Rename`]. `=> function` is called at the end.
-#[macro_export]
-macro_rules! rename {
-    (@field $field:ident $replace:ident) => { $crate::report::rename::Rename::rename($field, $replace) };
-    (@field $field:ident $replace:ident : $kind:ident) => {
-        $crate::report::rename::RenameAs::rename_as($field, $crate::report::rename::NameKind::$kind, $replace)
-    };
-    (@field $field:ident $replace:ident = $value:expr) => { *$field = $value };
-    ($($name:ident { $($field:ident $(: $kind:ident)? $(= $value:expr)?),* $(,)? } $(=> $after:path)?;)+) => {$(
-        impl $crate::report::rename::Rename for $name {
-            fn rename(&mut self, replace: $crate::report::rename::ReplaceName<'_>) {
-                let Self { $($field),* } = self;
-                $($crate::rename!(@field $field replace $(: $kind)? $(= $value)?);)*
-                $($after(self);)?
-            }
-        }
-    )+};
-}
-
 /// Implements [`Rename`] for types without names.
 #[macro_export]
 macro_rules! without_names {
@@ -201,13 +181,58 @@ macro_rules! without_names {
     )+};
 }
 
-pub use crate::{rename, without_names};
+pub use crate::without_names;
+pub use plegctl_omit_none::Rename;
 
-rename! {
-    PodRef { uid: Id, namespace: Namespace, name: Pod };
-    ContainerRef { id: Id, name: Container };
-    RuntimeRef { endpoint: Endpoint, name: Runtime, version: Version, api_version: Version };
-    NotChecked { what: Word, why: Text };
+without_names! { bool char f64 i32 i64 u8 u16 u32 u64 usize Duration Seconds SystemTime Wall }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Rename)]
+    #[names(Id(id), Text(words), emptied(steps), kept(counters), then(count))]
+    struct Part {
+        id: Option<String>,
+        words: Vec<String>,
+        steps: Vec<String>,
+        counters: BTreeMap<String, u64>,
+        renamed: u32,
+        source: Source,
+    }
+
+    #[derive(Debug, PartialEq, Rename)]
+    #[names(Text(Logged), Pod(pod))]
+    enum Source {
+        Logged(String),
+        Of { pod: String, age: Duration },
+        Unknown,
+    }
+
+    impl Part {
+        fn count(&mut self) {
+            self.renamed += 1;
+        }
+    }
+
+    #[test]
+    fn a_derived_rename_replaces_each_field_as_its_kind_says() {
+        let source = Source::Of { pod: "web-0".into(), age: Duration::from_secs(1) };
+        let counters = BTreeMap::from([("oom_kill".to_owned(), 2)]);
+        let words = vec!["a b".to_owned()];
+        let steps = vec!["kill 7".to_owned()];
+        let mut part =
+            Part { id: Some("c1".into()), words, steps, counters: counters.clone(), renamed: 0, source };
+        let replace: ReplaceName<'_> = &mut |kind, text| format!("{kind:?} {text}");
+        part.rename(replace);
+        let source = Source::Of { pod: "Pod web-0".into(), age: Duration::from_secs(1) };
+        let words = vec!["Text a b".to_owned()];
+        assert_eq!(
+            part,
+            Part { id: Some("Id c1".into()), words, steps: vec![], counters, renamed: 1, source }
+        );
+        let mut sources = vec![Source::Logged("x".into()), Source::Unknown];
+        sources.rename(replace);
+        assert_eq!(sources, [Source::Logged("Text x".into()), Source::Unknown]);
+    }
 }
-
-without_names! { bool char f64 i32 i64 u8 u16 u32 u64 usize Confidence Duration Seconds Severity SystemTime Wall }

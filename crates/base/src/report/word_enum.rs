@@ -8,7 +8,7 @@ macro_rules! word_enum {
         $($(#[$of_value:meta])* $value:ident = $word:literal,)*
     } $($all:ident)?) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, $crate::report::rename::Rename)]
         #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
         $vis enum $name {
             $($(#[$of_value])* #[serde(rename = $word)] $value,)*

@@ -18,8 +18,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::HostRoot;
 use super::proc::ProcSample;
+use plegctl_base::report::Rename;
 use plegctl_base::report::load::load;
-use plegctl_base::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename};
 
 /// The configuration file of a containerd whose command line names no other.
 pub const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
@@ -48,7 +48,8 @@ const IMAGE_TABLES: [&str; 3] = ["cri", "io.containerd.grpc.v1.cri", "io.contain
 const DEFAULT_RUNTIME: &str = "runc";
 
 /// A place in a configuration file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(NodePath(file))]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerdPlace {
     /// The path of the file on the node.
@@ -66,7 +67,8 @@ impl std::fmt::Display for ContainerdPlace {
 }
 
 /// A fault in the configuration because of which containerd does not serve the CRI.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Text(why, plugin))]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ContainerdFault {
     /// containerd cannot read the file, so it does not start.
@@ -122,7 +124,8 @@ impl ContainerdFault {
 }
 
 /// The part of containerd's configuration that decides whether a kubelet can use containerd.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(NodePath(path, root, cni_directory))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerdConfig {
     /// The path of the main file on the node.
@@ -395,28 +398,6 @@ impl<'a, 'i> LayeredConfig<'a, 'i> {
         match self.last(&RUNTIME_TABLES, &path) {
             None => Some(false),
             Some((_, value)) => value.get_ref().as_bool(),
-        }
-    }
-}
-
-rename! {
-    ContainerdPlace { file: NodePath, line, column };
-    ContainerdConfig {
-        path: NodePath, written, fault, systemd_cgroup, root: NodePath, cni_directory: NodePath
-    };
-}
-
-impl Rename for ContainerdFault {
-    fn rename(&mut self, replace: ReplaceName<'_>) {
-        match self {
-            Self::Unreadable { at, why } | Self::Refused { at, why } => {
-                at.rename(replace);
-                why.rename_as(NameKind::Text, replace);
-            }
-            Self::Disabled { at, plugin } => {
-                at.rename(replace);
-                plugin.rename_as(NameKind::Text, replace);
-            }
         }
     }
 }

@@ -1,14 +1,14 @@
 //! [`CriName`]: parses the name that a runtime gives to a container or sandbox, which contains the names of the pod
 //! and the container.
 
-use plegctl_base::report::PodRef;
-use plegctl_base::report::rename::rename;
+use plegctl_base::report::{PodRef, Rename};
 
 /// CRI-O's name for the container that is a pod's sandbox.
 const CRIO_SANDBOX: &str = "POD";
 
 /// The pod and container in a runtime's name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Rename)]
+#[names(Container(container))]
 pub struct CriName {
     /// The container; `None` for a sandbox.
     pub container: Option<String>,
@@ -48,8 +48,6 @@ impl CriName {
         format!("k8s_{}_{name}_{namespace}_{uid}_0", container.as_deref().unwrap_or(CRIO_SANDBOX))
     }
 }
-
-rename! { CriName { container: Container, pod }; }
 
 #[cfg(test)]
 mod tests {

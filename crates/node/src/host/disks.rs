@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::proc::NodeMount;
-use plegctl_base::report::names_in;
-use plegctl_base::report::rename::rename;
+use plegctl_base::report::{Rename, names_in};
 
 /// The maximum number of symbolic links in a path; a path with more links counts as a loop.
 const MAX_LINKS: usize = 40;
 
 /// The file system of a directory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Value(device), FileSystem(kind))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Disk {
     /// `major:minor`
@@ -135,10 +135,6 @@ pub fn resolve(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<PathBuf
 /// others.
 fn mount_of<'a>(mounts: &'a [NodeMount], path: &Path) -> Option<&'a NodeMount> {
     mounts.iter().filter(|mount| path.starts_with(&mount.target)).max_by_key(|mount| mount.target.len())
-}
-
-rename! {
-    Disk { device: Value, kind: FileSystem, size, free, available, inodes, free_inodes, read_only };
 }
 
 #[cfg(test)]

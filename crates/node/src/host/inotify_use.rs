@@ -7,10 +7,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{KernelDir, kernel_text};
-use plegctl_base::report::rename::rename;
+use plegctl_base::report::Rename;
 
 /// How many inotify instances the processes of root use, and the limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Process(largest))]
 #[serde(rename_all = "camelCase")]
 pub struct InotifyUse {
     /// The number of open instances.
@@ -65,8 +66,6 @@ impl InotifyUse {
         Some(counted)
     }
 }
-
-rename! { InotifyUse { used, limit, largest: Process }; }
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::list_calls::{self, ListGates};
 use super::{KubeletSettings, go_duration};
 use crate::host::parse_boolean;
-use plegctl_base::report::rename::{NameKind, Rename, RenameAs, ReplaceName, rename};
+use plegctl_base::report::rename::{NameKind, Rename, RenameAs, ReplaceName};
 
 /// The names of two sources in reports.
 const COMMAND_LINE: &str = "the kubelet's command line";
@@ -32,7 +32,8 @@ impl<T> Sourced<T> {
 }
 
 /// The kubelet settings that PLEG depends on. A setting is `None` if neither a flag nor a file sets it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Endpoint(endpoint), Word(cgroup_driver))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Config {
     /// The timeout of one CRI call.
@@ -148,12 +149,6 @@ impl RenameAs for Sourced<String> {
         self.value.rename_as(kind, replace);
         self.source.rename_as(NameKind::Text, replace);
     }
-}
-
-rename! {
-    Config {
-        request_timeout, status_update_frequency, endpoint: Endpoint, cgroup_driver: Word, evented, list_gates, verbosity
-    };
 }
 
 #[cfg(test)]

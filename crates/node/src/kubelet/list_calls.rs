@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{KubeletVersion, Sourced};
-use plegctl_base::report::rename::rename;
+use plegctl_base::report::Rename;
 
 /// The name of the feature gate.
 pub const GATE: &str = "CRIListStreaming";
@@ -63,7 +63,7 @@ pub enum ListLimit {
 }
 
 /// The settings that decide whether the gate is on, as far as they are set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListGates {
     /// The gate itself.
@@ -73,8 +73,6 @@ pub struct ListGates {
     /// `AllBeta`, which does the same to beta gates.
     pub all_beta: Option<Sourced<bool>>,
 }
-
-rename! { ListGates { own, all_alpha, all_beta }; }
 
 impl From<Sourced<bool>> for ListGates {
     fn from(own: Sourced<bool>) -> Self {

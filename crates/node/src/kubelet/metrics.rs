@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use plegctl_base::report::rename::rename;
+use plegctl_base::report::Rename;
 use serde::{Deserialize, Serialize};
 
 /// The metrics that were found; a missing series is `None`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Rename)]
+#[names(Version(version))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metrics {
     /// `kubelet_pleg_last_seen_seconds`
@@ -215,13 +216,6 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
         }
     }
     None
-}
-
-rename! {
-    Metrics {
-        last_seen, discarded, relists, relist_seconds, evented_connections, evented_errors, exec_calls, exec_errors,
-        relist_buckets, runtime_errors, runtime_calls, streams_lists, version: Version
-    };
 }
 
 #[cfg(test)]

@@ -19,8 +19,7 @@ use super::{same_socket, socket_inode};
 use crate::host::kernel_text;
 use plegctl_base::clock::Mono;
 use plegctl_base::report::bytes::bytes;
-use plegctl_base::report::plural;
-use plegctl_base::report::rename::{rename, without_names};
+use plegctl_base::report::{Rename, plural};
 
 /// The most bytes of the kernel's answer that are read: about 100 bytes for each unix socket of the node.
 const MAX_BYTES: usize = 4 << 20;
@@ -28,7 +27,8 @@ const MAX_BYTES: usize = 4 << 20;
 const PART: usize = 32 * 1024;
 
 /// A process with connections to the runtime's socket.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Process(comm))]
 #[serde(rename_all = "camelCase", default)]
 pub struct SocketClient {
     /// Process id.
@@ -43,7 +43,7 @@ pub struct SocketClient {
 
 /// What a process has read and written, in files and sockets together (`/proc/PID/io`). The kernel counts `read` and `write`,
 /// which programs in Go use for sockets, but not `recvmsg` and `recvfrom`, which those in C++, Python and Rust use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IoCounters {
     /// The bytes that it has read.
@@ -99,7 +99,8 @@ impl fmt::Display for IoCounters {
 }
 
 /// The connections to the runtime's socket.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(emptied(counted_at))]
 #[serde(rename_all = "camelCase", default)]
 pub struct SocketClients {
     /// The number of connections that the runtime has accepted.
@@ -343,13 +344,6 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 const fn aligned(length: usize) -> usize {
     length.saturating_add(3) & !3
 }
-
-rename! {
-    SocketClient { pid, comm: Process, connections, unread };
-    SocketClients { connections, waiting, clients, counted, counted_at = Mono::default(), counted_again };
-}
-
-without_names! { IoCounters }
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plegctl_base::report::rename::{rename, without_names};
+use plegctl_base::report::Rename;
 use serde::{Deserialize, Serialize};
 
 pub use monitor::{conmon_container, is_conmon, monitored_ids, sub_command};
@@ -44,7 +44,7 @@ pub use trust::{Disqualification, KubeletCandidate, KubeletChoice, ProcessTrust,
 use crate::host::{KernelDir, kernel_text};
 
 /// Whether a process table belongs to the runtime that was called.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Ownership {
     /// Not known yet.
@@ -60,7 +60,8 @@ pub enum Ownership {
 }
 
 /// One reading of the node's state.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Rename)]
+#[names(kept(vmstat), then(keep_known_counters))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProcSample {
     /// Whether all sections were read in time.
@@ -92,6 +93,11 @@ pub struct ProcSample {
 }
 
 impl ProcSample {
+    /// Removes the counters that no rule uses.
+    fn keep_known_counters(&mut self) {
+        self.vmstat.retain(|name, _| node::VMSTAT.contains(&name.as_str()));
+    }
+
     /// Returns the processes with this role.
     pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Process> {
         self.processes.values().filter(move |process| process.role == role)
@@ -430,12 +436,3 @@ pub fn same_socket(one: &Path, other: &Path) -> bool {
 fn without_var_run(path: &Path) -> PathBuf {
     path.strip_prefix("/var/run").map_or_else(|_| path.to_owned(), |rest| Path::new("/run").join(rest))
 }
-
-rename! {
-    ProcSample {
-        complete, processes, shims, socket_owner, pressure, memory, cpu, vmstat = node::known_counters(vmstat),
-        tasks, pids, mounts, frozen, daemon_cgroup
-    };
-}
-
-without_names! { Ownership }

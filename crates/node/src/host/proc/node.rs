@@ -9,23 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{Process, Role, cgroup};
 use crate::host::{KernelDir, kernel_record, kernel_text};
-use plegctl_base::report::Command;
-use plegctl_base::report::rename::rename;
+use plegctl_base::report::{Command, Rename};
 
 /// File system types whose server may be unreachable.
 const REMOTE: [&str; 12] =
     ["nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "9p", "afs", "beegfs", "ocfs2", "gfs2"];
 /// The counters of `vmstat` that the rules use.
-const VMSTAT: [&str; 3] = ["oom_kill", "pgmajfault", "allocstall_normal"];
-
-/// Returns the counters that the rules use.
-pub(super) fn known_counters(all: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let known = all.iter().filter(|(name, _)| VMSTAT.contains(&name.as_str()));
-    known.map(|(name, count)| (name.clone(), *count)).collect()
-}
+pub(super) const VMSTAT: [&str; 3] = ["oom_kill", "pgmajfault", "allocstall_normal"];
 
 /// The percentage of the last ten seconds in which tasks waited for a resource (PSI, pressure stall information).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Psi {
     /// At least one task waited.
@@ -56,7 +49,7 @@ impl Psi {
 }
 
 /// Pressure by resource; `None` if the kernel does not record it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodePressure {
     /// CPU.
@@ -97,7 +90,7 @@ impl ResourcePressure {
 }
 
 /// Memory in kibibytes; zero if not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Memory {
     /// Total memory.
@@ -118,7 +111,7 @@ impl Memory {
 }
 
 /// CPU time in ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CpuTimes {
     /// Total time.
@@ -128,7 +121,7 @@ pub struct CpuTimes {
 }
 
 /// The number of tasks and its limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Tasks {
     /// Current number of tasks.
@@ -140,7 +133,8 @@ pub struct Tasks {
 }
 
 /// One line of `mountinfo`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(NodePath(target), FileSystem(kind), Address(source), Value(device))]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeMount {
     /// The number of the mount, which no other mount of the node has.
@@ -176,7 +170,8 @@ impl NodeMount {
 }
 
 /// A cgroup with a limit of processes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(NodePath(path))]
 #[serde(rename_all = "camelCase", default)]
 pub struct PidsCgroup {
     /// Path.
@@ -188,7 +183,8 @@ pub struct PidsCgroup {
 }
 
 /// A frozen cgroup.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(NodePath(path), Id(container_id, pod_uid))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Freeze {
     /// Path.
@@ -240,7 +236,7 @@ pub struct CgroupSection {
 }
 
 /// The figures of the cgroup of the runtime's daemon.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonCgroup {
     /// How much it is throttled, if it has a limit.
@@ -250,7 +246,7 @@ pub struct DaemonCgroup {
 }
 
 /// The CPU limit of a cgroup, and how long the cgroup was throttled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Throttled {
     /// The limit in CPUs, if set.
@@ -455,19 +451,6 @@ fn cpu_limit<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<f64> {
     let mut next = || words.next()?.parse::<f64>().ok();
     let (quota, period) = (next()?, next()?);
     (quota > 0.0 && period > 0.0).then_some(quota / period)
-}
-
-rename! {
-    Psi { some, full };
-    NodePressure { cpu, io, memory };
-    Memory { total, available };
-    CpuTimes { total, steal };
-    Tasks { now, pid_max, threads_max };
-    NodeMount { id, target: NodePath, kind: FileSystem, source: Address, device: Value, read_only };
-    PidsCgroup { path: NodePath, current, max };
-    Freeze { path: NodePath, container_id: Id, pod_uid: Id, is_v1 };
-    DaemonCgroup { throttled, pressure };
-    Throttled { limit, is_v1, total };
 }
 
 #[cfg(test)]

@@ -14,14 +14,13 @@ use super::stat::{ProcessStat, is_stopped, is_zombie, of_ticks, state_of};
 use super::trust::{Disqualification, ProcessTrust};
 use super::waits::is_relevant_sleep;
 use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_record, kernel_text};
-use plegctl_base::report::is_zero;
-use plegctl_base::report::rename::{rename, without_names};
+use plegctl_base::report::{Rename, is_zero};
 
 /// The page size in `/proc/<pid>/stat`.
 pub const PAGE: u64 = 4096;
 
 /// The role of a process on a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Role {
     /// The kubelet, or a program that may contain the kubelet.
@@ -55,7 +54,7 @@ impl Role {
 
 /// How many details of shims are read. A node has hundreds of shims with a dozen threads each, and the details of
 /// shims that answer are not needed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Shims {
     /// Only their existence and state, and the cgroups of conmons. Whether they qualify as shims is checked only for those that are stopped or
@@ -67,7 +66,8 @@ pub enum Shims {
 }
 
 /// A thread in uninterruptible sleep.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Function(wchan, stack))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Blocked {
     /// Thread id.
@@ -79,7 +79,8 @@ pub struct Blocked {
 }
 
 /// One process.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Process(comm), NodePath(cgroup, cpu_cgroup), Id(container_id, pod_uid), emptied(directory))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Process {
     /// Process id.
@@ -415,17 +416,6 @@ pub(super) fn descriptor_limits(dir: &Path) -> [Option<u64>; 2] {
     let mut words = line.split_ascii_whitespace();
     [(); 2].map(|()| words.next()?.parse().ok())
 }
-
-rename! {
-    Blocked { tid, wchan: Function, stack: Function };
-    Process {
-        pid, parent, comm: Process, role, impostor, is_own, state, age, threads, resident, is_kernel_thread, cpu,
-        cgroup: NodePath, cpu_cgroup: NodePath, container_id: Id, pod_uid: Id, blocked, sleeps, command,
-        directory = None, descriptors, descriptor_limit, descriptor_hard_limit
-    };
-}
-
-without_names! { Role Shims }
 
 #[cfg(test)]
 mod tests {

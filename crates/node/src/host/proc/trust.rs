@@ -15,14 +15,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{Role, cgroup};
 use crate::host::{HostRoot, KernelDir};
-use plegctl_base::report::rename::{NameKind, Rename, RenameAs, ReplaceName};
+use plegctl_base::report::Rename;
 
 /// How the file names of kubelet programs begin. A distribution may add a version at the end. If a script starts the
 /// kubelet, a distribution may add a dot at the beginning.
 const KUBELET_PROGRAMS: [&str; 5] = ["kubelet", ".kubelet", "kubelite", "hyperkube", "k3s"];
 
 /// Why a process with the name of a kubelet, runtime or shim does not qualify.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Rename)]
+#[names(Process(Program))]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Disqualification {
     /// It runs as a user who is neither root nor plegctl's own user.
@@ -345,20 +346,6 @@ impl KubeletChoice {
             [] => Self::Nobody,
             [one] => Self::One(one.pid),
             several => Self::Several(several.iter().map(|candidate| candidate.pid).collect()),
-        }
-    }
-}
-
-impl Rename for Disqualification {
-    fn rename(&mut self, replace: ReplaceName<'_>) {
-        match self {
-            Self::Program(program) => program.rename_as(NameKind::Process, replace),
-            Self::User(_)
-            | Self::PidNamespace
-            | Self::MountNamespace
-            | Self::Container
-            | Self::SetUserId
-            | Self::Unknown => {}
         }
     }
 }
