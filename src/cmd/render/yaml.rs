@@ -1,10 +1,11 @@
-//! Writes a document as YAML, with the same fields in the same order as in JSON: converts the compact JSON text token
-//! by token.
+//! Writes a document as YAML, with the same fields in the same order as in JSON: converts the indented JSON text line by
+//! line.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::Deserializer;
 
 use super::json;
 use crate::report::escape::is_hostile;
@@ -15,118 +16,51 @@ const RESERVED_WORDS: [&str; 12] =
 
 /// Writes `document` as one YAML document.
 pub fn write(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    let text = json::text(document).ok_or(io::ErrorKind::InvalidData)?;
-    let mut yaml = Yaml { out: &mut *out, last: LastWritten::Start, open: Vec::new(), key_is_next: false };
-    let mut rest = text.as_str();
-    while let Some((token, more)) = rest.split_at_checked(length_of_token(rest)).filter(|_| !rest.is_empty())
-    {
-        yaml.token(token)?;
-        rest = more;
+    let json = String::from_utf8(json::pretty_bytes(document)?).map_err(io::Error::other)?;
+    // What is between the last value and the next one, if not a line break.
+    let mut space = Some("");
+    for line in json.lines() {
+        let content = line.trim_start();
+        let indent = line.len() - content.len();
+        let content = content.strip_suffix(',').unwrap_or(content);
+        if matches!(content, "}" | "]") {
+            continue;
+        }
+        match space.take() {
+            Some(space) => out.write_all(space.as_bytes())?,
+            // JSON indents what is in the document itself, YAML does not.
+            None => write!(out, "\n{:indent$}", "", indent = indent.saturating_sub(2))?,
+        }
+        let (key, value) = key_and_value(content);
+        let (mark, before_value) = match &key {
+            Some(key) => (format!("{}:", plain_or_quoted(key)), " "),
+            None if indent > 0 => ("-".to_owned(), " "),
+            None => (String::new(), ""),
+        };
+        out.write_all(mark.as_bytes())?;
+        if matches!(value, "{" | "[") {
+            space = key.is_none().then_some(before_value);
+        } else {
+            write!(out, "{before_value}{}", scalar(value)?)?;
+        }
     }
     writeln!(out)
 }
 
-/// Returns the length of the first token of compact JSON.
-fn length_of_token(text: &str) -> usize {
-    match text.as_bytes().first() {
-        Some(b'"') => {
-            let mut escaped = false;
-            let ends = |byte: u8| {
-                let end = byte == b'"' && !escaped;
-                escaped = byte == b'\\' && !escaped;
-                end
-            };
-            text.bytes().skip(1).position(ends).map_or(text.len(), |end| end + 2)
-        }
-        Some(b'{' | b'}' | b'[' | b']' | b',' | b':') => 1,
-        _ => text.find([',', ']', '}']).unwrap_or(text.len()),
+/// Returns the key of a line of indented JSON, if it has one, and the value or its beginning.
+fn key_and_value(line: &str) -> (Option<String>, &str) {
+    let mut texts = Deserializer::from_str(line).into_iter::<String>();
+    let key = texts.next().and_then(Result::ok);
+    match line.get(texts.byte_offset()..).and_then(|rest| rest.strip_prefix(": ")) {
+        Some(value) if key.is_some() => (key, value),
+        _ => (None, line),
     }
 }
 
-/// What was written last; it decides what separates the next value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LastWritten {
-    /// Nothing.
-    Start,
-    /// A key with its colon, or a whole value.
-    KeyOrValue,
-    /// The dash of a list.
-    Dash,
-}
-
-/// A list or map whose end has not been reached.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    is_map: bool,
-    /// Whether an item or key was written.
-    filled: bool,
-}
-
-/// Converts the tokens of JSON into block YAML.
-struct Yaml<'a> {
-    out: &'a mut dyn Write,
-    last: LastWritten,
-    open: Vec<Open>,
-    /// Whether the next text is a key.
-    key_is_next: bool,
-}
-
-impl Yaml<'_> {
-    /// Converts one token of the JSON text.
-    fn token(&mut self, token: &str) -> io::Result<()> {
-        match token {
-            ":" => Ok(()),
-            "," => {
-                self.key_is_next = self.open.last().is_some_and(|open| open.is_map);
-                Ok(())
-            }
-            "}" | "]" => {
-                self.key_is_next = false;
-                let empty = self.open.pop().is_some_and(|open| !open.filled);
-                if empty { self.scalar(if token == "}" { "{}" } else { "[]" }) } else { Ok(()) }
-            }
-            _ => {
-                let text = || serde_json::from_str::<String>(token).map(|text| plain_or_quoted(&text));
-                let scalar = if token.starts_with('"') { text()? } else { token.to_owned() };
-                if std::mem::take(&mut self.key_is_next) {
-                    self.item()?;
-                    self.last = LastWritten::KeyOrValue;
-                    return write!(self.out, "{scalar}:");
-                }
-                if self.open.last().is_some_and(|open| !open.is_map) {
-                    self.item()?;
-                    self.last = LastWritten::Dash;
-                    self.out.write_all(b"-")?;
-                }
-                if matches!(token, "{" | "[") {
-                    self.key_is_next = token == "{";
-                    self.open.push(Open { is_map: self.key_is_next, filled: false });
-                    return Ok(());
-                }
-                self.scalar(&scalar)
-            }
-        }
-    }
-
-    /// Writes a scalar, an empty list or an empty map.
-    fn scalar(&mut self, text: &str) -> io::Result<()> {
-        self.out.write_all(if self.last == LastWritten::Start { b"" } else { b" " })?;
-        self.last = LastWritten::KeyOrValue;
-        self.out.write_all(text.as_bytes())
-    }
-
-    /// Begins a line for the next item or key. The first item or key after a dash continues the line of the dash.
-    fn item(&mut self) -> io::Result<()> {
-        let first = self.open.last_mut().is_some_and(|open| !std::mem::replace(&mut open.filled, true));
-        match self.last {
-            LastWritten::Dash if first => self.out.write_all(b" "),
-            LastWritten::Start if first => Ok(()),
-            _ => {
-                self.out.write_all(b"\n")?;
-                (1..self.open.len()).try_for_each(|_| self.out.write_all(b"  "))
-            }
-        }
-    }
+/// Converts a value that is neither a list nor a map, or that is empty.
+fn scalar(value: &str) -> io::Result<String> {
+    let text = || serde_json::from_str::<String>(value).map(|text| plain_or_quoted(&text));
+    Ok(if value.starts_with('"') { text()? } else { value.to_owned() })
 }
 
 fn plain_or_quoted(text: &str) -> String {
