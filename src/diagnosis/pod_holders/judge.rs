@@ -119,7 +119,7 @@ impl<'a> HolderCase<'a> {
     /// Whether the sandbox or container with this id is of this pod, by the runtime's lists or by the pod's processes.
     pub(super) fn owns(&self, id: &str) -> bool {
         self.evidence.names.pod(id).is_some_and(|pod| self.is_this(&pod))
-            || self.look.members.iter().any(|member| member.container_id.as_deref() == Some(id))
+            || self.look.members.iter().any(|member| member.process.container_id.as_deref() == Some(id))
     }
 
     /// Whether the pod should have ended more than a minute ago, or no source has it any more.
@@ -308,19 +308,20 @@ impl<'a> HolderCase<'a> {
 
     fn umount(&self, umount: &Umount) -> Option<PodHolder> {
         let directory = format!("/pods/{}/", self.uid());
-        let is_own = umount.path.as_ref().map(|path| path.contains(&directory));
-        let wait = self.look.waits.iter().find(|wait| wait.pid == umount.pid);
-        let old = umount.age >= UMOUNT_OLD;
+        let Umount { process, by } = umount;
+        let is_own = umount.path().map(|path| path.contains(&directory));
+        let wait = self.look.waits.iter().find(|wait| wait.pid == process.pid);
+        let old = process.age >= UMOUNT_OLD;
         let by_wait = wait.and_then(|wait| self.volume_of(wait));
         let remote: Vec<&VolumeMount> =
             self.look.mounts.iter().filter(|volume| volume.mount.is_remote()).collect();
         let (confidence, volume) = match (is_own, wait) {
             (Some(false), _) => return None,
             (Some(true), _) => {
-                let at = |volume: &&VolumeMount| umount.path.as_ref() == Some(&volume.mount.target);
+                let at = |volume: &&VolumeMount| umount.path() == Some(&volume.mount.target);
                 let volume = self.look.mounts.iter().find(at).or(by_wait);
                 match wait {
-                    Some(_) if umount.age < UMOUNT_YOUNG => (Confidence::Possible, volume),
+                    Some(_) if process.age < UMOUNT_YOUNG => (Confidence::Possible, volume),
                     Some(wait) if wait.is_proven() => (Confidence::Certain, volume),
                     Some(_) => (Confidence::Likely, volume),
                     None if old => (Confidence::Likely, volume),
@@ -329,30 +330,30 @@ impl<'a> HolderCase<'a> {
             }
             // The command line of a blocked process cannot always be read safely.
             (None, Some(_))
-                if umount.age >= UMOUNT_YOUNG && by_wait.is_some_and(|volume| !self.is_shared(volume)) =>
+                if process.age >= UMOUNT_YOUNG && by_wait.is_some_and(|volume| !self.is_shared(volume)) =>
             {
                 (Confidence::Likely, by_wait)
             }
             (None, _) => {
                 let may_be = self.facts.has_remote_volume || !remote.is_empty();
-                if !may_be || !umount.is_blocked || !(old || wait.is_some()) {
+                if !may_be || process.state != 'D' || !(old || wait.is_some()) {
                     return None;
                 }
                 let only = remote.first().copied().filter(|_| remote.len() == 1);
                 (Confidence::Possible, by_wait.or(only))
             }
         };
-        let what = volume.map(VolumeMount::source).or_else(|| umount.path.clone());
+        let what = volume.map(VolumeMount::source).or_else(|| umount.path().map(str::to_owned));
         let title = match what {
-            Some(what) => format!("umount of {what} by {} does not return", umount.by),
-            None => format!("an umount by {} does not return", umount.by),
+            Some(what) => format!("umount of {what} by {by} does not return"),
+            None => format!("an umount by {by} does not return"),
         };
-        let mut found =
-            PodHolder::new(HolderKind::Umount, confidence, title).of_process(umount.pid, &umount.comm);
-        found.path = umount.path.clone().or_else(|| volume.map(|volume| volume.mount.target.clone()));
-        let label = format!("{}[{}]", umount.comm, umount.pid);
-        let who = if umount.by == label { label } else { format!("{label} of {}", umount.by) };
-        found.add_evidence(format!("{who} has been running for {}", elapsed(umount.age)));
+        let mut found = PodHolder::new(HolderKind::Umount, confidence, title).of_process(process);
+        let path = umount.path().or_else(|| volume.map(|volume| volume.mount.target.as_str()));
+        found.path = path.map(str::to_owned);
+        let label = process.label();
+        let who = if *by == label { label } else { format!("{label} of {by}") };
+        found.add_evidence(format!("{who} has been running for {}", elapsed(process.age)));
         found.evidence.extend(volume.map(describe));
         if is_own.is_none() {
             found.add_evidence(
@@ -360,9 +361,9 @@ impl<'a> HolderCase<'a> {
             );
         }
         self.add_wait(&mut found, wait);
-        found.add_step(Step::look(format!(
+        found.steps.push(Step::look(format!(
             "do not delete the pod with --force: the umount and the process {} stay, and nobody looks for them",
-            umount.pid
+            process.pid
         )).about_process());
         Some(found)
     }
@@ -398,7 +399,7 @@ impl<'a> HolderCase<'a> {
         let mut seen: Vec<(WaitKind, &Option<WaitOwner>, HolderKind)> = Vec::new();
         for wait in &self.look.waits {
             let mut mounts = self.look.umounts.iter().chain(&self.look.mounting);
-            if mounts.any(|umount| umount.pid == wait.pid) {
+            if mounts.any(|umount| umount.process.pid == wait.pid) {
                 continue;
             }
             let Some(holder) = self.kernel_wait(wait) else { continue };
@@ -415,10 +416,10 @@ impl<'a> HolderCase<'a> {
     fn kernel_wait(&self, wait: &KernelWait) -> Option<PodHolder> {
         let process = self.process(wait.pid)?;
         let proven = if wait.is_proven() { Confidence::Certain } else { Confidence::Likely };
-        let member = self.look.members.iter().find(|member| member.pid == wait.pid);
+        let member = self.look.members.iter().find(|member| member.process.pid == wait.pid);
         let volume = self.volume_of(wait);
         let (kind, confidence, title) = if let Some(member) = member {
-            let container = self.container(member.container_id.as_deref());
+            let container = self.container(member.process.container_id.as_deref());
             let of = container.map(|name| format!(" of container {name}")).unwrap_or_default();
             (HolderKind::Kernel, proven, format!("{}{of} {}", process.label(), wait.waits()))
         } else if self.look.parts.contains(&wait.pid) {
@@ -433,7 +434,7 @@ impl<'a> HolderCase<'a> {
                 (HolderKind::Kernel, confidence, format!("{} {}", process.label(), wait.waits()))
             }
         };
-        let mut found = PodHolder::new(kind, confidence, title).of_process(process.pid, &process.comm);
+        let mut found = PodHolder::new(kind, confidence, title).of_process(process);
         found.path = volume.map(|volume| volume.mount.target.clone());
         found.evidence.extend(volume.map(describe));
         self.add_wait(&mut found, Some(wait));
@@ -521,7 +522,7 @@ impl<'a> HolderCase<'a> {
             let confidence = if hangs { Confidence::Likely } else { Confidence::Possible };
             let age = seconds(process.age);
             let title = format!("{what}{} has not finished for {age}", process.label());
-            let mut holder = PodHolder::new(kind, confidence, title).of_process(process.pid, &process.comm);
+            let mut holder = PodHolder::new(kind, confidence, title).of_process(process);
             holder.add_evidence(format!("it works on {}", self.evidence.names.describe(id)));
             let wait = host.waits.iter().find(|wait| wait.pid == process.pid);
             self.add_wait(&mut holder, wait);
@@ -536,13 +537,14 @@ impl<'a> HolderCase<'a> {
             .members
             .iter()
             .filter(|member| member.is_root)
-            .filter_map(|member| Some((member, self.container(member.container_id.as_deref())?)))
+            .filter_map(|member| Some((member, self.container(member.process.container_id.as_deref())?)))
     }
 
     /// Whether `member` is the program of its container; the other roots were started in the container later.
-    fn is_main(&self, member: &PodProcess) -> bool {
-        let mut same = self.roots().filter(|(other, _)| other.container_id == member.container_id);
-        !same.any(|(other, _)| (other.age, member.pid) > (member.age, other.pid))
+    fn is_main(&self, PodProcess { process, .. }: &PodProcess) -> bool {
+        let roots = self.roots().map(|(root, _)| &root.process);
+        let mut same = roots.filter(|other| other.container_id == process.container_id);
+        !same.any(|other| (other.age, process.pid) > (process.age, other.pid))
     }
 
     /// Finds the commands of preStop hooks that run.
@@ -550,29 +552,30 @@ impl<'a> HolderCase<'a> {
         let requested = self.facts.deletion.requested_at();
         let since = requested.map(|at| self.now.duration_since(at));
         let mut found = Vec::new();
-        for (member, container) in self.roots().filter(|(member, _)| !self.is_main(member)) {
+        for (PodProcess { process, .. }, container) in
+            self.roots().filter(|(member, _)| !self.is_main(member))
+        {
             let Some(hook) = self.facts.pre_stop.iter().find(|hook| hook.container == container) else {
                 continue;
             };
-            let is_same = !hook.command.is_empty() && member.command == hook.command;
+            let is_same = !hook.command.is_empty() && *process.command == *hook.command;
             let began_then = since
-                .is_some_and(|since| member.age.abs_diff(since) <= HOOK_START && !hook.command.is_empty());
+                .is_some_and(|since| process.age.abs_diff(since) <= HOOK_START && !hook.command.is_empty());
             let confidence = match (is_same, began_then) {
                 (true, _) => Confidence::Likely,
                 (false, true) => Confidence::Possible,
                 (false, false) => continue,
             };
-            let title = format!("the preStop hook of container {container} runs: {}", member.label());
-            let mut holder =
-                PodHolder::new(HolderKind::PreStop, confidence, title).of_process(member.pid, &member.comm);
-            holder.add_evidence(format!("{} has been running for {}", member.label(), elapsed(member.age)));
+            let title = format!("the preStop hook of container {container} runs: {}", process.label());
+            let mut holder = PodHolder::new(HolderKind::PreStop, confidence, title).of_process(process);
+            holder.add_evidence(runs_for(process));
             holder.add_evidence(if is_same {
                 format!("its command line is that of the hook: {}", hook.command.join(" "))
             } else {
                 "it was started in the container when the pod was deleted; its command line is another one"
                     .to_owned()
             });
-            holder.steps = steps_of("preStopHook", &[("pid", Place::Process(member.pid))]);
+            holder.steps = steps_of("preStopHook", &[("pid", Place::Process(process.pid))]);
             found.push(holder);
         }
         found.truncate(MAX_OF_KIND);
@@ -616,16 +619,17 @@ impl<'a> HolderCase<'a> {
     /// Describes a container whose program runs on. Before the end of the grace period, only a program that does not end
     /// after `SIGTERM` is reported.
     fn running(&self, member: &PodProcess, container: &str) -> Option<PodHolder> {
-        let label = format!("{} of container {container}", member.label());
-        let on_term = member.signals.as_ref().map(SignalSets::on_term);
-        let is_killed = member.signals.as_ref().is_some_and(SignalSets::is_killed);
+        let PodProcess { process, signals, .. } = member;
+        let label = format!("{} of container {container}", process.label());
+        let on_term = signals.as_ref().map(SignalSets::on_term);
+        let is_killed = signals.as_ref().is_some_and(SignalSets::is_killed);
         let how = match on_term {
             Some(OnTerm::Ignores) => Some("ignores SIGTERM"),
             Some(OnTerm::Drops) => Some("has no handler for SIGTERM, so the kernel drops the signal"),
             Some(OnTerm::Blocks) => Some("blocks SIGTERM"),
             Some(OnTerm::Handles | OnTerm::Ends) | None => None,
         };
-        let stop = self.stop_of(member.container_id.as_deref());
+        let stop = self.stop_of(process.container_id.as_deref());
         let is_over = stop.map_or_else(|| self.is_over(), |stop| self.now > stop.end().plus(STOP_MARGIN));
         let title = match (is_over, how) {
             (true, _) if is_killed => format!("{label} was sent SIGKILL and has not ended"),
@@ -637,8 +641,8 @@ impl<'a> HolderCase<'a> {
             (false, Some(how)) => format!("{label} {how}; it runs until the grace period ends"),
             (false, None) => return None,
         };
-        let mut found = PodHolder::new(HolderKind::Container, self.of_running(stop), title)
-            .of_process(member.pid, &member.comm);
+        let mut found =
+            PodHolder::new(HolderKind::Container, self.of_running(stop), title).of_process(process);
         found.evidence.extend(stop.map(|stop| {
             let (at, end) = (stop.at.time_of_day(self.now), stop.end().time_of_day(self.now));
             format!(
@@ -649,17 +653,12 @@ impl<'a> HolderCase<'a> {
         found.add_evidence(match on_term {
             Some(OnTerm::Handles) => "it handles SIGTERM itself (SigCgt in /proc/PID/status)".to_owned(),
             Some(OnTerm::Ends) => "SIGTERM would end it, so it has not got that signal either".to_owned(),
-            Some(_) => format!("SigIgn, SigCgt and SigBlk in /proc/{}/status", member.pid),
+            Some(_) => format!("SigIgn, SigCgt and SigBlk in /proc/{}/status", process.pid),
             None => "its signal masks are not readable".to_owned(),
         });
-        found.add_evidence(format!(
-            "{} has been running for {}, state {}",
-            member.label(),
-            elapsed(member.age),
-            member.state
-        ));
+        found.add_evidence(format!("{}, state {}", runs_for(process), process.state));
         found.steps = steps_of(if is_over { "runsOn" } else { "inGrace" }, &[]);
-        if let Some(id) = member.container_id.as_ref().filter(|_| is_over) {
+        if let Some(id) = process.container_id.as_ref().filter(|_| is_over) {
             found.steps.extend(steps_of("stopContainer", &[("id", Place::word(id))]));
         }
         Some(found)
@@ -675,12 +674,10 @@ impl<'a> HolderCase<'a> {
         let is_in_volume =
             |user: &PathUser| volumes.iter().any(|volume| user.path.starts_with(&volume.mount.target));
         let users = self.look.users.iter().filter(|(user, _)| is_in_volume(user));
-        let users = users.take(MAX_OF_KIND).map(|(user, label)| {
-            let path = user.path.display().to_string();
+        let users = users.take(MAX_OF_KIND).map(|(user, process)| {
+            let (path, label) = (user.path.display().to_string(), process.label());
             let title = format!("{label} uses {path}, so the volume cannot be unmounted");
-            let name = label.split('[').next().unwrap_or_default();
-            let mut holder =
-                PodHolder::new(HolderKind::Mount, Confidence::Likely, title).of_process(user.pid, name);
+            let mut holder = PodHolder::new(HolderKind::Mount, Confidence::Likely, title).of_process(process);
             holder.path = Some(path);
             holder.add_evidence(format!("a descriptor or the working directory of {label} is there"));
             holder.steps = steps_of("userOfVolume", &[("pid", Place::Process(user.pid))]);
@@ -815,6 +812,11 @@ fn of_finding(kind: HolderKind, finding: &HealthFinding) -> PodHolder {
     holder.steps.clone_from(&finding.steps);
     holder.steps.extend(steps_of("explainFinding", &[("id", Place::word(finding.id))]));
     holder
+}
+
+/// Describes for how long the process has been running.
+pub(super) fn runs_for(process: &Process) -> String {
+    format!("{} has been running for {}", process.label(), elapsed(process.age))
 }
 
 /// Whether a task is in the umount of a file system.

@@ -18,9 +18,9 @@ use crate::diagnosis::kernel_waits::{self, KernelWait};
 use crate::diagnosis::report::NotChecked;
 use crate::diagnosis::{HealthRun, Inputs, limits, offload};
 use crate::host::disks::resolve;
-use crate::host::kernel_text;
 use crate::host::proc::usage::{PathUser, SignalSets, command_line_if_safe, runs_as_root, users_below};
 use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process, Role, command_line};
+use crate::host::{Arguments, kernel_text};
 use crate::report::load::load;
 
 /// The time limit for reading mounts, their users and signals.
@@ -52,50 +52,37 @@ impl VolumeMount {
 }
 
 /// A living process of the pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PodProcess {
-    /// The process id.
-    pub pid: u32,
-    /// The name.
-    pub comm: String,
-    /// The state letter.
-    pub state: char,
-    /// The container.
-    pub container_id: Option<String>,
-    /// The age.
-    pub age: Duration,
+    /// The process. Its command line is that of the node, if it is a root and readable.
+    pub process: Process,
     /// Whether the runtime started it: its parent is not in the container.
     pub is_root: bool,
     /// How it treats signals, if readable.
     pub signals: Option<SignalSets>,
-    /// The command line, if it is a root and readable.
-    pub command: Vec<String>,
-}
-
-impl PodProcess {
-    /// Returns `comm[pid]`.
-    pub fn label(&self) -> String {
-        format!("{}[{}]", self.comm, self.pid)
-    }
 }
 
 /// A process that mounts or unmounts a file system.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Umount {
-    /// The process id.
-    pub pid: u32,
-    /// The name.
-    pub comm: String,
+    /// The process, with its command line if readable.
+    pub process: Process,
     /// The program that runs it, such as `csi-nfs[2231]`.
     pub by: String,
-    /// The age.
-    pub age: Duration,
-    /// Whether it is in uninterruptible sleep.
-    pub is_blocked: bool,
-    /// The mount point on its command line, if readable.
-    pub path: Option<String>,
-    /// The word before the mount point on its command line, which a mount has for what it mounts.
-    pub source: Option<String>,
+}
+
+impl Umount {
+    /// Returns the mount point on its command line: the last word that is a path.
+    pub fn path(&self) -> Option<&str> {
+        self.process.command.iter().skip(1).rfind(|word| word.starts_with('/')).map(String::as_str)
+    }
+
+    /// Returns the word before the mount point, which a mount has for what it mounts.
+    pub fn source(&self) -> Option<&str> {
+        let path = self.process.command.iter().rposition(|word| word.starts_with('/'))?;
+        let source = self.process.command.get(path.checked_sub(1)?)?;
+        (!source.starts_with('-')).then_some(source)
+    }
 }
 
 /// What the node shows around one pod.
@@ -105,8 +92,8 @@ pub struct PodLook {
     pub sees_node: bool,
     /// The mounts below the pod's directory.
     pub mounts: Vec<VolumeMount>,
-    /// The processes that use files below the pod's directory, with their names.
-    pub users: Vec<(PathUser, String)>,
+    /// The processes that use files below the pod's directory.
+    pub users: Vec<(PathUser, Process)>,
     /// The living processes of the pod.
     pub members: Vec<PodProcess>,
     /// The umounts that run on the node.
@@ -165,13 +152,9 @@ fn in_sample(evidence: &Evidence, sample: &ProcSample, uid: &str) -> PodLook {
     let member = |process: &Process| {
         let parent = sample.processes.get(&process.parent);
         PodProcess {
-            pid: process.pid,
-            comm: process.comm.clone(),
-            state: process.state,
-            container_id: process.container_id.clone(),
-            age: process.age,
             is_root: parent.is_none_or(|parent| parent.container_id != process.container_id),
-            ..PodProcess::default()
+            process: Process { command: Arguments::default(), ..process.clone() },
+            signals: None,
         }
     };
     let ids: BTreeSet<&str> = evidence
@@ -189,7 +172,7 @@ fn in_sample(evidence: &Evidence, sample: &ProcSample, uid: &str) -> PodLook {
         mounts: volume_mounts(&sample.mounts, uid),
         umounts: running(sample, |name| name.starts_with("umount")),
         mounting: running(sample, mounts),
-        parts: parts.filter(|pid| members.iter().all(|member| member.pid != *pid)).collect(),
+        parts: parts.filter(|pid| members.iter().all(|member| member.process.pid != *pid)).collect(),
         members,
         ..PodLook::default()
     }
@@ -234,27 +217,8 @@ fn running(sample: &ProcSample, is_named: fn(&str) -> bool) -> Vec<Umount> {
         // The parent of a process whose parent has ended is the first process of the node.
         at.filter(|parent| parent.pid > 1).unwrap_or(process).label()
     };
-    let umount = |process: &Process| Umount {
-        pid: process.pid,
-        comm: process.comm.clone(),
-        by: starter(process),
-        age: process.age,
-        is_blocked: process.state == 'D',
-        path: path_of(&process.command),
-        source: source_of(&process.command),
-    };
+    let umount = |process: &Process| Umount { process: process.clone(), by: starter(process) };
     processes().filter(|process| !has_helper(process.pid)).map(umount).collect()
-}
-
-/// Returns the mount point on the command line of an umount.
-fn path_of(command: &[String]) -> Option<String> {
-    command.iter().skip(1).rfind(|word| word.starts_with('/')).cloned()
-}
-
-/// Returns the word before the mount point on the command line of a mount.
-fn source_of(command: &[String]) -> Option<String> {
-    let path = command.iter().rposition(|word| word.starts_with('/'))?;
-    command.get(path.checked_sub(1)?).filter(|word| !word.starts_with('-')).cloned()
 }
 
 /// Returns the processes at whose tasks to look: those of the pod, mounts and umounts, shims and OCI runtimes of the pod, the
@@ -270,8 +234,8 @@ fn watched(sample: &ProcSample, found: &PodLook) -> Vec<u32> {
         process.role == Role::Kubelet || (process.role == Role::Other && is_storage(process))
     });
     let mut pids: Vec<u32> = others.map(|process| process.pid).collect();
-    pids.extend(found.members.iter().map(|member| member.pid));
-    pids.extend(found.umounts.iter().chain(&found.mounting).map(|umount| umount.pid));
+    pids.extend(found.members.iter().map(|member| member.process.pid));
+    pids.extend(found.umounts.iter().chain(&found.mounting).map(|umount| umount.process.pid));
     pids.extend(&found.parts);
     pids.sort_unstable();
     pids.dedup();
@@ -288,18 +252,17 @@ fn read(paths: &ProcPaths, root: &Path, sample: &ProcSample, uid: &str, found: &
     for volume in &mut found.mounts {
         volume.driver = csi_driver(root, &mounts, &volume.mount.target);
     }
-    for member in &mut found.members {
-        member.signals = SignalSets::read(proc, member.pid);
-        if member.is_root {
-            member.command = command_line(&proc.join(member.pid.to_string())).to_vec();
+    for PodProcess { process, is_root, signals } in &mut found.members {
+        *signals = SignalSets::read(proc, process.pid);
+        if *is_root {
+            process.command = command_line(&proc.join(process.pid.to_string()));
         }
     }
     // Any program can have the name `umount`.
     for umounts in [&mut found.umounts, &mut found.mounting] {
-        umounts.retain(|umount| runs_as_root(proc, umount.pid));
-        for umount in umounts {
-            let command = command_line_if_safe(&proc.join(umount.pid.to_string()));
-            (umount.path, umount.source) = (path_of(&command), source_of(&command));
+        umounts.retain(|umount| runs_as_root(proc, umount.process.pid));
+        for Umount { process, .. } in umounts {
+            process.command = command_line_if_safe(&proc.join(process.pid.to_string()));
         }
     }
     // All mounts of the pod are below the same directory.
@@ -309,12 +272,12 @@ fn read(paths: &ProcPaths, root: &Path, sample: &ProcSample, uid: &str, found: &
     });
     let Some(directory) = directory else { return };
     let own = std::process::id();
-    let label = |user: PathUser| {
-        let process = sample.processes.get(&user.pid)?;
-        Some((user, process.label()))
+    let with_process = |user: PathUser| {
+        let process = sample.processes.get(&user.pid)?.clone();
+        Some((user, process))
     };
     let users = users_below(proc, &directory).into_iter().filter(|user| user.pid != own);
-    found.users = users.filter_map(label).take(MAX_USERS).collect();
+    found.users = users.filter_map(with_process).take(MAX_USERS).collect();
 }
 
 /// Reads the name of the CSI driver of a volume from the file that the kubelet keeps beside the mount point. Does not read
@@ -374,7 +337,8 @@ mod tests {
             sample.processes.insert(pid, process);
         }
         let umounts = running(&sample, |name| name.starts_with("umount"));
-        let by: Vec<(u32, String)> = umounts.into_iter().map(|umount| (umount.pid, umount.by)).collect();
+        let by: Vec<(u32, String)> =
+            umounts.into_iter().map(|umount| (umount.process.pid, umount.by)).collect();
         assert_eq!(by, [(2291, "csi-nfs[2231]".to_owned()), (2300, "umount[2300]".to_owned())]);
     }
 

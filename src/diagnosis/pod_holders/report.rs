@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::clock::Wall;
+use crate::diagnosis::proc::Process;
 use crate::diagnosis::report::KernelReason;
 use crate::report::{Confidence, NotChecked, PodRef, Step, word_enum};
 
@@ -96,18 +97,13 @@ impl PodHolder {
     }
 
     /// Sets the process that holds the pod or waits.
-    pub(super) fn of_process(self, pid: u32, name: &str) -> Self {
-        Self { pid: Some(pid), process: Some(name.to_owned()), ..self }
+    pub(super) fn of_process(self, process: &Process) -> Self {
+        Self { pid: Some(process.pid), process: Some(process.comm.clone()), ..self }
     }
 
     /// Adds a measured fact.
     pub(super) fn add_evidence(&mut self, line: impl Into<String>) {
         self.evidence.push(line.into());
-    }
-
-    /// Adds a suggested step.
-    pub(super) fn add_step(&mut self, step: Step) {
-        self.steps.push(step);
     }
 }
 

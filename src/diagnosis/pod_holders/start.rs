@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Deletion;
-use super::judge::{HolderCase, MARGIN, MAX_OF_KIND, UMOUNT_OLD, UMOUNT_YOUNG};
+use super::judge::{HolderCase, MARGIN, MAX_OF_KIND, UMOUNT_OLD, UMOUNT_YOUNG, runs_for};
 use super::look::Umount;
 use super::report::{HolderKind, PodHold, PodHolder};
 use crate::cri::{ContainerState, SandboxState};
@@ -122,30 +122,24 @@ impl HolderCase<'_> {
     }
 
     fn hung_mount(&self, mount: &Umount) -> Option<PodHolder> {
-        let path = mount.path.as_deref();
+        let Umount { process, by } = mount;
+        let path = mount.path();
         let is_own = !self.uid().is_empty()
             && path.is_some_and(|path| path.contains(&format!("/pods/{}/", self.uid())));
         // A CSI driver mounts first below `/plugins/`, for all pods that use the volume.
         let may_be_own = path.is_none_or(|path| path.contains("/plugins/")) && self.facts.has_remote_volume;
-        let confidence = match (is_own, mount.age) {
+        let confidence = match (is_own, process.age) {
             (true, age) if age >= UMOUNT_OLD => Confidence::Likely,
             (true, age) if age >= UMOUNT_YOUNG => Confidence::Possible,
             (false, age) if may_be_own && age >= UMOUNT_OLD => Confidence::Possible,
             _ => return None,
         };
-        let what =
-            mount.source.as_ref().map_or_else(|| "a mount".to_owned(), |source| format!("mount of {source}"));
-        let title = format!("{what} by {} does not return", mount.by);
-        let mut found =
-            PodHolder::new(HolderKind::Mount, confidence, title).of_process(mount.pid, &mount.comm);
-        found.path.clone_from(&mount.path);
-        found.add_evidence(format!(
-            "{}[{}] has been running for {}",
-            mount.comm,
-            mount.pid,
-            elapsed(mount.age)
-        ));
-        self.add_wait(&mut found, self.look.waits.iter().find(|wait| wait.pid == mount.pid));
+        let what = mount.source().map_or_else(|| "a mount".to_owned(), |source| format!("mount of {source}"));
+        let title = format!("{what} by {by} does not return");
+        let mut found = PodHolder::new(HolderKind::Mount, confidence, title).of_process(process);
+        found.path = path.map(str::to_owned);
+        found.add_evidence(runs_for(process));
+        self.add_wait(&mut found, self.look.waits.iter().find(|wait| wait.pid == process.pid));
         Some(found)
     }
 
