@@ -19,7 +19,7 @@ use crate::diagnosis::report::{
     Confidence, EstimateReport, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport,
     RuleId, Severity, Verdict,
 };
-use crate::diagnosis::rules::{self, Case, Refusal, StacksHelp};
+use crate::diagnosis::rules::{self, Case, Refusal, StacksHelp, Trait};
 use crate::diagnosis::words::seconds;
 use crate::diagnosis::{advice, limits};
 use crate::pleg::report::ListCallsReport;
@@ -349,7 +349,7 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
     // The kubelet waits for the umounts of its volumes.
     let waiting = reason.zip(host).and_then(|(reason, host)| host.latest().processes.get(&reason.pid));
     let is_umount = waiting.is_some_and(Process::is_umount);
-    if rules::row(primary.id).traits.kubelet_stacks_help || is_umount {
+    if rules::row(primary.id).traits.contains(&Trait::KubeletStacksHelp) || is_umount {
         keep.extend(evidence.steps("keepStacks", &[]));
     }
     let is_new = |task: &Blocked| wait.is_none_or(|wait| wait.tid != task.tid);

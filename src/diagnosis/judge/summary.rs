@@ -7,7 +7,7 @@ use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::proc::Role;
 use crate::diagnosis::report::{Confidence, HealthFinding, NotChecked, Phase, Verdict};
-use crate::diagnosis::rules::{Case, row};
+use crate::diagnosis::rules::{Case, Trait, row};
 use crate::diagnosis::words::seconds;
 
 /// Returns the summary.
@@ -54,7 +54,8 @@ fn stays_ready(case: &Case<'_>, primary: &HealthFinding) -> bool {
     let waiting = primary.kernel_reason.as_ref().map(|reason| reason.pid).or(primary.pid);
     let process = waiting.and_then(|pid| processes?.get(&pid));
     let is_central = process.is_some_and(|process| matches!(process.role, Role::Daemon | Role::Kubelet));
-    let is_limited = row(primary.id).traits.is_about_relists || primary.pod.is_some() && !is_central;
+    let is_limited =
+        row(primary.id).traits.contains(&Trait::IsAboutRelists) || primary.pod.is_some() && !is_central;
     // Without a network the node is NotReady in any case.
     let status = case.evidence.runtime.status.as_ref().and_then(|call| call.result.as_ref().ok());
     let network = status.and_then(|status| status.condition("NetworkReady"));

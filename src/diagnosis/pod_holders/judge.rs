@@ -773,33 +773,33 @@ impl<'a> HolderCase<'a> {
 
 /// Returns the kind of a finding about this pod; `None` if the look at this pod has found the same.
 fn kind_of_own(finding: &HealthFinding, found: &[PodHolder]) -> Option<HolderKind> {
-    let holds = row(finding.id).screen.holds;
-    if holds.own == OwnPod::AsLogged {
+    let rule = row(finding.id);
+    if rule.own == OwnPod::AsLogged {
         return None;
     }
     let same_task = |pid: u32| found.iter().any(|holder| holder.pid == Some(pid));
     let is_found = finding.kernel_reason.as_ref().is_some_and(|reason| same_task(reason.pid))
-        || holds.own == OwnPod::UnlessWaitIsFound && any_of(found, &[HolderKind::Kernel, HolderKind::Umount]);
-    (!is_found).then_some(holds.kind)
+        || rule.own == OwnPod::UnlessWaitIsFound && any_of(found, &[HolderKind::Kernel, HolderKind::Umount]);
+    (!is_found).then_some(rule.holder)
 }
 
 /// Returns the kind of a finding that keeps every pod of the node from ending or from starting.
 fn kind_for_all(finding: &HealthFinding, direction: Direction) -> Option<HolderKind> {
-    let holds = row(finding.id).screen.holds;
+    let rule = row(finding.id);
     let starts = direction == Direction::Starts;
-    let applies = match holds.every {
+    let applies = match rule.every {
         EveryPod::No => false,
         EveryPod::Yes => true,
         EveryPod::WhileItLasts => finding.phase != Phase::None,
         EveryPod::Starts => starts,
         EveryPod::StartsIfCall => starts && finding.rpc.is_some(),
     };
-    applies.then_some(holds.kind)
+    applies.then_some(rule.holder)
 }
 
 fn of_finding(kind: HolderKind, finding: &HealthFinding) -> PodHolder {
     // The finding is about the pod, but no pod may wait for what it found.
-    let keeps_nothing = row(finding.id).screen.holds.own == OwnPod::No;
+    let keeps_nothing = row(finding.id).own == OwnPod::No;
     let confidence = if keeps_nothing { Confidence::Possible } else { finding.confidence };
     let mut holder = PodHolder {
         kernel_reason: finding.kernel_reason.clone(),

@@ -30,22 +30,19 @@ pub struct HealthRule {
     /// Whether the goroutine stacks of the runtime may show more.
     pub stacks: StacksHelp,
     /// Further properties.
-    pub traits: Traits,
-    /// What only the screens show.
-    pub screen: ScreenColumns,
-}
-
-/// What only the screens show of a rule.
-#[derive(Clone, Copy)]
-pub struct ScreenColumns {
+    pub traits: &'static [Trait],
     /// The texts, which `explain` and the documents show: the content of the rule's file.
     pub texts: &'static str,
     /// Two or three words for node-problem-detector, the same in every run.
     pub words: &'static str,
     /// What the confidence of a finding is about.
     pub confidence_is_of: ConfidenceIsOf,
-    /// What a finding about a pod keeps from starting or ending.
-    pub holds: Holds,
+    /// By what a finding about a pod keeps it from starting or ending, for `pods --why`.
+    pub holder: HolderKind,
+    /// Whether a finding about a pod holds it.
+    pub own: OwnPod,
+    /// Whether a finding that is not about the pod holds it.
+    pub every: EveryPod,
     /// Whether a process may hang that no call shows, so that a possible finding is always on the short screen.
     pub may_hang: bool,
     /// Whether the rule reports a call or a runtime that is silent. Then a likely finding differs from a certain one only in
@@ -100,17 +97,6 @@ pub enum ConfidenceIsOf {
     Cause,
 }
 
-/// What a finding keeps from starting or ending, for `pods --why`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holds {
-    /// By what a finding about a pod holds it.
-    pub kind: HolderKind,
-    /// Whether a finding about a pod holds it.
-    pub own: OwnPod,
-    /// Whether a finding that is not about the pod holds it.
-    pub every: EveryPod,
-}
-
 /// Whether a finding about a pod holds this pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnPod {
@@ -139,30 +125,25 @@ pub enum EveryPod {
     StartsIfCall,
 }
 
-/// Properties that few rules have.
+/// A property that few rules have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traits {
+pub enum Trait {
     /// A slow list needs no other explanation (D30).
-    pub explains_slow_list: bool,
+    ExplainsSlowList,
     /// The finding is about the duration of a relist, so a relist that is quick enough keeps the node Ready.
-    pub is_about_relists: bool,
+    IsAboutRelists,
     /// The goroutine stacks of the kubelet may show more.
-    pub kubelet_stacks_help: bool,
+    KubeletStacksHelp,
 }
 
 impl HealthRule {
     /// Returns the rule's texts.
     pub fn rule(&self) -> &'static Rule {
         static RULES: LazyLock<Vec<Rule>> =
-            LazyLock::new(|| catalogue().flat_map(|row| Rule::table(row.screen.texts)).collect());
+            LazyLock::new(|| catalogue().flat_map(|row| Rule::table(row.texts)).collect());
         let id = self.id.to_string();
         RULES.iter().find(|rule| rule.id == id).unwrap_or(Rule::MISSING)
     }
-}
-
-impl Traits {
-    const NONE: Self =
-        Self { explains_slow_list: false, is_about_relists: false, kubelet_stacks_help: false };
 }
 
 /// Applies one rule.
@@ -187,11 +168,6 @@ impl RuleFunction {
     }
 }
 
-/// Returns the row of a rule.
-pub const fn row(id: RuleId) -> HealthRule {
-    rows(id)
-}
-
 /// Returns all rows, by id.
 pub fn catalogue() -> impl Iterator<Item = HealthRule> {
     RuleId::ALL.into_iter().map(row)
@@ -199,7 +175,7 @@ pub fn catalogue() -> impl Iterator<Item = HealthRule> {
 
 /// Returns the rules that report a problem in one of these phases: silence, or something else.
 pub fn rules_about(phases: &[Phase], silence: bool) -> Vec<RuleId> {
-    let fits = |row: &HealthRule| row.screen.finds_silence == silence && phases.contains(&row.phase);
+    let fits = |row: &HealthRule| row.finds_silence == silence && phases.contains(&row.phase);
     catalogue().filter(fits).map(|row| row.id).collect()
 }
 
@@ -217,7 +193,8 @@ macro_rules! rows {
             pub json enum RuleId: as_str { $($id = $word,)* } ALL
         }
 
-        const fn rows(id: RuleId) -> HealthRule {
+        /// Returns the row of a rule.
+        pub const fn row(id: RuleId) -> HealthRule {
             match id {
                 $(RuleId::$id => HealthRule {
                     id,
@@ -227,15 +204,15 @@ macro_rules! rows {
                     makes_unhealthy: $unhealthy,
                     impact: Impact::$impact,
                     stacks: StacksHelp::$stacks,
-                    traits: Traits { $($trait: true,)* ..Traits::NONE },
-                    screen: ScreenColumns {
-                        texts: include_str!(concat!(stringify!($file), ".txt")),
-                        words: $words,
-                        confidence_is_of: ConfidenceIsOf::$confidence,
-                        holds: Holds { kind: HolderKind::$kind, own: OwnPod::$own, every: EveryPod::$every },
-                        may_hang: $may_hang,
-                        finds_silence: $silence,
-                    },
+                    traits: &[$(Trait::$trait),*],
+                    texts: include_str!(concat!(stringify!($file), ".txt")),
+                    words: $words,
+                    confidence_is_of: ConfidenceIsOf::$confidence,
+                    holder: HolderKind::$kind,
+                    own: OwnPod::$own,
+                    every: EveryPod::$every,
+                    may_hang: $may_hang,
+                    finds_silence: $silence,
                 },)*
             }
         }
@@ -249,18 +226,18 @@ rows! {
     // that no call shows; traits.
     NothingFound = "D00", nothing_found, 36, None, AfterOthers, false, false, OfRelist, Yes, "healthy", Nothing, Runtime, Yes, No, false, [];
     HungStatus = "D01", hung_status, 19, Status, One, false, true, OfRelist, Yes, "status hang", Symptom, Runtime, Yes, No, false, [];
-    HungList = "D02", hung_list, 16, List, One, false, true, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [explains_slow_list];
-    LargeList = "D03", large_list, 4, List, One, false, false, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    DeadContainers = "D04", dead_containers, 21, List, One, false, false, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [explains_slow_list, is_about_relists];
-    SlowStatuses = "D05", slow_statuses, 20, Status, One, false, false, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [explains_slow_list, is_about_relists];
+    HungList = "D02", hung_list, 16, List, One, false, true, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [ExplainsSlowList];
+    LargeList = "D03", large_list, 4, List, One, false, false, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
+    DeadContainers = "D04", dead_containers, 21, List, One, false, false, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [ExplainsSlowList, IsAboutRelists];
+    SlowStatuses = "D05", slow_statuses, 20, Status, One, false, false, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [ExplainsSlowList, IsAboutRelists];
     UnreachableRuntime = "D06", unreachable_runtime, 1, Connect, One, false, false, OfRelist, No, "runtime unreachable", Symptom, Runtime, Yes, Yes, false, [];
-    SilentRuntime = "D07", silent_runtime, 3, Connect, One, true, true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [explains_slow_list];
-    StorageStall = "D08", storage_stall, 8, None, One, false, false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    SilentRuntime = "D07", silent_runtime, 3, Connect, One, true, true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [ExplainsSlowList];
+    StorageStall = "D08", storage_stall, 8, None, One, false, false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
     RemoteStorageStall = "D09", remote_storage_stall, 6, None, One, false, false, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
     HungProcess = "D10", hung_process, 15, None, Many, false, false, OfRelist, UnlessStopped, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
     FrozenCgroup = "D11", frozen_cgroup, 7, None, Many, false, false, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
-    OutOfMemory = "D12", out_of_memory, 10, None, One, false, false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [explains_slow_list];
-    CpuStarved = "D13", cpu_starved, 13, None, One, false, false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    OutOfMemory = "D12", out_of_memory, 10, None, One, false, false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
+    CpuStarved = "D13", cpu_starved, 13, None, One, false, false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
     ExhaustedLimits = "D14", exhausted_limits, 11, None, One, false, false, OfRelist, Yes, "limits exhausted", Cause, Runtime, Yes, Starts, false, [];
     StuckSystemd = "D15", stuck_systemd, 12, None, One, false, false, OfRelist, Yes, "systemd stuck", Cause, Runtime, Yes, No, false, [];
     NetworkNotReady = "D16", network_not_ready, 24, None, One, false, false, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
@@ -269,7 +246,7 @@ rows! {
     InconsistentState = "D19", inconsistent_state, 27, List, One, false, false, OfRelist, IfStuck, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
     FailingStatus = "D20", failing_status, 26, Status, One, false, false, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
     RecoveringRuntime = "D21", recovering_runtime, 0, None, One, false, false, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
-    StaleKubelet = "D22", stale_kubelet, 28, Kubelet, One, false, false, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [kubelet_stacks_help];
+    StaleKubelet = "D22", stale_kubelet, 28, Kubelet, One, false, false, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [KubeletStacksHelp];
     EventedPleg = "D23", evented_pleg, 32, Kubelet, One, false, false, OfRelist, Yes, "evented pleg", Cause, Runtime, Yes, No, false, [];
     NeverRelisted = "D24", never_relisted, 30, Kubelet, One, false, false, OfRelist, Yes, "never relisted", Symptom, Runtime, Yes, No, false, [];
     FlappingPleg = "D25", flapping_pleg, 33, Kubelet, One, false, false, OfRelist, Yes, "pleg flaps", Symptom, Runtime, Yes, No, false, [];
@@ -277,20 +254,20 @@ rows! {
     KnownBadVersion = "D27", known_bad_version, 35, None, Many, false, false, OfRelist, Yes, "known bad version", Nothing, Runtime, No, No, false, [];
     HiddenStall = "D28", hidden_stall, 31, Status, One, false, false, OfRelist, Yes, "hidden stall", Symptom, Runtime, No, No, false, [];
     FailingList = "D29", failing_list, 17, List, One, false, false, OfRelist, Yes, "list fails", Symptom, Runtime, Yes, No, false, [];
-    SlowLists = "D30", slow_lists, 22, List, AfterOthers, false, false, OfRelist, Yes, "lists slow", Symptom, Runtime, Yes, No, false, [is_about_relists];
+    SlowLists = "D30", slow_lists, 22, List, AfterOthers, false, false, OfRelist, Yes, "lists slow", Symptom, Runtime, Yes, No, false, [IsAboutRelists];
     RuntimeNotReady = "D31", runtime_not_ready, 18, None, One, true, false, NoRuntime, Yes, "runtime not ready", Symptom, Runtime, Yes, Yes, false, [];
     KubeletDown = "D32", kubelet_down, 29, Kubelet, One, true, false, NoKubelet, IfStuck, "kubelet down", Symptom, Kubelet, Yes, Yes, false, [];
     LostExit = "D33", lost_exit, 14, Status, One, false, false, OfRelist, Yes, "exit lost", Symptom, Runtime, No, No, false, [];
     FullDisk = "D34", full_disk, 9, None, One, false, false, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
-    ThrottledRuntime = "D35", throttled_runtime, 2, None, One, false, false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [explains_slow_list];
+    ThrottledRuntime = "D35", throttled_runtime, 2, None, One, false, false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
     InvalidCertificate = "D36", invalid_certificate, 37, Kubelet, Many, false, false, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
     KernelWait = "D37", kernel_wait, 5, None, Many, false, false, OfRelist, KernelShowsMore, "kernel wait", Cause, Kernel, Yes, No, true, [];
     LeftOverShims = "D38", left_over_shims, 38, None, One, false, false, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
     ManyClients = "D39", many_clients, 39, None, One, false, false, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
     LargeDaemon = "D40", large_daemon, 40, None, Many, false, false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
-    ReadyAndDead = "D41", ready_and_dead, 41, Kubelet, One, true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [kubelet_stacks_help];
+    ReadyAndDead = "D41", ready_and_dead, 41, Kubelet, One, true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [KubeletStacksHelp];
     ExitedButAlive = "D42", exited_but_alive, 42, None, Many, false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
-    UnaryFallback = "D43", unary_fallback, 43, List, One, false, false, OfRelist, No, "unary fallback", Cause, Runtime, No, No, false, [is_about_relists];
+    UnaryFallback = "D43", unary_fallback, 43, List, One, false, false, OfRelist, No, "unary fallback", Cause, Runtime, No, No, false, [IsAboutRelists];
     StuckWorkers = "D44", stuck_workers, 44, Kubelet, AfterOthers, false, false, StaysReady, Yes, "pod workers wait", Symptom, Runtime, Yes, No, false, [];
     FailingPods = "D45", failing_pods, 45, None, Many, false, false, OfRelist, No, "creates or deletes fail", Cause, Runtime, AsLogged, No, false, [];
     ApproachingLimit = "D46", approaching_limit, 46, None, Many, false, false, OfRelist, No, "limit forecast", Nothing, Runtime, No, No, false, [];

@@ -81,7 +81,7 @@ mod prelude {
 pub use blocked_tasks::known_wait;
 use catalogue::RuleFunction;
 pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod, rules_about};
-pub use catalogue::{Impact, RuleId, StacksHelp, catalogue, row};
+pub use catalogue::{Impact, RuleId, StacksHelp, Trait, catalogue, row};
 pub use kubelet::disagreements;
 pub use large_list::{judge_message, judge_size};
 pub(in crate::diagnosis) use list_size::Refusal;

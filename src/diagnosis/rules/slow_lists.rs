@@ -1,7 +1,7 @@
 //! D30: lists are slow, cause not found.
 
 use super::prelude::*;
-use super::{many_clients, row};
+use super::{Trait, many_clients, row};
 
 /// Applies D30: a list is slow, and no other finding explains it.
 pub(super) fn find(case: &Case<'_>, findings: &[HealthFinding]) -> Option<HealthFinding> {
@@ -10,9 +10,9 @@ pub(super) fn find(case: &Case<'_>, findings: &[HealthFinding]) -> Option<Health
     let took = [(sandboxes, runtime.sandboxes.duration()), (containers, runtime.containers.duration())];
     let slowest = took.into_iter().filter_map(|(rpc, took)| Some((took?, rpc))).max();
     let (took, rpc) = slowest.filter(|(took, _)| *took > limits::LIST_SLOW)?;
-    let explained = findings
-        .iter()
-        .any(|found| found.confidence != Confidence::Possible && row(found.id).traits.explains_slow_list);
+    let explained = findings.iter().any(|found| {
+        found.confidence != Confidence::Possible && row(found.id).traits.contains(&Trait::ExplainsSlowList)
+    });
     if explained {
         return None;
     }

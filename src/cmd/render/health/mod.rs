@@ -463,7 +463,7 @@ fn kubelet_is_known(report: &HealthReport) -> bool {
 
 /// Says whether the confidence of a finding is about a symptom or about a cause.
 fn what_the_confidence_is_about(finding: &HealthFinding) -> &'static str {
-    match (row(finding.id).screen.confidence_is_of, finding.confidence) {
+    match (row(finding.id).confidence_is_of, finding.confidence) {
         (ConfidenceIsOf::Nothing, Confidence::Likely) => " to be a problem",
         (ConfidenceIsOf::Nothing, Confidence::Certain | Confidence::Possible) => "",
         (ConfidenceIsOf::Symptom, _) | (ConfidenceIsOf::Estimate, Confidence::Certain) => {
@@ -480,7 +480,7 @@ fn what_the_confidence_is_about(finding: &HealthFinding) -> &'static str {
 
 /// Whether a possible finding is always on the short screen: a process that may hang shows in no call.
 fn may_hang(finding: &HealthFinding) -> bool {
-    row(finding.id).screen.may_hang
+    row(finding.id).may_hang
 }
 
 /// Formats the suspects: the pod, how likely it is, and why.

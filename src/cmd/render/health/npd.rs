@@ -35,7 +35,7 @@ fn about(primary: &HealthFinding, verdict: Verdict, hung_for: Option<Duration>) 
         Verdict::Unknown => "unknown: ",
         Verdict::Healthy | Verdict::Unhealthy => "",
     };
-    let phrase = row(primary.id).screen.words;
+    let phrase = row(primary.id).words;
     let mut line = format!("{} {age}{verdict}{}{phrase}", primary.id, confidence(primary));
     if let Some(pod) = &primary.pod {
         let container = primary.container.as_ref().map(|container| format!("/{}", container.name));
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn every_rule_has_a_short_ascii_phrase_of_its_own() {
-        let phrases: Vec<&str> = catalogue().map(|row| row.screen.words).collect();
+        let phrases: Vec<&str> = catalogue().map(|row| row.words).collect();
         for (index, text) in phrases.iter().enumerate() {
             assert!(text.is_ascii() && !text.is_empty() && text.len() <= 24, "{text}");
             assert!(!phrases.iter().skip(index + 1).any(|other| other == text), "{text}");
