@@ -37,6 +37,5 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let is_in_use = failing.iter().any(|(record, _)| record.result.as_ref().is_err_and(is_busy));
     found.add_facts(failing.into_iter().take(5).map(|(_, why)| why));
     found.add_facts(is_in_use.then_some(FactKind::NetworkNamespaceInUse));
-    found.add_usual_steps();
     Some(found)
 }

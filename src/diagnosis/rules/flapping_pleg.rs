@@ -22,7 +22,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         FactKind::PlegAgeOnlyGrew
     });
-    found.add_usual_steps();
     Some(found)
 }
 

@@ -68,7 +68,6 @@ pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {
                 found.add_fact(FactKind::CheckpointMayFreeze);
             }
             found.add_step(Step::change("unless it was paused on purpose, thaw it").with(freeze.thaw()));
-            found.add_usual_steps();
             found
         })
         .collect()

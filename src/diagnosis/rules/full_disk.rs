@@ -30,7 +30,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         add_pods(&mut found, disk, &pods, case.evidence.taken_at);
     }
     let directories = Place::words(disk.directories.iter().map(|directory| directory.path.display()));
-    found.steps = steps_of(found.id.as_str(), &[("directories", directories)]);
+    found.steps = steps_of("fullDisk", &[("directories", directories)]);
     Some(found)
 }
 

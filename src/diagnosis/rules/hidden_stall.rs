@@ -21,6 +21,5 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.rpc = Some(culprit.rpc.name().to_owned());
     found.add_fact(FactKind::OneHungCall);
     found.add_facts(age.map(|age| FactKind::KubeletRelistAge { seconds: age.into() }));
-    found.add_usual_steps();
     Some(found)
 }

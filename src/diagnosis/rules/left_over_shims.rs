@@ -75,7 +75,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
         );
         found.add_step(Step::change(text).with(kill));
     }
-    found.add_usual_steps();
     found.pod = pod_of(case, sample, first, process);
     found.ids = shims.iter().take(limits::MAX_LISTED_IDS).map(|(shim, _)| shim.id.clone()).collect();
     Some(found)

@@ -28,6 +28,5 @@ pub(super) fn from_signs(
         _ => case.cause(id, case.severity_of_cause(), Confidence::Likely, title),
     };
     found.add_facts(signs);
-    found.add_usual_steps();
     Some(found)
 }

@@ -96,6 +96,7 @@ use crate::cri::Rpc;
 use crate::panics::catch_panic;
 use crate::report::Step;
 use estimate::Estimate;
+use steps::steps_of;
 
 /// The input of a rule.
 #[derive(Debug)]
@@ -265,6 +266,7 @@ pub fn apply(case: &Case<'_>) -> (Vec<HealthFinding>, Vec<(RuleId, String)>) {
         Err(why) => failed.push((RuleId::SlowLists, why)),
     }
     for finding in &mut findings {
+        finding.steps.extend(steps_of(finding.id.as_str(), &[]));
         // A finding that is only possible must not change the verdict.
         if finding.confidence == Confidence::Possible {
             finding.severity = Severity::Info;

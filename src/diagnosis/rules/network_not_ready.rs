@@ -60,7 +60,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     }
     found.add_facts(signs);
     found.add_fact(FactKind::PodsCannotStartOrStop);
-    found.steps = evidence.steps(found.id.as_str(), &[]);
+    found.steps = evidence.steps("networkNotReady", &[]);
     Some(found)
 }
 

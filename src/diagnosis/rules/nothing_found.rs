@@ -30,7 +30,7 @@ pub fn find(case: &Case<'_>) -> HealthFinding {
     }
     finding.steps.extend(case.evidence.steps("ifNotReady", &[]));
     finding.steps.extend(most_restarted(case.evidence).into_iter().flatten());
-    finding.add_usual_steps();
+    finding.steps.extend(steps_of("ifWrong", &[]));
     finding
 }
 

@@ -43,6 +43,5 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.add_facts(mounts.iter().take(3).map(|mount| FactKind::MountedAt { path: (&mount.target).into() }));
     found.add_facts(named.next().map(|(wait, _)| FactKind::ItWaits { waits: wait.waits() }));
     found.add_facts(message.map(logged));
-    found.add_usual_steps();
     Some(found)
 }

@@ -24,7 +24,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.ids.extend(holder.map(str::to_owned));
     found.add_fact(failing_pods::words(failing));
     found.add_fact(failing_pods::since(failing, case.evidence.taken_at));
-    found.add_usual_steps();
     Some(found)
 }
 

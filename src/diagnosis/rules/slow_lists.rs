@@ -33,6 +33,5 @@ pub(super) fn find(case: &Case<'_>, findings: &[HealthFinding]) -> Option<Health
     let others = runtime.status_calls.iter().map(|record| record.duration);
     found.add_facts(others.max().map(|longest| FactKind::LongestStatusCall { took: longest.into() }));
     found.add_facts(many_clients::busiest_client(case));
-    found.add_usual_steps();
     Some(found)
 }

@@ -5,7 +5,6 @@ use std::fmt::Display;
 use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::proc::Process;
-use crate::diagnosis::report::HealthFinding;
 use crate::report::{Command, Step, split_at_place};
 
 /// The rows of the table.
@@ -159,13 +158,6 @@ impl Evidence {
             _ => true,
         };
         rows(id).filter(applies).map(|row| row.filled(&places)).collect()
-    }
-}
-
-impl HealthFinding {
-    /// Adds the steps that the rule always suggests.
-    pub(super) fn add_usual_steps(&mut self) {
-        self.steps.extend(steps_of(self.id.as_str(), &[]));
     }
 }
 

@@ -39,6 +39,5 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     found.add_fact(Resource::Io.pressure(&pressure).unwrap_or(FactKind::IoPressureIsNotMeasured));
     found.add_facts(local.iter().take(5).map(|(process, task)| line(process, task)));
     found.add_facts(messages.iter().rev().take(3).map(|line| logged(line)));
-    found.add_usual_steps();
     Some(found)
 }

@@ -37,6 +37,5 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     }));
     found.steps = evidence.steps("fallback", &[]);
     found.steps.extend(stream_again(case).unwrap_or_else(|| steps_of("noRestart", &[])));
-    found.add_usual_steps();
     Some(found)
 }

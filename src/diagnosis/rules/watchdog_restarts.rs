@@ -12,6 +12,5 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let mut found = finding(RuleId::WatchdogRestarts, Severity::Warning, Confidence::Likely, title);
     found.add_fact(FactKind::Logged { line: Quoted(line) });
     found.add_fact(FactKind::RestartsHideCause);
-    found.add_usual_steps();
     Some(found)
 }
