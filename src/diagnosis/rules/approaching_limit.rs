@@ -1,7 +1,6 @@
 //! D46: something grows towards a hard limit.
 
 use super::prelude::*;
-use crate::clock::Wall;
 use crate::diagnosis::forecast::LimitForecast;
 
 /// Applies D46.

@@ -6,9 +6,6 @@ use super::hung_process;
 use super::load::{from_signs, per_second};
 use super::throttled_runtime::slow_version;
 use crate::diagnosis::daemon_watch::DaemonWatch;
-use crate::diagnosis::evidence::HostEvidence;
-use crate::diagnosis::facts::{ProcessRef, Resource};
-use crate::diagnosis::proc::Psi;
 
 /// Applies D13: the daemons wait for CPU time.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -4,8 +4,6 @@ use super::prelude::*;
 use std::fmt;
 
 use super::known_bad_version::numbers;
-use crate::cri::Error;
-use crate::diagnosis::facts::{ProcessRef, Quoted};
 use crate::host::{ContainerdFault, InotifyUse};
 
 /// The first containerd that serves CRI v1.

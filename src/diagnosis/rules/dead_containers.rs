@@ -4,7 +4,6 @@ use super::list_size::against_dead_pods;
 use super::owners::{largest, owners};
 use super::prelude::*;
 use super::slow_statuses::stays_below;
-use crate::diagnosis::evidence::Population;
 
 /// Applies D04. It reports a leak only if the number grew during the run.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

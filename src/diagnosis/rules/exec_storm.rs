@@ -2,7 +2,6 @@
 
 use super::load::from_signs;
 use super::prelude::*;
-use crate::diagnosis::evidence::{HostEvidence, Population};
 use crate::diagnosis::facts::ExpectedLoad;
 
 impl ExpectedLoad {

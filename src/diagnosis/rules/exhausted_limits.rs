@@ -4,7 +4,7 @@ use super::prelude::*;
 use super::unreachable_runtime;
 use crate::diagnosis::facts::DescriptorUse;
 use crate::diagnosis::judge::not_ready::is_at_most;
-use crate::diagnosis::proc::{PidsCgroup, ProcSample};
+use crate::diagnosis::proc::PidsCgroup;
 
 /// The time for which a line in the journal shows that a limit is reached. Whoever meets it tries again within seconds.
 const LINE_VALID: Duration = Duration::from_secs(60);

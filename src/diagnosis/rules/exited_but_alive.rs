@@ -1,9 +1,7 @@
 //! D42: the runtime says exited, and the container runs.
 
 use super::prelude::*;
-use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::living_exits::LivingExit;
-use crate::diagnosis::words::short;
 
 /// The most findings of D42.
 const MAX_LIVING: usize = 5;

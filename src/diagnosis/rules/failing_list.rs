@@ -1,7 +1,6 @@
 //! D29: a list fails.
 
 use super::prelude::*;
-use crate::cri::Error;
 
 /// Applies D29. The kubelet gets the same error; it is not a hang.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -1,12 +1,10 @@
 //! D45: creates or deletes fail at once, again and again.
 
 use super::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::clock::Wall;
-use crate::cri::Rpc;
-use crate::diagnosis::facts::{Program, Quoted};
-use crate::diagnosis::failing_pods::{FailingPod, FailingStep, FailureCause};
+use crate::diagnosis::facts::Program;
+use crate::diagnosis::failing_pods::FailingStep;
 
 /// The most pods that the evidence names.
 pub(super) const MAX_NAMED: usize = 3;

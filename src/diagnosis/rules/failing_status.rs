@@ -1,8 +1,6 @@
 //! D20: status calls fail.
 
 use super::prelude::*;
-use crate::cri::Error;
-use crate::diagnosis::evidence::StatusRecord;
 
 /// Returns why a status call failed; `None` if it did not fail.
 fn failure(evidence: &Evidence, record: &StatusRecord) -> Option<FactKind> {

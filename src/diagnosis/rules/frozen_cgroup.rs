@@ -1,9 +1,8 @@
 //! D11: a cgroup is frozen.
 
 use super::prelude::*;
-use crate::diagnosis::evidence::container_parts;
 use crate::diagnosis::facts::FilePath;
-use crate::diagnosis::proc::{Freeze, ProcSample};
+use crate::diagnosis::proc::Freeze;
 
 /// Applies D11. The finding mentions that a cgroup may be frozen on purpose.
 pub(super) fn find(case: &Case<'_>) -> Vec<HealthFinding> {

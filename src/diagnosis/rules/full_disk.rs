@@ -1,14 +1,11 @@
 //! D34: the disk under the runtime or the kubelet is full or read-only.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::failing_pods::{self, MAX_NAMED};
 use super::prelude::*;
-use crate::clock::Wall;
 use crate::diagnosis::evidence::WrittenDisk;
-use crate::diagnosis::facts::{FilePath, FileSystem, Quoted};
-use crate::diagnosis::failing_pods::{FailingPod, FailureCause};
+use crate::diagnosis::facts::{FilePath, FileSystem};
 use crate::host::disks::Disk;
 
 /// Applies D34. That the disk is full is certain, but that this explains a hang is at most likely. That pods fail because of it is

@@ -2,10 +2,7 @@
 
 use super::prelude::*;
 use super::silent_calls::call;
-use crate::cri::{Error, Rpc};
-use crate::diagnosis::evidence::{RuntimeEvidence, StatusRecord};
 use crate::diagnosis::facts::Items;
-use crate::diagnosis::kubelet::Healthz;
 
 /// Applies D02. The title has "does not answer", not "deadlock", because a very long wait looks the same.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -4,12 +4,10 @@ use super::prelude::*;
 
 use super::blocked_tasks::line;
 use super::kernel_wait::awaited_by;
-use crate::diagnosis::evidence::HostEvidence;
 use crate::diagnosis::evidence::container_parts::{self, ContainerParts};
 use crate::diagnosis::facts::{Waits, Word};
 use crate::diagnosis::kernel_waits::KernelWait;
-use crate::diagnosis::overdue_processes;
-use crate::diagnosis::proc::{ProcSample, is_conmon, sub_command};
+use crate::diagnosis::proc::{is_conmon, sub_command};
 
 /// Applies D10: reports for each hung id the OCI runtime process or the shim that blocks it. Without a hang, it reports only
 /// old OCI runtime processes and stopped shims.

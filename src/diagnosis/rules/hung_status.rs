@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 use super::silent_calls::call;
-use crate::diagnosis::evidence::StatusRecord;
 use crate::diagnosis::facts::Took;
 
 /// Applies D01. The finding names no reason for the hang: the volume, the OCI runtime and the shim are as likely as the

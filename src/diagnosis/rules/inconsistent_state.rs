@@ -1,11 +1,8 @@
 //! D19: the runtime's state contradicts reality.
 
 use super::prelude::*;
-use crate::cri::Sandbox;
-use crate::diagnosis::advice::DaemonFamily;
-use crate::diagnosis::evidence::container_parts;
 use crate::diagnosis::evidence::oddities::{OddKind, Oddity, lasting_oddities};
-use crate::diagnosis::facts::{Fact, ProcessRef, Word};
+use crate::diagnosis::facts::{Fact, Word};
 use crate::diagnosis::proc::{Shims, monitored_ids, sub_command};
 use crate::manifests::pod_versions::PodVersions;
 use crate::manifests::running::running_pods;

@@ -1,7 +1,6 @@
 //! D36: a certificate of the kubelet has expired or is not valid yet.
 
 use super::prelude::*;
-use crate::clock::Wall;
 use crate::diagnosis::kubelet::InvalidCertificate;
 
 /// Applies D36. The date in the file is certain. The effect on a running kubelet is only likely, because the kubelet may

@@ -2,11 +2,9 @@
 
 use super::prelude::*;
 use super::{frozen_cgroup, remote_storage_stall};
-use crate::cri::Sandbox;
 use crate::diagnosis::evidence::container_parts::parts_of;
 use crate::diagnosis::facts::WaitOwner;
 use crate::diagnosis::kernel_waits::{KernelWait, KernelWaitReason, WaitKind};
-use crate::diagnosis::overdue_processes;
 
 /// The most findings of this rule.
 const MAX_FINDINGS: usize = 3;

@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 use super::runtime_state;
-use crate::diagnosis::kubelet::Healthz;
 
 impl Evidence {
     /// Returns whether the kubelet uses Evented PLEG as it was up to 1.36: it relists only every 300 s, and its last-seen

@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::diagnosis::evidence::container_parts::is_frozen_by;
 use crate::diagnosis::facts::Refusal;
-use crate::diagnosis::kubelet::{Healthz, KubeletExit};
+use crate::diagnosis::kubelet::KubeletExit;
 use crate::kubelet::{doubt, kubelet_of};
 use crate::manifests::preflight::{StartCheck, refusal};
 

@@ -2,7 +2,6 @@
 
 use super::known_bad_version;
 use super::prelude::*;
-use crate::diagnosis::evidence::HostEvidence;
 use crate::diagnosis::facts::ExpectedLoad;
 use crate::diagnosis::shim_sizes::{self, ShimSizes};
 use crate::report::word_enum;

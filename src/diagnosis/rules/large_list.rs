@@ -6,9 +6,8 @@ use super::list_size::{
 use super::owners::{OwnedPods, largest, owners};
 use super::prelude::*;
 use super::removal::{Removal, is_plain};
-use crate::cri::{Rpc, StreamedAnswer};
 use crate::diagnosis::evidence::Shards;
-use crate::diagnosis::facts::{Bytes, Counted, Name, Quoted, Share};
+use crate::diagnosis::facts::{Counted, Name, Share};
 use crate::kubelet::{ListCallsSource, ListLimit, timing};
 
 /// Applies D03: a list is close to or above the size that the kubelet accepts. Its limit is for a message: for the whole list,

@@ -3,8 +3,7 @@
 use super::prelude::*;
 use crate::diagnosis::facts::Item;
 use crate::diagnosis::left_over_shims::{Bundle, LeftOverShim};
-use crate::diagnosis::proc::{ProcSample, is_conmon};
-use crate::diagnosis::words::short;
+use crate::diagnosis::proc::is_conmon;
 
 /// The most shims that the evidence describes.
 const MAX_DESCRIBED: usize = 5;

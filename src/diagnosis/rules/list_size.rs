@@ -4,9 +4,8 @@ use super::large_list::judge_message;
 use super::owners::{OwnedPods, owners};
 use super::prelude::*;
 use super::removal::is_plain;
-use crate::cri::{Call, Error, Rpc, StreamedAnswer};
-use crate::diagnosis::advice::DaemonFamily;
-use crate::diagnosis::evidence::{ListEvidence, RuntimeEvidence};
+use crate::cri::Call;
+use crate::diagnosis::evidence::ListEvidence;
 use crate::kubelet::{KubeletLists, ListLimit, ListSigns, timing};
 
 /// The size of a list.

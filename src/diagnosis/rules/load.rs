@@ -2,7 +2,6 @@
 //! because blocked tasks raise it too.
 
 use super::prelude::*;
-use crate::diagnosis::evidence::HostEvidence;
 
 /// Returns how much a counter of `vmstat` grew between two samples, and the time between them.
 pub(super) fn grown(host: &HostEvidence, name: &str) -> Option<(u64, Duration)> {

@@ -1,13 +1,8 @@
 //! D33: the exit of a container was lost.
 
 use super::prelude::*;
-use std::collections::BTreeSet;
 
-use crate::cri::Rpc;
-use crate::diagnosis::advice::DaemonFamily;
-use crate::diagnosis::evidence::{StatusRecord, container_parts};
 use crate::diagnosis::proc::Shims;
-use crate::diagnosis::words::short;
 
 /// Returns the status calls in which CRI-O waited for a lost exit. They take as long as CRI-O waits for the exit file, and
 /// return the exit code -1, which CRI-O sets then.

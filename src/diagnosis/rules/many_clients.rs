@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 
 use super::load::per_second;
 use super::prelude::*;
-use crate::diagnosis::facts::{Bytes, ProcessRef};
 use crate::diagnosis::proc::clients::{IoCounters, SocketClient, SocketClients};
 
 /// The most clients that the evidence names.

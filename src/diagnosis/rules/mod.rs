@@ -66,15 +66,24 @@ use std::time::Duration;
 
 /// What many rules use.
 mod prelude {
+    pub(super) use std::collections::BTreeSet;
     pub(super) use std::time::Duration;
 
     pub(super) use super::steps::{Place, of_process, steps_of};
     pub(super) use super::{Case, finding};
-    pub(super) use crate::diagnosis::evidence::Evidence;
-    pub(super) use crate::diagnosis::facts::FactKind;
-    pub(super) use crate::diagnosis::proc::{Process, Role};
+    pub(super) use crate::clock::Wall;
+    pub(super) use crate::cri::{Error, Rpc, Sandbox, StreamedAnswer};
+    pub(super) use crate::diagnosis::advice::DaemonFamily;
+    pub(super) use crate::diagnosis::evidence::{
+        Evidence, HostEvidence, Population, RuntimeEvidence, StatusRecord, container_parts,
+    };
+    pub(super) use crate::diagnosis::facts::{Bytes, FactKind, ProcessRef, Quoted, Resource};
+    pub(super) use crate::diagnosis::failing_pods::{FailingPod, FailureCause};
+    pub(super) use crate::diagnosis::kubelet::Healthz;
+    pub(super) use crate::diagnosis::proc::{ProcSample, Process, Psi, Role};
     pub(super) use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
-    pub(super) use crate::diagnosis::{advice, limits};
+    pub(super) use crate::diagnosis::words::short;
+    pub(super) use crate::diagnosis::{advice, limits, overdue_processes};
     pub(super) use crate::report::{Command, Step};
 }
 

@@ -4,9 +4,6 @@ use super::failing_pods;
 use super::prelude::*;
 use super::runtime_state::{fact_of, status_answer};
 use crate::cri::RuntimeCondition;
-use crate::diagnosis::facts::ProcessRef;
-use crate::diagnosis::failing_pods::FailureCause;
-use crate::diagnosis::overdue_processes;
 
 /// Returns the condition of Status which says that the network is not ready.
 fn network_not_ready(evidence: &Evidence) -> Option<&RuntimeCondition> {

@@ -1,10 +1,7 @@
 //! D00: nothing found.
 
 use super::prelude::*;
-use crate::clock::Wall;
-use crate::diagnosis::evidence::Population;
 use crate::diagnosis::limits::{CRASH_LOOP_PAUSE, MANY_RESTARTS};
-use crate::diagnosis::words::short;
 use crate::report::duration::elapsed;
 
 /// Returns the finding D00: every call is answered, and nothing on the node needs a person, as far as plegctl has looked.

@@ -2,8 +2,6 @@
 
 use super::load::{from_signs, grown, per_second};
 use super::prelude::*;
-use crate::diagnosis::facts::Resource;
-use crate::diagnosis::proc::Psi;
 
 /// Applies D12: the node lacks memory. This rule never reports a memory leak, because a run of plegctl is too short to
 /// show a leak.

@@ -2,12 +2,10 @@
 //! the most bytes. The commands name ids, because the list call with which crictl could find them may fail too.
 
 use super::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::cri::{Container, ContainerState, Labels, Sandbox, SandboxState, label};
-use crate::diagnosis::evidence::RuntimeEvidence;
-use crate::diagnosis::facts::{Bytes, PodBytes};
-use crate::diagnosis::words::short;
+use crate::cri::{Container, ContainerState, Labels, SandboxState, label};
+use crate::diagnosis::facts::PodBytes;
 use crate::kubelet::timing::RECEIVE_LIMIT;
 
 /// The number of containers or sandboxes that one command removes.

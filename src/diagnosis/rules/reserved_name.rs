@@ -2,8 +2,6 @@
 
 use super::failing_pods;
 use super::prelude::*;
-use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::failing_pods::{FailingPod, FailureCause};
 
 /// Applies D18 while the kubelet's creates fail because of a reserved name. This is no conflict of two names: an earlier create
 /// for the same name has not finished, unless the runtime lists the holder.

@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 use super::runtime_state::fact_of;
-use crate::cri::{Error, Rpc};
 
 /// Applies D31. This problem alone makes the node `NotReady` after 30 s.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

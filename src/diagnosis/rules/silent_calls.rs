@@ -2,8 +2,7 @@
 
 use super::Culprit;
 use super::prelude::*;
-use crate::cri::Rpc;
-use crate::diagnosis::evidence::{StatusRecord, StatusTarget};
+use crate::diagnosis::evidence::StatusTarget;
 use crate::diagnosis::facts::Call;
 
 /// Returns the ids that may be named as culprits. No single container is the cause, and no id is returned, if the runtime

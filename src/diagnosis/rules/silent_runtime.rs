@@ -3,7 +3,6 @@
 use super::prelude::*;
 use super::unreachable_runtime::without_descriptor;
 use crate::diagnosis::daemon_watch::{DaemonWatch, Stop};
-use crate::diagnosis::facts::ProcessRef;
 
 /// Applies D07. The finding says that the runtime does not answer, not that it crashed.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -6,7 +6,6 @@ use super::list_size::against_dead_pods;
 use super::many_clients;
 use super::owners::{largest, owners};
 use crate::diagnosis::facts;
-use crate::diagnosis::words::short;
 
 /// Applies D05. If each call is slow, the finding does not blame the number of pods. If each status call is quick, the
 /// number of pods is blamed only for the time of these calls: slow lists are D30.

@@ -2,8 +2,6 @@
 
 use super::blocked_tasks::{LOCAL_WAITS, is_remote, line, logged, waits_for};
 use super::prelude::*;
-use crate::diagnosis::facts::Resource;
-use crate::diagnosis::proc::Psi;
 
 /// Applies D08, for local file systems only. I/O pressure shows that a task waits, but not the cause.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

@@ -3,9 +3,7 @@
 use super::large_list::stream_again;
 use super::list_size::percent_of_limit;
 use super::prelude::*;
-use crate::cri::StreamedAnswer;
 use crate::diagnosis::evidence::StreamProbe;
-use crate::diagnosis::facts::{Bytes, Quoted};
 
 /// Applies D43: the kubelet fell back to unary lists, the runtime streams lists now, and a list is large.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {

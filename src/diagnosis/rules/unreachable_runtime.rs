@@ -2,8 +2,8 @@
 
 use super::cri_missing;
 use super::prelude::*;
-use crate::cri::{Error, FileKind};
-use crate::diagnosis::facts::{Address, DescriptorUse, Quoted};
+use crate::cri::FileKind;
+use crate::diagnosis::facts::{Address, DescriptorUse};
 
 /// Applies D06. The finding says that plegctl cannot reach the endpoint, not that the runtime is down: the kubelet may use
 /// another endpoint, or plegctl may lack the permission.

@@ -1,7 +1,6 @@
 //! D26: a watchdog restarts the kubelet.
 
 use super::prelude::*;
-use crate::diagnosis::facts::Quoted;
 
 /// Applies D26: a watchdog restarts the kubelet, which hides the cause of the problem.
 pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
