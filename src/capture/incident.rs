@@ -414,7 +414,7 @@ impl CurrentIncident {
 
 /// Describes a finished call.
 fn fact_of(call: &CallRecord) -> Option<Call> {
-    let rpc = Rpc::ALL.into_iter().find(|rpc| rpc.name() == call.rpc)?;
+    let rpc = Rpc::named(&call.rpc)?;
     Some(Call::of_pod(rpc, call.id.as_deref(), call.pod.as_ref()))
 }
 

@@ -36,6 +36,14 @@ impl<T> Call<T> {
         }
     }
 
+    /// Returns for how long a call without an answer was silent.
+    pub const fn silence(&self) -> Option<(Rpc, Duration)> {
+        match self.result {
+            Err(Error::Silent { rpc, waited }) => Some((rpc, waited)),
+            _ => None,
+        }
+    }
+
     /// Returns the outcome of the call.
     pub fn outcome(&self) -> Outcome {
         self.result.as_ref().err().map_or(Outcome::Ok, Error::outcome)

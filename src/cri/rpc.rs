@@ -34,6 +34,11 @@ word_enum! {
 }
 
 impl Rpc {
+    /// Returns the RPC with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rpc| rpc.name() == name)
+    }
+
     /// Returns the RPC that lists sandboxes, then the one that lists containers.
     pub const fn lists(calls: ListCalls) -> [Self; 2] {
         match calls {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::evidence::Evidence;
 use super::evidence::container_parts::{self, ContainerParts};
 use super::proc::cgroup::container_id;
-use super::proc::{Blocked, Ownership, Process, Role, sub_command};
+use super::proc::{Ownership, Process, Role, sub_command};
 use super::rules::steps::{Place, steps_of};
 use super::words::short;
 use crate::cri::{Rpc, program_of};
@@ -247,7 +247,7 @@ fn look_for(evidence: &Evidence, unknown: &[&str]) -> Vec<Step> {
 /// Returns the command that shows what blocks the call, by the first known part of the container; `None` if no part is known.
 fn look_at(parts: &ContainerParts<'_>, family: DaemonFamily) -> Option<Step> {
     if let Some((process, task)) = parts.blocked.first() {
-        return Some(task_stack(process, task));
+        return Some(task_stack(&process.comm, process.pid, task.tid));
     }
     if let Some(process) = parts.oci.first() {
         let purpose = format!("where {} waits, which works on this container", process.comm);
@@ -262,9 +262,9 @@ fn look_at(parts: &ContainerParts<'_>, family: DaemonFamily) -> Option<Step> {
 }
 
 /// Returns the step that shows where a task waits in the kernel.
-pub fn task_stack(process: &Process, task: &Blocked) -> Step {
-    let stack = Command::new("cat /proc/{}/task/{}/stack").pid(process.pid).pid(task.tid);
-    Step::look(format!("where {} waits in the kernel (as root)", process.comm)).with(stack)
+pub fn task_stack(name: &str, pid: u32, tid: u32) -> Step {
+    let stack = Command::new("cat /proc/{}/task/{}/stack").pid(pid).pid(tid);
+    Step::look(format!("where {name} waits in the kernel (as root)")).with(stack)
 }
 
 /// Returns the step that shows the goroutines of a shim.

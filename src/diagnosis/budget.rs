@@ -3,7 +3,7 @@
 //! takes second samples of the lists, the processes and the metrics, and reads the journal.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -14,6 +14,7 @@ use super::limits::{
 };
 use super::listening_clock::{ListeningClock, SlowdownSource};
 use crate::clock::{Clock, Mono};
+use crate::threads::locked;
 
 /// How often the remaining time is computed again while a run waits.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -96,7 +97,7 @@ impl RunBudget {
     /// [`RECHECK_INTERVAL`].
     fn current_slowdown(&self) -> f64 {
         let now = self.clock.mono();
-        let mut measured = self.current_slowdown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut measured = locked(&self.current_slowdown);
         match *measured {
             Some((at, current_slowdown)) if now.since(at) < RECHECK_INTERVAL => current_slowdown,
             _ => {

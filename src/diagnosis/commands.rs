@@ -6,7 +6,8 @@ use std::fmt::Display;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::process::geteuid;
@@ -283,30 +284,20 @@ async fn run(program: &'static str, args: &[&str], limit: Duration) -> Result<St
 /// A program that a separate thread starts and whose output it reads.
 #[derive(Default)]
 struct RunningProgram {
-    /// The program and its children; `None` until the program runs.
-    group: Option<Arc<ProcessGroup>>,
+    /// The program and its children, once they run.
+    group: OnceLock<ProcessGroup>,
     /// Whether nobody waits for the output any more.
-    is_abandoned: bool,
-}
-
-impl RunningProgram {
-    /// Stores the running program, or kills it if nobody waits for its output any more.
-    fn set(&mut self, group: Arc<ProcessGroup>) {
-        if self.is_abandoned {
-            group.end();
-        }
-        self.group = Some(group);
-    }
+    is_abandoned: AtomicBool,
 }
 
 /// Kills the program when it is dropped: the time limit is over, or the caller gave up.
-struct EndOnDrop(Arc<Mutex<RunningProgram>>);
+struct EndOnDrop(Arc<RunningProgram>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        running.is_abandoned = true;
-        if let Some(group) = &running.group {
+        // The thread looks at this after it has stored the program, so one of the two ends it.
+        self.0.is_abandoned.store(true, Ordering::SeqCst);
+        if let Some(group) = self.0.group.get() {
             group.end();
         }
     }
@@ -323,8 +314,10 @@ async fn run_with(
     let shared = Arc::clone(&running.0);
     let text = offload::value(limit, move || {
         let (group, stdout) = start()?;
-        let group = Arc::new(group);
-        shared.lock().unwrap_or_else(PoisonError::into_inner).set(Arc::clone(&group));
+        let group = shared.group.get_or_init(|| group);
+        if shared.is_abandoned.load(Ordering::SeqCst) {
+            group.end();
+        }
         let mut text = Vec::new();
         // The output up to a read error is still useful.
         let _ = stdout.map(|stdout| stdout.take(MAX_OUTPUT).read_to_end(&mut text));

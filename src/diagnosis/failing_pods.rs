@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::journal_line::logged_by;
+use super::journal_line::{MAX_TEXT, logged_by, short};
 use super::limits;
 use super::words::shortened;
 use crate::clock::Wall;
@@ -20,8 +20,6 @@ pub(super) const KUBELETS: [&str; 3] = ["kubelet", "k3s", "microk8s.daemon-kubel
 
 /// The most pods that are kept.
 const MAX_PODS: usize = 256;
-/// The most characters of the runtime's words that are kept.
-const MAX_WORDS: usize = 300;
 
 word_enum! {
     /// What the kubelet does for a pod.
@@ -204,7 +202,7 @@ impl FailingPod {
         let cause = FailureCause::of_words(step, error);
         let of_plugin = plugin_and_words(error).filter(|_| cause == FailureCause::Network);
         let (plugin, words) = of_plugin.map_or((None, error), |(plugin, words)| (Some(plugin), words));
-        let (plugin, words) = (plugin.map(short), shortened(words.trim(), MAX_WORDS));
+        let (plugin, words) = (plugin.map(short), shortened(words.trim(), MAX_TEXT));
         let mut names = error.split([' ', '"', ':']);
         let path = names.find(|name| name.starts_with('/')).map(|path| short(path).into());
         Some(Self { pod, step, cause, plugin, words, path, failures: 1, first: at, last: at })
@@ -242,11 +240,6 @@ pub fn add(pods: &mut Vec<FailingPod>, new: FailingPod) {
     } else if pods.len() < MAX_PODS {
         pods.push(new);
     }
-}
-
-/// Returns the beginning of a text.
-fn short(text: &str) -> String {
-    text.chars().take(MAX_WORDS).collect()
 }
 
 /// Returns the text up to its closing quotation mark, and what follows. A quotation mark in the text has a backslash.

@@ -170,7 +170,7 @@ impl HealthState {
 impl RememberedHang {
     /// Returns the call and the id of its sandbox or container.
     pub fn call(&self) -> Option<(Rpc, Option<&str>)> {
-        Some((rpc_named(&self.rpc)?, self.id.as_deref()))
+        Some((Rpc::named(&self.rpc)?, self.id.as_deref()))
     }
 
     /// Returns the pause before the call may be repeated; it doubles with each call.
@@ -195,7 +195,7 @@ impl RememberedHang {
         }
         let age = Duration::from_secs(self.age(now).as_secs()).into();
         let still_silent =
-            rpc_named(&self.rpc).map(|rpc| FactKind::StillSilent { rpc, age, calls: self.times_called });
+            Rpc::named(&self.rpc).map(|rpc| FactKind::StillSilent { rpc, age, calls: self.times_called });
         let repeated = self.times_called > 1;
         for finding in report.primary.iter_mut().chain(report.findings.first_mut()) {
             if let Some(fact) = &still_silent {
@@ -215,10 +215,6 @@ impl RememberedHang {
     }
 }
 
-fn rpc_named(name: &str) -> Option<Rpc> {
-    Rpc::ALL.into_iter().find(|rpc| rpc.name() == name)
-}
-
 /// Returns the call that the next run repeats: Version if it is silent, otherwise a silent list call, otherwise a silent
 /// status call.
 fn silent_call(report: &HealthReport) -> Option<(Rpc, Option<String>)> {
@@ -236,7 +232,7 @@ fn silent_call(report: &HealthReport) -> Option<(Rpc, Option<String>)> {
         return Some((list, None));
     }
     let culprit = report.culprits.iter().find(|culprit| culprit.outcome == CulpritOutcome::Silent)?;
-    Some((rpc_named(&culprit.rpc)?, Some(culprit.id.clone())))
+    Some((Rpc::named(&culprit.rpc)?, Some(culprit.id.clone())))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::failing_pods::{self, FailingPod, KUBELETS};
-use super::journal_line::logged_by;
+use super::journal_line::{MAX_TEXT, logged_by, short};
 use super::kubelet::KubeletRuns;
 use super::words::shortened;
 use crate::clock::Wall;
@@ -170,9 +170,6 @@ const EXHAUSTED: [&str; 3] =
 /// The most characters of a line that are kept before its part that matters.
 const BEFORE: usize = 100;
 
-/// The most characters of a line or an error that are kept.
-const MAX_TEXT: usize = 300;
-
 /// The most names and UIDs whose errors are kept.
 const MAX_POD_ERRORS: usize = 1000;
 
@@ -280,10 +277,10 @@ impl Journal {
         self.runtime_restarts +=
             usize::from(logged_by(line, "systemd").is_some_and(|(_, message)| is_restart(message)));
         keep_if(has("node-problem-detector") && has("restart") && has("kubelet"), &mut self.watchdog);
-        if let Some((_, message)) = logged_by(line, "kubelet") {
+        if let Some((pid, message)) = logged_by(line, "kubelet") {
             self.add_pod_error(message);
+            self.add_list_fallback(pid, message);
         }
-        self.add_list_fallback(line);
         if let Some((_, message)) = logged_by(line, "containerd") {
             self.add_start_of_containerd(message);
         }
@@ -291,8 +288,7 @@ impl Journal {
 
     /// Adds the kubelet's message that it falls back to unary lists: `StreamContainers not implemented, falling back to
     /// ListContainers`. A new kubelet begins with streams again.
-    fn add_list_fallback(&mut self, line: &str) {
-        let Some((pid, message)) = logged_by(line, "kubelet") else { return };
+    fn add_list_fallback(&mut self, pid: u32, message: &str) {
         if self.list_fallback.as_ref().is_some_and(|known| known.pid != pid) {
             self.list_fallback = None;
         }
@@ -374,11 +370,6 @@ fn quoted(line: &str, before: &str) -> Option<String> {
         is_end
     })?;
     Some(shortened(&rest.get(..end)?.replace("\\\"", "\""), MAX_TEXT))
-}
-
-/// Returns the beginning of a line, with all of its ids.
-fn short(text: &str) -> String {
-    text.chars().take(MAX_TEXT).collect()
 }
 
 /// Returns the program that logged a line, and the part of the line around `at`. The kubelet quotes an error several times in a

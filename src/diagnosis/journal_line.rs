@@ -1,5 +1,13 @@
 //! Reads the fields of a line of `journalctl --output=short-unix`.
 
+/// The most characters of a text that are kept.
+pub const MAX_TEXT: usize = 300;
+
+/// Returns the beginning of a text, with all of its ids.
+pub fn short(text: &str) -> String {
+    text.chars().take(MAX_TEXT).collect()
+}
+
 /// Returns the process id and the message of a line that `program` logged: `STAMP HOST PROGRAM[PID]: MESSAGE`. Returns
 /// `None` for the line of another program, even if its message contains such a text.
 pub fn logged_by<'a>(line: &'a str, program: &str) -> Option<(u32, &'a str)> {

@@ -3,12 +3,13 @@
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::open_calls::{OpenCallGuard, OpenCalls};
 use crate::clock::{Clock, Mono};
 use crate::cri::Rpc;
+use crate::threads::locked;
 
 /// The interval of the clock's ticks.
 const TICK: Duration = Duration::from_millis(100);
@@ -89,7 +90,7 @@ impl ListeningClock {
 
     /// Returns the counted time, as a moment of this clock.
     pub(super) fn now(&self) -> Mono {
-        let ticks = self.ticks.lock().unwrap_or_else(PoisonError::into_inner);
+        let ticks = locked(&self.ticks);
         let since = self.clock.mono().since(ticks.last).min(MAX_TICK);
         Mono::at(ticks.counted + since)
     }
@@ -105,7 +106,7 @@ impl ListeningClock {
     /// Adds the time since the last tick, without the CPU time that this program used.
     fn tick(&self) {
         let (now, cpu_time) = (self.clock.mono(), (self.cpu_time)());
-        let mut ticks = self.ticks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ticks = locked(&self.ticks);
         let passed = now.since(ticks.last);
         let busy = match (ticks.cpu_time, cpu_time) {
             (Some(before), Some(after)) => after.saturating_sub(before),

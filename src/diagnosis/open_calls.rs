@@ -1,13 +1,14 @@
 //! Counts the calls of a run and names those that are still open, for the line that a user sees while the run waits.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::words::{seconds, short};
 use crate::clock::Mono;
 use crate::cri::Rpc;
 use crate::report::plural;
+use crate::threads::locked;
 
 /// How long a call must be silent before it is shown.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
@@ -40,18 +41,14 @@ pub(super) struct OpenCallGuard {
 
 impl Drop for OpenCallGuard {
     fn drop(&mut self) {
-        self.calls.lock().open.remove(&self.number);
+        locked(&self.calls.0).open.remove(&self.number);
     }
 }
 
 impl OpenCalls {
-    fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts a call as sent and open.
     pub(super) fn send(self: &Arc<Self>, now: Mono, rpc: Rpc, id: Option<&str>) -> OpenCallGuard {
-        let mut calls = self.lock();
+        let mut calls = locked(&self.0);
         calls.sent += 1;
         let number = calls.sent;
         calls
@@ -62,7 +59,7 @@ impl OpenCalls {
 
     /// Names the pods of the silent calls.
     pub(super) fn name_silent(&self, now: Mono, name_of: &dyn Fn(&str) -> Option<String>) {
-        for call in self.lock().open.values_mut() {
+        for call in locked(&self.0).open.values_mut() {
             if call.name.is_none() && now.since(call.started) >= SHOWN_AFTER {
                 call.name = call.id.as_deref().and_then(name_of);
             }
@@ -72,7 +69,7 @@ impl OpenCalls {
     /// Formats the line: `54 of 55 calls ended; silent for 8.0 s: ContainerStatus of shop/db-0/postgres (55f1fe6bb863)`.
     /// While no call is silent, the line has the present step instead.
     pub fn line(&self, now: Mono, step: &str) -> String {
-        let calls = self.lock();
+        let calls = locked(&self.0);
         let ended = calls.sent - calls.open.len();
         let counts = format!("{ended} of {} ended", plural(calls.sent, "call"));
         let mut silent = calls.open.values().filter(|call| now.since(call.started) >= SHOWN_AFTER);

@@ -257,12 +257,14 @@ async fn dump_of_daemon<R>(
 }
 
 impl Evidence {
+    fn dump_findings(&self) -> impl Iterator<Item = &Finding> {
+        self.stacks.iter().flat_map(|report| &report.findings)
+    }
+
     /// Returns the finding of the dump that explains a hung call: it names the call and has a holder.
     pub fn chain_of(&self, rpc: &str) -> Option<&Finding> {
-        let findings = self.stacks.iter().flat_map(|report| &report.findings);
-        findings
-            .into_iter()
-            .find(|finding| finding.rpcs.iter().any(|name| name == rpc) && finding.holder.is_some())
+        let mut findings = self.dump_findings();
+        findings.find(|finding| finding.rpcs.iter().any(|name| name == rpc) && finding.holder.is_some())
     }
 
     /// Describes in one sentence what a hung call waits for, if the dump shows it.
@@ -285,26 +287,21 @@ impl Evidence {
 
     /// Describes in one sentence which calls wait for the process `pid`, if the dump shows it.
     pub fn chain_at(&self, pid: u32) -> Option<FactKind> {
-        let findings = self.stacks.iter().flat_map(|report| &report.findings);
-        findings
-            .into_iter()
-            .find(|finding| {
-                let holder = finding.holder.as_ref();
-                holder.is_some_and(|holder| holder.waits_for.pid == Some(pid)) && !finding.rpcs.is_empty()
-            })
-            .map(chain)
+        let is_holder = |finding: &&Finding| {
+            let holder = finding.holder.as_ref();
+            holder.is_some_and(|holder| holder.waits_for.pid == Some(pid)) && !finding.rpcs.is_empty()
+        };
+        self.dump_findings().find(is_holder).map(chain)
     }
 
     /// Describes in one sentence that goroutines wait for what this container's goroutine holds, if the dump shows it.
     pub fn dump_blames(&self, id: &str) -> Option<FactKind> {
-        let findings = self.stacks.iter().flat_map(|report| &report.findings);
-        findings
-            .filter(|finding| finding.waiters > 0)
-            .find(|finding| {
-                let container = finding.holder.as_ref().and_then(|holder| holder.container.as_ref());
-                container.is_some_and(|container| container.id == id)
-            })
-            .map(|finding| FactKind::RuntimeStacksConfirm { chain: Quoted(sentence(finding)) })
+        let is_blamed = |finding: &&Finding| {
+            let container = finding.holder.as_ref().and_then(|holder| holder.container.as_ref());
+            finding.waiters > 0 && container.is_some_and(|container| container.id == id)
+        };
+        let blamed = self.dump_findings().find(is_blamed)?;
+        Some(FactKind::RuntimeStacksConfirm { chain: Quoted(sentence(blamed)) })
     }
 }
 

@@ -133,7 +133,7 @@ impl RelistCalls {
         self.given_up_before.retain(|known| key_of(known) != key);
         self.late.remove(&key);
         let duration = call.duration_seconds.duration();
-        let rpc = Rpc::ALL.into_iter().find(|rpc| rpc.is_list() && rpc.name() == call.rpc);
+        let rpc = Rpc::named(&call.rpc).filter(|rpc| rpc.is_list());
         if let Some(rpc) = rpc.filter(|_| call.pod.is_none()) {
             let largest_message = call.stream.map(|stream| stream.largest_message_bytes);
             self.sizes.insert(rpc.unary(), ListSize { rpc, bytes: call.response_bytes, largest_message });

@@ -64,17 +64,11 @@ impl RuntimeEvidence {
     /// Returns the calls that have been silent for at least a second but do not count as hung: those that were pending when
     /// the user interrupted the run, and those that were given up. The longest silence comes first.
     pub fn silent_so_far(&self, interrupted: bool) -> Vec<(Rpc, Option<&StatusTarget>, Duration)> {
-        fn open<T>(call: Option<&Call<T>>) -> Option<(Rpc, Duration)> {
-            match call?.result {
-                Err(Error::Silent { rpc, waited }) => Some((rpc, waited)),
-                _ => None,
-            }
-        }
         let single = [
-            open(self.version.as_ref()),
-            open(self.status.as_ref()),
-            open(self.sandboxes.first.as_ref()),
-            open(self.containers.first.as_ref()),
+            self.version.as_ref().and_then(Call::silence),
+            self.status.as_ref().and_then(Call::silence),
+            self.sandboxes.silent(),
+            self.containers.silent(),
         ];
         let single = single.into_iter().flatten().filter(|_| interrupted);
         let records = self.status_calls.iter().chain(&self.shims);
@@ -175,11 +169,9 @@ impl RuntimeEvidence {
     /// Returns how long Version has been silent on the first and on the second connection, if both silences
     /// are long enough to be a hang.
     pub fn both_versions_silent(&self) -> Option<(Duration, Duration)> {
-        let silent = |call: &Option<Call<Version>>| match call.as_ref()?.result {
-            Err(Error::Silent { waited, .. }) if self.silence.hangs(waited) => Some(waited),
-            _ => None,
-        };
-        silent(&self.version).zip(silent(&self.control))
+        let silent = |call: &Option<Call<Version>>| Some(call.as_ref()?.silence()?.1);
+        let hung = |call| silent(call).filter(|waited| self.silence.hangs(*waited));
+        hung(&self.version).zip(hung(&self.control))
     }
 
     /// Returns the answer of Version, from the first connection that answered.
@@ -334,10 +326,7 @@ impl<T> ListEvidence<T> {
 
     /// Returns the call and the length of its silence, if it has no answer.
     pub fn silent(&self) -> Option<(Rpc, Duration)> {
-        match self.error()? {
-            Error::Silent { rpc, waited } => Some((*rpc, *waited)),
-            _ => None,
-        }
+        self.first.as_ref()?.silence()
     }
 
     /// Returns whether the first call has ended, with an answer or an error.

@@ -90,6 +90,7 @@ impl fmt::Display for Decimal {
 
 /// A sandbox or a container, with the names that are known. `{}` writes the names or else the short id, and `{:#}` the names
 /// with the short id.
+#[crate::report::document_part]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Rename)]
 #[names(Id(id), Container(container))]
 #[serde(default)]
@@ -97,10 +98,8 @@ pub struct Item {
     /// The full id.
     pub id: String,
     /// Its pod.
-    #[serde(skip_serializing_if = "Option::is_none", with = "crate::report::optional_pod")]
     pub pod: Option<PodRef>,
     /// The container's name, if it is a container.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
 }
 

@@ -12,7 +12,7 @@ use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::Severity;
 use crate::diagnosis::rules::estimate::{hung_calls, peak_age, times};
-use crate::diagnosis::rules::{judge_message, judge_size};
+use crate::diagnosis::rules::{is_over, judge_message, judge_size};
 use crate::diagnosis::silence::SilenceLimits;
 use crate::kubelet::{Era, KubeletVersion, ListLimit, timing};
 use crate::pleg::CallRecord;
@@ -106,18 +106,13 @@ impl OpenSizes {
             let message = list.largest_message.unwrap_or_default();
             // Of a list after a fallback, it is certain what happens now, and not whether the kubelet should restart (D43).
             let is_now_certain = settings.list_limit == ListLimit::FallenBack;
-            open.may_be_refused |= !is_now_certain && is_refused(list.bytes) && !is_refused(message);
+            open.may_be_refused |= !is_now_certain && is_over(list.bytes) && !is_over(message);
             open.may_be_large |=
                 limits::reaches(list.bytes, timing::RECEIVE_LIMIT, limits::FALLBACK_SIZE_PERCENT)
                     && judge_message(list.rpc, message).is_none();
         }
         open
     }
-}
-
-/// Whether the kubelet refuses a message of this size.
-fn is_refused(bytes: u64) -> bool {
-    timing::refused_message(bytes).is_some()
 }
 
 impl VerdictFacts {
@@ -134,9 +129,9 @@ impl VerdictFacts {
         let age = now.since(last_list.unwrap_or(calls.started()));
         // A first relist visits every pod, as after a restart of the kubelet. Its length says nothing about this kubelet.
         let is_first = !calls.has_visited_all([]) && hung.clone().next().is_none();
-        let is_over = calls.list_sizes().any(|list| match (settings.list_limit, list.largest_message) {
-            (ListLimit::List | ListLimit::FallenBack, _) => is_refused(list.bytes),
-            (ListLimit::Message | ListLimit::NotKnown, message) => is_refused(message.unwrap_or_default()),
+        let one_is_over = calls.list_sizes().any(|list| match (settings.list_limit, list.largest_message) {
+            (ListLimit::List | ListLimit::FallenBack, _) => is_over(list.bytes),
+            (ListLimit::Message | ListLimit::NotKnown, message) => is_over(message.unwrap_or_default()),
         });
         let open = OpenSizes::of(calls, settings);
         let error = calls.failure().and_then(|failure| failure.error.as_ref());
@@ -148,9 +143,9 @@ impl VerdictFacts {
             }
             _ => false,
         };
-        let relists = if (open.may_be_refused || is_whole_refused) && !is_over {
+        let relists = if (open.may_be_refused || is_whole_refused) && !one_is_over {
             Relists::Unknown
-        } else if calls.failure().is_some() || is_over {
+        } else if calls.failure().is_some() || one_is_over {
             Relists::Fail
         } else {
             let lists = hung.clone().filter(|call| call.pod.is_none()).map(|_| settings.timeout);

@@ -354,7 +354,7 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
     }
     let is_new = |task: &Blocked| wait.is_none_or(|wait| wait.tid != task.tid);
     for (process, task) in case.blocked().into_iter().filter(|(_, task)| is_new(task)).take(5) {
-        keep.push(advice::task_stack(process, task));
+        keep.push(advice::task_stack(&process.comm, process.pid, task.tid));
     }
     keep.extend(evidence.steps("keepLogs", &[]));
     keep

@@ -2,11 +2,12 @@
 //! `NotReady` if that is known.
 
 use super::not_ready::NotReady;
-use crate::cri::{Error, Rpc};
+use crate::cri::Rpc;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::facts::FactKind;
 use crate::diagnosis::proc::Role;
 use crate::diagnosis::report::{Confidence, HealthFinding, NotChecked, Phase, Verdict};
+use crate::diagnosis::rules::runtime_state::condition;
 use crate::diagnosis::rules::{Case, Trait, row};
 use crate::diagnosis::words::seconds;
 
@@ -57,9 +58,7 @@ fn stays_ready(case: &Case<'_>, primary: &HealthFinding) -> bool {
     let is_limited =
         row(primary.id).traits.contains(&Trait::IsAboutRelists) || primary.pod.is_some() && !is_central;
     // Without a network the node is NotReady in any case.
-    let status = case.evidence.runtime.status.as_ref().and_then(|call| call.result.as_ref().ok());
-    let network = status.and_then(|status| status.condition("NetworkReady"));
-    let has_network = network.is_some_and(|condition| condition.holds);
+    let has_network = condition(case.evidence, "NetworkReady").is_some_and(|network| network.holds);
     case.estimate_is_known()
         && !case.estimate.would_trip
         && (case.estimate.hung_calls > 0 || is_limited && has_network && case.estimate.lists.is_some())
@@ -73,16 +72,12 @@ fn why_unknown(evidence: &Evidence, skipped: impl Fn(&NotChecked) -> String) -> 
     let recorded =
         || Some(format!("the recorder's diagnosis found: {}", evidence.recorded_diagnosis.as_ref()?));
     // Without the lists, nothing else is known.
-    let is_list =
-        |skipped: &&NotChecked| Rpc::ALL.iter().any(|rpc| rpc.is_list() && rpc.name() == skipped.what);
+    let is_list = |skipped: &&NotChecked| Rpc::named(&skipped.what).is_some_and(Rpc::is_list);
     let list = evidence.not_checked.iter().find(is_list);
     let list = || list.map(&skipped);
     let runtime = &evidence.runtime;
     let silent_list = runtime.sandboxes.silent().or_else(|| runtime.containers.silent());
-    let silent_version = || match runtime.version.as_ref()?.result.as_ref().err()? {
-        Error::Silent { rpc, waited } => Some((*rpc, *waited)),
-        _ => None,
-    };
+    let silent_version = || runtime.version.as_ref()?.silence();
     // A silence that is too short for a verdict.
     let silent = || {
         let (rpc, waited) = silent_list.or_else(silent_version)?;

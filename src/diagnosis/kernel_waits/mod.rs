@@ -18,11 +18,11 @@ use super::proc::{Process, Role};
 use super::processes::paths;
 use super::report::KernelReason;
 use super::rules::steps::{Place, Places, TableStep};
-use super::{HealthRun, offload, overdue_processes};
+use super::{HealthRun, advice, offload, overdue_processes};
 use crate::clock::Mono;
 use crate::host::proc::NodeMount;
+use crate::report::Step;
 use crate::report::rename::{Rename, without_names};
-use crate::report::{Command, Step};
 use owner::OwnerSearch;
 pub use reason::{KernelWaitReason, WaitKind};
 use remedy::Remedy;
@@ -108,11 +108,10 @@ impl KernelWait {
     /// Returns what to save before the steps against the wait. `name` is the name of the process that waits.
     pub(super) fn keep(&self, name: &str) -> Vec<Step> {
         let stack = if self.tid == self.pid {
-            Command::new("cat /proc/{}/stack").pid(self.pid)
+            advice::kernel_stack(&format!("where {name} waits in the kernel"), self.pid)
         } else {
-            Command::new("cat /proc/{}/task/{}/stack").pid(self.pid).pid(self.tid)
+            advice::task_stack(name, self.pid, self.tid)
         };
-        let stack = Step::look(format!("where {name} waits in the kernel (as root)")).with(stack);
         let keep = self.reason.steps().filter(|step| step.key == "keep");
         keep.map(|step| self.exact(step, &[])).chain([stack]).collect()
     }

@@ -119,7 +119,7 @@ pub fn find(facts: &OutsideFacts) -> OutsideFindings {
 /// Applies D01, D02 and D07 to the call for which the kubelet's relist waits.
 fn hung_call(facts: &OutsideFacts, calls: &KubeletCalls) -> Option<HealthFinding> {
     let call = calls.relist.call()?;
-    let rpc = Rpc::ALL.into_iter().find(|rpc| rpc.name() == call.rpc)?;
+    let rpc = Rpc::named(&call.rpc)?;
     let id = match () {
         () if calls.is_silent_runtime() => RuleId::SilentRuntime,
         () if rpc.is_list() => RuleId::HungList,

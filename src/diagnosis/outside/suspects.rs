@@ -147,7 +147,7 @@ fn add_worker(worker: &WaitingWorker, now: Option<Wall>, suspects: &mut [Suspect
 
 /// Adds the reason that the relist's call gives. A list call is about no pod, or about one that has changed for another reason.
 fn add_relist(call: &WaitingCall, suspects: &mut [Suspect<'_>]) {
-    let is_list = Rpc::ALL.into_iter().any(|rpc| rpc.is_list() && rpc.name() == call.rpc);
+    let is_list = Rpc::named(&call.rpc).is_some_and(Rpc::is_list);
     if is_list || call.pod.uid.is_none() {
         return;
     }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::{self, JoinHandle, JoinSet};
@@ -20,6 +20,7 @@ use crate::cri::{
     Call, Container, Error, ProgressObserver, Rpc, RuntimeStatus, Sandbox, StreamedAnswer, Version,
     observe_progress,
 };
+use crate::threads::locked;
 
 /// One pending call.
 pub(super) struct PendingCall<T> {
@@ -60,7 +61,7 @@ impl PendingProgress {
 
     /// Returns the number of bytes so far and the time of the last of them; `None` if no byte has arrived.
     fn so_far(&self) -> Option<(u64, Mono)> {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.seen)
     }
 
     /// Returns how long the call has been silent, including the time before this run.
@@ -78,13 +79,13 @@ impl ProgressObserver for PendingProgress {
     fn received(&self, bytes: u64) {
         self.listening.add_received(bytes);
         let now = self.listening.now();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = locked(&self.seen);
         let before = seen.map_or(0, |(bytes, _)| bytes);
         *seen = Some((before.saturating_add(bytes), now));
     }
 
     fn streamed(&self, so_far: StreamedAnswer) {
-        *self.stream.lock().unwrap_or_else(PoisonError::into_inner) = Some(so_far);
+        *locked(&self.stream) = Some(so_far);
     }
 }
 
@@ -144,7 +145,7 @@ impl<T: Send + 'static> PendingCall<T> {
     /// Returns the present outcome: silent, or unfinished while the answer is arriving.
     pub(super) fn so_far(&self, silence: SilenceLimits) -> Call<T> {
         let (rpc, waited) = (self.rpc, self.waited());
-        let stream = *self.progress.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = *locked(&self.progress.stream);
         let silent = Call { stream, ..not_answered(rpc, waited) };
         match self.progress.so_far() {
             Some((received, _)) if !silence.hangs(waited) => {

@@ -17,7 +17,7 @@ pub(super) fn any(evidence: &Evidence, cause: FailureCause) -> bool {
 /// Returns the pods for which a step fails again and again, and still does.
 pub fn persisting(evidence: &Evidence) -> Vec<&FailingPod> {
     let Some(journal) = &evidence.journal else { return Vec::new() };
-    let span = std::time::Duration::try_from_secs_f64(journal.span_seconds).unwrap_or_default();
+    let span = Duration::try_from_secs_f64(journal.span_seconds).unwrap_or_default();
     let persists = |pod: &&FailingPod| pod.persists(span) && may_last(evidence, pod);
     journal.failing_pods.iter().filter(persists).collect()
 }

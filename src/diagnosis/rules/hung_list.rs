@@ -127,14 +127,14 @@ impl IdSearch {
 }
 
 /// Returns whether every known id that could block these lists had a status call that was answered or counts as hung.
-fn id_search_is_complete(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> bool {
+fn id_search_is_complete(case: &Case<'_>, hung: &[(Rpc, Duration)]) -> bool {
     let runtime = &case.evidence.runtime;
     let answers = |id_search: IdSearch| id_search.known > 0 && id_search.silent == id_search.hung;
     runtime.ids_left_out == 0 && hung.iter().all(|(list, _)| answers(IdSearch::of(runtime, *list)))
 }
 
 /// Describes the outcomes of the status calls, with one fact for each hung list and one for each culprit.
-fn id_search_facts(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<FactKind> {
+fn id_search_facts(case: &Case<'_>, hung: &[(Rpc, Duration)]) -> Vec<FactKind> {
     let left_out = case.evidence.runtime.ids_left_out;
     let mut facts = Vec::new();
     for (list, _) in hung {

@@ -159,7 +159,7 @@ pub fn judge_message(rpc: Rpc, size: u64) -> Option<(Severity, FactKind)> {
 /// Judges the size of a list: how severe it is, and the title of D03. `is_whole` says whether the list was read to its end.
 pub fn judge_size(rpc: Rpc, size: u64, is_whole: bool) -> Option<(Severity, FactKind)> {
     let limit = timing::RECEIVE_LIMIT;
-    if timing::refused_message(size).is_some() {
+    if is_over(size) {
         return Some((Severity::Critical, FactKind::ListTooLarge { rpc, size_bytes: Bytes(size), is_whole }));
     }
     if limits::reaches(size, limit, limits::LIST_SIZE_CRITICAL_PERCENT) {

@@ -153,7 +153,7 @@ pub(super) const fn percent_of_limit(bytes: u64) -> u64 {
 }
 
 /// Whether the kubelet refuses a message of this size.
-pub(super) fn is_over(bytes: u64) -> bool {
+pub(in crate::diagnosis) fn is_over(bytes: u64) -> bool {
     timing::refused_message(bytes).is_some()
 }
 

@@ -93,7 +93,7 @@ pub use catalogue::{ConfidenceIsOf, EveryPod, OwnPod, rules_about};
 pub use catalogue::{Impact, RuleId, StacksHelp, Trait, catalogue, row};
 pub use kubelet::disagreements;
 pub use large_list::{judge_message, judge_size};
-pub(in crate::diagnosis) use list_size::Refusal;
+pub(in crate::diagnosis) use list_size::{Refusal, is_over};
 pub(in crate::diagnosis) use network_not_ready::has_network_problem;
 
 use super::evidence::Evidence;

@@ -2,12 +2,12 @@
 
 use super::failing_pods;
 use super::prelude::*;
-use super::runtime_state::{fact_of, status_answer};
+use super::runtime_state::{condition, fact_of};
 use crate::cri::RuntimeCondition;
 
 /// Returns the condition of Status which says that the network is not ready.
 fn network_not_ready(evidence: &Evidence) -> Option<&RuntimeCondition> {
-    status_answer(evidence)?.condition("NetworkReady").filter(|ready| !ready.holds)
+    condition(evidence, "NetworkReady").filter(|ready| !ready.holds)
 }
 
 /// Whether anything shows a problem of the network, so that D16 applies.

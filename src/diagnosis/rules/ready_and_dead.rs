@@ -1,8 +1,7 @@
 //! D41: ready and dead: pods neither start nor end.
 
 use super::prelude::*;
-use std::collections::BTreeSet;
-use std::time::Duration;
+use super::runtime_state::condition;
 
 use crate::cri::{ContainerState, Labels, label};
 use crate::diagnosis::facts::PodAge;
@@ -35,8 +34,7 @@ fn start_waits(case: &Case<'_>) -> Option<HealthFinding> {
         return None;
     }
     // Without a runtime that says that it is ready, the kubelet writes the same, and waits for the runtime.
-    let status = case.evidence.runtime.status.as_ref()?.result.as_ref().ok()?;
-    status.condition("RuntimeReady").filter(|ready| ready.holds)?;
+    condition(case.evidence, "RuntimeReady").filter(|ready| ready.holds)?;
     let title = FactKind::KubeletStartWaits { lasts: (last - first).into() };
     let mut found = finding(RuleId::ReadyAndDead, Severity::Critical, Confidence::Certain, title);
     found.add_fact(FactKind::StartReadsContainers);
@@ -101,7 +99,7 @@ fn stuck_pods(case: &Case<'_>) -> Option<HealthFinding> {
         (pods.iter().take(MAX_NAMED).map(age).collect(), pods.len().saturating_sub(MAX_NAMED))
     };
     if cannot_start {
-        let newest_age = now.duration_since(crate::clock::Wall::from_nanos(newest)).into();
+        let newest_age = now.duration_since(Wall::from_nanos(newest)).into();
         let (pods, others) = named(&waiting);
         found.add_fact(FactKind::PodsWithoutSandbox { pods, others, newest_age });
     }

@@ -1,6 +1,6 @@
 //! What the runtime says of itself.
 
-use crate::cri::{Call, RuntimeCondition, RuntimeStatus};
+use crate::cri::{Call, RuntimeCondition};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::facts::{ConditionName, FactKind, Quoted};
 use crate::diagnosis::limits;
@@ -14,9 +14,9 @@ pub(super) fn fact_of(condition: &RuntimeCondition) -> FactKind {
     }
 }
 
-/// Returns the answer of Status.
-pub(super) fn status_answer(evidence: &Evidence) -> Option<&RuntimeStatus> {
-    evidence.runtime.status.as_ref()?.result.as_ref().ok()
+/// Returns a condition in the answer to Status.
+pub fn condition<'a>(evidence: &'a Evidence, name: &str) -> Option<&'a RuntimeCondition> {
+    evidence.runtime.status.as_ref()?.result.as_ref().ok()?.condition(name)
 }
 
 /// Returns whether a call was answered quickly.
