@@ -27,7 +27,7 @@ quick: format clippy
 # Run this before a merge: every test that needs only Rust, the examples in the documentation, and the lints.
 test: tests lint
 
-# In CI, `tests` run beside other jobs, because they mostly wait, and `lint` runs later, beside the slow tests.
+# In CI, `lint` and `static` take the processor time that `tests` leave, which mostly wait.
 tests: format unit doctests
 
 lint: clippy library docs generated
