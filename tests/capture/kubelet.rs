@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use plegctl_engine::capture::{Capture, CaptureMoment};
 use serde_json::Value;
 
+use super::service::document;
+use crate::support::address::free_address;
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{FakeRuntime, Node};
@@ -190,7 +192,7 @@ fn shim_that_stays_stopped_is_an_incident_and_degrades_its_replay() {
     let fake = FakeRuntime::start(
         Node::new().pod("default/web-0", "uid-0").sandbox(&sandbox).container("c0", "app"),
     );
-    let directory = place.path("capture");
+    let (directory, address) = (place.path("capture"), free_address());
     // With this limit, a call on a busy machine opens no incident, and with this period, none is open at the diagnosis.
     let how = [
         "record",
@@ -203,9 +205,15 @@ fn shim_that_stays_stopped_is_an_incident_and_degrades_its_replay() {
         "1h",
         "--for",
         "10m",
+        "--metrics-listen",
+        &address,
     ];
     let mut running = Invocation::new(&how).env("PLEGCTL_TEST_NODE", place.path("node")).spawn();
     assert!(running.line().is_some_and(|line| line.starts_with("recording")));
+    // The diagnosis of the quiet node must not see the stopped shim first.
+    while document(&address, "/verdict")["diagnosisAgeSeconds"].is_null() {
+        thread::sleep(Duration::from_millis(50));
+    }
     shim('T');
     assert_eq!(running.line().unwrap(), "incident 1: containerd-shim is stopped: process 811");
     let judged = running.line().unwrap();

@@ -150,13 +150,13 @@ fn never_known(name: &str, kubelet: TargetKubelet) -> StartFinding {
     }
     let known = Tables::get().flags_of(kubelet.release);
     let near = most_similar(name, known.collect::<Vec<_>>());
-    let near = near.map_or_else(|| "remove the flag".to_owned(), |near| format!("did you mean `--{near}`?"));
+    let fix = near.map_or_else(|| "remove the flag".to_owned(), |near| format!("did you mean `--{near}`?"));
     let places: &Places<'_> = &[
         ("name", &name),
         ("oldest", &KubeletVersion::OLDEST),
         ("newest", &KubeletVersion::NEWEST),
         ("release", &kubelet.release),
-        ("fix", &near),
+        ("fix", &fix),
     ];
     StartFinding::of_flag(name, "unknown-flag", places).with_confidence(kubelet.confidence_in_unknown_names())
 }
@@ -166,12 +166,11 @@ fn not_in_release(name: &str, flag: &Flag, kubelet: TargetKubelet) -> StartFindi
     let release = kubelet.release;
     let removal = flag.history.removed().filter(|change| release.at_least(change.minor));
     if let Some(Change { minor, known, .. }) = removal {
-        let instead = flag.field.map(|field| format!(" and set `{field}` in the configuration file"));
-        let instead = instead.unwrap_or_default();
+        let row = if flag.field.is_some() { "replaced-flag" } else { "removed-flag" };
+        let field = flag.field.unwrap_or_default();
         let places: &Places<'_> =
-            &[("name", &name), ("minor", minor), ("release", &release), ("instead", &instead)];
-        return StartFinding::of_flag(name, "removed-flag", places)
-            .with_confidence(confidence_in_change(*known));
+            &[("name", &name), ("minor", minor), ("release", &release), ("field", &field)];
+        return StartFinding::of_flag(name, row, places).with_confidence(confidence_in_change(*known));
     }
     let places: &Places<'_> = &[("name", &name), ("since", &flag.history.since()), ("release", &release)];
     StartFinding::of_flag(name, "flag-of-later-release", places)
@@ -191,7 +190,7 @@ fn deprecated_flag(name: &str, flag: &Flag) -> StartFinding {
     }
 }
 
-/// Returns the finding about a value that the flag library cannot parse, with the library's message.
+/// Returns the finding about a value that the flag library cannot parse.
 fn bad_value(name: &str, value: &str, kind: FlagKind) -> Option<StartFinding> {
     let why = match kind {
         FlagKind::Bool if !is_go_bool(value) => {

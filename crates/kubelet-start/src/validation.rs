@@ -66,11 +66,17 @@ struct Row {
     rule: RowRule,
     /// The minor releases with this rule.
     minors: Range<u8>,
-    /// The feature gate on which the rule depends, and whether the rule is for a kubelet whose gate is off. Otherwise it is for
-    /// a kubelet whose gate is on, or that does not know the gate.
-    gate: Option<(&'static str, bool)>,
+    gate: Option<RowGate>,
     /// The kubelet's message, in which `{}` is the value.
     message: &'static str,
+}
+
+/// The feature gate on which a rule depends.
+enum RowGate {
+    /// The rule is for a kubelet whose gate is on, or that does not know the gate.
+    On(&'static str),
+    /// The rule is for a kubelet whose gate is off.
+    Off(&'static str),
 }
 
 /// What a value must be.
@@ -102,8 +108,8 @@ impl Row {
             match word.split_once('=')? {
                 ("since", minor) => row.minors.start = minor.parse().ok()?,
                 ("until", minor) => row.minors.end = minor.parse().ok()?,
-                ("on", gate) => row.gate = Some((gate, false)),
-                ("off", gate) => row.gate = Some((gate, true)),
+                ("on", gate) => row.gate = Some(RowGate::On(gate)),
+                ("off", gate) => row.gate = Some(RowGate::Off(gate)),
                 _ => return None,
             }
         }
@@ -119,7 +125,7 @@ fn rule(word: &'static str) -> Option<RowRule> {
         return Some(RowRule::Not(text));
     }
     let ranges = word.split('|').map(range).collect::<Option<_>>()?;
-    Some(if word.contains('s') { RowRule::Duration(ranges) } else { RowRule::Number(ranges) })
+    Some(if word.contains(char::is_alphabetic) { RowRule::Duration(ranges) } else { RowRule::Number(ranges) })
 }
 
 /// Reads a range of integers or durations, such as `0..100` or `1s..`.
@@ -186,8 +192,9 @@ impl Validation<'_> {
             let Some(value) = row.rule.refused(self.settings, row.path) else { continue };
             let message = row.message.replace("{}", &value);
             match row.gate {
-                Some((gate, is_off)) if is_off != self.is_off(gate) => {}
-                Some((_, true)) => self.needs_gate(row.path, message),
+                Some(RowGate::On(gate)) if self.is_off(gate) => {}
+                Some(RowGate::Off(gate)) if !self.is_off(gate) => {}
+                Some(RowGate::Off(_)) => self.needs_gate(row.path, message),
                 _ => self.invalid(row.path, message),
             }
         }

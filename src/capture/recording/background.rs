@@ -17,7 +17,8 @@ pub struct Background<'a> {
     pub diagnosis: SingleTask<'a, Option<IncidentDiagnosis>>,
     /// When the last diagnosis began.
     pub diagnosis_began: Option<Mono>,
-    /// Whether it decides [`Self::found`].
+    /// Whether it looks for what no relist shows, so that it decides [`Self::found`]: it does on a quiet node, and while something
+    /// was found. Other diagnoses are about the call that opened their incident.
     pub is_look: bool,
     /// The pause after the last look at the node.
     pub look_pause: Duration,

@@ -267,11 +267,14 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         if self.background.diagnosis.is_running() {
             return;
         }
-        let detector = &locked(&self.state).detector;
+        let state = locked(&self.state);
+        let is_quiet = state.detector.open_incident().is_none();
+        let predicted = state.detector.prediction();
+        drop(state);
         let background = &mut self.background;
-        background.is_look = detector.open_incident().is_none() || background.found.is_some();
+        background.is_look = is_quiet || background.found.is_some();
         background.diagnosis_began = Some(self.host.clock().mono());
-        background.diagnosis.start(self.host.diagnose(self.recorder.pending_calls(), detector.prediction()));
+        background.diagnosis.start(self.host.diagnose(self.recorder.pending_calls(), predicted));
     }
 
     /// Handles a result of work in parallel with relists. If the result is an answer to Version, returns the answer.
@@ -368,6 +371,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let is_new = self.background.found.is_none() && found.is_some();
         self.background.found = found;
         if is_new {
+            // Opens the incident now, so that this diagnosis is its first one.
             self.check(None);
         }
     }

@@ -225,16 +225,7 @@ const EVENTS: &[Rpc] = &[
     Rpc::ContainerStatus,
     Rpc::GetContainerEvents,
 ];
-/// The calls of `record`.
-const RECORD: &[Rpc] = &[
-    Rpc::Version,
-    Rpc::Status,
-    Rpc::ListPodSandbox,
-    Rpc::ListContainers,
-    Rpc::PodSandboxStatus,
-    Rpc::ContainerStatus,
-];
-/// The calls of `health`.
+/// The calls of `health`, and of `record`, which diagnoses the node too.
 const HEALTH: &[Rpc] = &[
     Rpc::Version,
     Rpc::Status,
@@ -348,11 +339,15 @@ fn runs(folder: &TempDir, endpoint: &str) -> Vec<Run> {
             .writes(&["state.json"]),
         Run::of(&["health", "--from", &health]),
         Run::of(&["record", &capture, "--count", "3", "--period", "10ms"])
-            .calls(endpoint, RECORD)
+            .calls(endpoint, HEALTH)
+            .starts(programs)
+            .connects(HEALTHZ)
             .writes(&[".seg", "lock"])
             .other_calls(&["mkdirat", "fallocate", "ftruncate"]),
         Run::of(&["record", &capture, "--count", "1", "--metrics-listen", "127.0.0.1:0"])
-            .calls(endpoint, RECORD)
+            .calls(endpoint, HEALTH)
+            .starts(programs)
+            .connects(HEALTHZ)
             .writes(&[".seg", "lock"])
             .other_calls(&["mkdirat", "fallocate", "ftruncate", "bind", "listen"]),
         Run::of(&["capture", "ls", &capture]),

@@ -47,7 +47,7 @@ fn check_image(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     }
 }
 
-/// Reports probes of a port that the container does not have, and HTTP paths without the first slash.
+/// Reports probes of a port that the container does not have.
 fn check_probes(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let ports: HashSet<&str> =
         container.get("ports").items().iter().map(|port| port.get("name").str()).collect();
@@ -74,7 +74,7 @@ fn check_environment(container: &PodField<'_>, findings: &mut Vec<LintFinding>) 
     }
 }
 
-/// Reports volumes without a known source, relative host paths and unused volumes.
+/// Reports volumes without a known source, and unused volumes.
 ///
 /// `written` is the spec before decoding. Only it shows whether a volume has a source, because the kubelet's defaults turn
 /// a missing source into an empty directory.

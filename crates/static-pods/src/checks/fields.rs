@@ -11,6 +11,7 @@ use crate::validate::mistakes;
 use crate::{
     DecodedPod, DropReason, DroppedField, FileReport, KubeletVersion, LintFinding, PodField, Severity,
 };
+use plegctl_base::report::Places;
 
 const MEBIBYTE: i64 = 1 << 20;
 
@@ -37,18 +38,18 @@ fn dropped_field_finding(
         if dropped.parent.is_empty() { "at the top".to_owned() } else { format!("in {}", dropped.parent) };
     let path = joined(&dropped.parent, name);
     let minor = version.minor();
-    let of = |row, value: &dyn Display| {
-        LintFinding::of(row, &[("name", name), ("place", &place), ("minor", &minor), ("value", value)])
-    };
+    let always: [(&str, &dyn Display); 3] = [("name", name), ("place", &place), ("minor", &minor)];
+    let of = |row, more: &Places<'_>| LintFinding::of(row, &[&always, more].concat());
     let finding = match &dropped.why {
-        DropReason::TooNew { since } => of("field-too-new", since),
-        DropReason::Removed { until } => of("field-removed", &until.saturating_sub(1)),
-        DropReason::GateClosed { gate } => of("field-of-gate", gate),
+        DropReason::TooNew { since } => of("field-too-new", &[("since", since)]),
+        DropReason::Removed { until } => of("field-removed", &[("last", &until.saturating_sub(1))]),
+        DropReason::GateClosed { gate } => of("field-of-gate", &[("gate", gate)]),
         DropReason::Unknown { near, home } => {
             let (intended_path, fix) = intended_field(dropped, near.as_deref(), home.as_deref());
             let is_missing =
                 intended_path.as_deref().is_some_and(|path| wrong_fields.contains(&without_indexes(path)));
-            LintFinding { fix, ..of(if is_missing { "lost-field" } else { "unknown-field" }, &"") }
+            let row = if is_missing { "lost-field" } else { "unknown-field" };
+            LintFinding { fix, ..of(row, &[]) }
         }
     };
     finding.on_field(path).at(dropped.position)
