@@ -75,10 +75,9 @@ fn culprit(report: &HealthReport) -> (Option<String>, Option<String>) {
     )
 }
 
-/// Configures a network, so that the daemon reports no network error. The pods use the host's network all the same.
+/// Configures a network, and waits until the daemon reports no network error.
 pub fn with_network(runtime: &RealRuntime) {
-    let network = r#"{"cniVersion":"0.4.0","name":"test","plugins":[{"type":"loopback"}]}"#;
-    std::fs::write(runtime.directory().join("cni/10-test.conflist"), network).unwrap();
+    runtime.configure_network("loopback");
     wait_for("the network to be ready", || {
         let report = diagnose(runtime);
         report.findings.iter().all(|finding| finding.id != RuleId::NetworkNotReady).then_some(())

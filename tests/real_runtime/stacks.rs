@@ -96,8 +96,7 @@ fn hanging_network_plugin_names_its_pod_and_process(version: Containerd) {
         fs::write(&plugin, "#!/bin/sh\nexec sleep 1000\n").unwrap();
         fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let network = r#"{"cniVersion":"0.4.0","name":"test","plugins":[{"type":"hanging"}]}"#;
-    fs::write(runtime.directory().join("cni/10-test.conflist"), network).unwrap();
+    runtime.configure_network("hanging");
     let waiting = runtime.start_pod_in_background(&PodSpec::new("netless").own_network());
     let report = wait_for("the plugin to hang", || {
         let report = judged_dump(&runtime);

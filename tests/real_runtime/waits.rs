@@ -147,8 +147,7 @@ fn pipe(runtime: &RealRuntime) -> String {
 
 /// Installs a network plugin. containerd starts `loopback` first, so the plugin has this name.
 fn install_plugin(runtime: &RealRuntime, line: &str) {
-    let network = r#"{"cniVersion":"0.4.0","name":"test","plugins":[{"type":"loopback"}]}"#;
-    fs::write(runtime.directory().join("cni/10-test.conflist"), network).unwrap();
+    runtime.configure_network("loopback");
     write_program(&runtime.directory().join("cni-bin/loopback"), &format!("#!/bin/sh\n{line}\n"));
 }
 
