@@ -709,4 +709,21 @@ mod tests {
             assert_eq!(recorded_incidents(&closed)[0].to, at(9).nanos());
         }
     }
+
+    #[test]
+    fn what_a_look_has_found_keeps_the_incident_open_and_needs_no_further_diagnosis() {
+        let found = |words: String| Observation { found: Some(Fact::line(words)), ..Observation::default() };
+        let mut detector = IncidentDetector::new(RULES, 0);
+        let first = found("a shim hangs".into());
+        assert_eq!(recorded_incidents(&detector.observe(now(5), &first))[0].why, "a shim hangs");
+        detector.diagnosis_started(mono(5), &first);
+        for second in 10..40 {
+            assert_eq!(detector.relist_finished(mono(second), &relist(second, 0)), []);
+            let again = found(format!("a shim hangs for {second}s"));
+            assert_eq!(detector.observe(now(second), &again), []);
+        }
+        let closed: Vec<_> =
+            (40..43).flat_map(|second| detector.relist_finished(mono(second), &relist(second, 0))).collect();
+        assert_eq!(recorded_incidents(&closed)[0].to, at(39).nanos());
+    }
 }
