@@ -172,6 +172,8 @@ pub struct Recorder(Arc<RecorderShared>);
 struct CallRecorder {
     recorder: Recorder,
     relists: bool,
+    /// Whether the calls are written to the capture. If not, it is only known which of them are pending.
+    writes: bool,
 }
 
 impl Recorder {
@@ -256,7 +258,13 @@ impl Recorder {
     /// Returns an observer that records the calls of a client. `relists` is true for the client that makes the calls of
     /// relists.
     pub fn observer(&self, relists: bool) -> Arc<dyn CallObserver> {
-        Arc::new(CallRecorder { recorder: self.clone(), relists })
+        Arc::new(CallRecorder { recorder: self.clone(), relists, writes: true })
+    }
+
+    /// Returns an observer that records nothing: [`Self::pending_calls`] has the calls of its client too, so that no diagnosis
+    /// repeats one that hangs.
+    pub fn observer_of_pending_calls(&self) -> Arc<dyn CallObserver> {
+        Arc::new(CallRecorder { recorder: self.clone(), relists: false, writes: false })
     }
 
     /// Notes that the calls from now on belong to this relist; 0 means none.
@@ -476,7 +484,10 @@ impl CallObserver for CallRecorder {
         let sent = shared.clock.mono();
         let pending = TrackedCall { rpc, id, sent, ended: watch::Sender::new(None) };
         locked(&shared.pending).insert(call, pending);
-        self.recorder.record(Body::CallStarted(CallStarted { call, rpc: rpc_number(rpc), request, relist }));
+        if self.writes {
+            let rpc = rpc_number(rpc);
+            self.recorder.record(Body::CallStarted(CallStarted { call, rpc, request, relist }));
+        }
         call
     }
 
@@ -497,6 +508,9 @@ impl CallObserver for CallRecorder {
             call.ended.send_replace(end);
         }
         drop(pending);
+        if !self.writes {
+            return;
+        }
         let mut ended = CallFinished::new(call, took, &outcome);
         ended.answers = messages.into_iter().map(unencoded).collect();
         // The end of a relist's call is followed at once by the start of the next one, or by the end of the relist.

@@ -533,6 +533,7 @@ impl RecordingHost for CommandHost<'_> {
         &self,
         pending: Vec<LivePendingCall>,
         predicted: Option<Prediction>,
+        is_quiet: bool,
     ) -> Option<IncidentDiagnosis> {
         let pending = pending.into_iter().map(|call| CallersPendingCall {
             rpc: call.rpc,
@@ -542,8 +543,9 @@ impl RecordingHost for CommandHost<'_> {
         });
         let stacks = if self.arguments.no_host { WantedDump::Never } else { WantedDump::Auto };
         let keep_waiting = Some(self.session.node.global.timeout.unwrap_or(TIMEOUT));
-        let diagnosis =
-            diagnose_with_facts(self.session(), pending.collect(), Vec::new(), stacks, keep_waiting);
+        let observer = is_quiet.then(|| self.recorder.observer_of_pending_calls());
+        let session = (self.session(), observer);
+        let diagnosis = diagnose_with_facts(session, pending.collect(), Vec::new(), stacks, keep_waiting);
         let (mut report, evidence) = diagnosis.await.ok()?;
         prediction::keep(&mut report, predicted.as_ref());
         let mut facts = RunFacts::from(evidence);

@@ -274,7 +274,8 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let background = &mut self.background;
         background.is_look = is_quiet || background.found.is_some();
         background.diagnosis_began = Some(self.host.clock().mono());
-        background.diagnosis.start(self.host.diagnose(self.recorder.pending_calls(), predicted));
+        let diagnosis = self.host.diagnose(self.recorder.pending_calls(), predicted, is_quiet);
+        background.diagnosis.start(diagnosis);
     }
 
     /// Handles a result of work in parallel with relists. If the result is an answer to Version, returns the answer.

@@ -96,11 +96,13 @@ pub trait RecordingHost {
     fn client(&self) -> Option<Client>;
     /// Returns a reader for the metrics of this kubelet; `None` if plegctl has no access to them.
     fn kubelet_metrics(&self, kubelet: KubeletProcess) -> Option<KubeletMetricsReader>;
-    /// Diagnoses the node, without repeating the pending calls. The diagnosis of the same hang keeps the predicted time.
+    /// Diagnoses the node, without repeating the pending calls. The diagnosis of the same hang keeps the predicted time. The
+    /// capture does not get the calls of a look at a quiet node, which would cost more than the look.
     fn diagnose(
         &self,
         pending: Vec<LivePendingCall>,
         predicted: Option<Prediction>,
+        is_quiet: bool,
     ) -> impl Future<Output = Option<IncidentDiagnosis>>;
     /// Prints a message.
     fn notify(&self, notice: RecordingNotice<'_>);

@@ -14,7 +14,7 @@ use super::Error;
 use super::flags::kubelet_access::{KubeletAccess, own_socket};
 use super::session::Session;
 use crate::clock::Clock;
-use crate::cri::{Client, Endpoint};
+use crate::cri::{CallObserver, Client, Endpoint};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::report::HealthReport;
 use crate::diagnosis::stacks::WantedDump;
@@ -38,21 +38,27 @@ pub async fn diagnose(
     given_up: Vec<CallersAbandonedCall>,
     stacks: WantedDump,
 ) -> Result<HealthReport, Error> {
-    let diagnosis = diagnose_with_facts(session, known, given_up, stacks, None);
+    let diagnosis = diagnose_with_facts((session, None), known, given_up, stacks, None);
     diagnosis.await.map(|(report, _)| report)
 }
 
 /// Runs the diagnosis for `watch` or `record`. These commands pass their pending calls (`known`) and the calls that
 /// they gave up (`given_up`), so that the diagnosis does not repeat them. With `keep_waiting`, calls that hang at the
-/// end of the diagnosis stay pending for that time. Returns also what it measured.
+/// end of the diagnosis stay pending for that time. An observer sees the calls instead of the one of the session. Returns also
+/// what it measured.
 pub async fn diagnose_with_facts(
-    session: &Session,
+    (session, observer): (&Session, Option<Arc<dyn CallObserver>>),
     known: Vec<CallersPendingCall>,
     given_up: Vec<CallersAbandonedCall>,
     stacks: WantedDump,
     keep_waiting: Option<Duration>,
 ) -> Result<(HealthReport, Evidence), Error> {
     let mut inputs = inputs_of_caller(session, keep_waiting.unwrap_or(BUDGET), known)?;
+    if let Some(observer) = observer {
+        for client in [&mut inputs.runtime, &mut inputs.control] {
+            *client = Arc::new(Client::clone(client).with_observer(Arc::clone(&observer)));
+        }
+    }
     inputs.callers_abandoned = given_up;
     inputs.at_end = if keep_waiting.is_some() { AtEnd::LeavePending } else { AtEnd::CancelPending };
     // Only a runtime behind a socket can provide a new goroutine dump. A capture keeps the one that it contains.
