@@ -896,6 +896,17 @@ mod tests {
     }
 
     #[test]
+    fn calls_of_a_look_at_a_quiet_node_are_pending_and_not_in_the_capture() {
+        let (recorder, writer, messages) = prepared("look", Arc::new(crate::clock::ManualClock::default()));
+        recorder.begin(Session::default(), Duration::ZERO);
+        let observer = recorder.observer_of_pending_calls();
+        let [answered, _hangs] = [(); 2].map(|()| observer.call_started(Rpc::ContainerStatus, Bytes::new()));
+        observer.call_ended(answered, Duration::from_secs(1), CallEnd::Answered(Vec::new()));
+        assert_eq!(recorder.pending_calls().len(), 1);
+        assert!(written("look", &recorder, writer, messages).calls.is_empty());
+    }
+
+    #[test]
     fn closing_and_reopening_work_with_a_full_queue() {
         let (recorder, writer, messages) = prepared("full", Arc::new(crate::clock::ManualClock::default()));
         recorder.begin(Session::default(), Duration::ZERO);
