@@ -401,7 +401,7 @@ impl CurrentIncident {
         let version = seen.version.filter(|waited| *waited >= rules.slow).map(|_| "Version".to_owned());
         let key = |fact: &Fact| format!("{fact:?}");
         let others = [&seen.kubelet, &seen.shim].into_iter().flatten().map(key);
-        // The looks at the node that found it are diagnoses themselves.
+        // A look is a diagnosis itself, so what it finds needs no further one when its words change.
         let found = seen.found.as_ref().map(|_| "found".to_owned());
         [call, version, self.failing.clone(), found].into_iter().flatten().chain(others).collect()
     }

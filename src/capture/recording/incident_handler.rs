@@ -49,7 +49,7 @@ const OLD_KUBELET_RELIST: Duration = Duration::from_secs(60);
 /// The interval at which the kubelet's metrics are read in that case.
 const METRICS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The interval of looks at the whole node without an incident: a diagnosis costs as much as a minute of recording.
+/// The interval of looks at the whole node without an incident. Each costs more than a minute of recording.
 const LOOK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The pause after the first look that found something. Each further pause is twice as long, up to [`LOOK_INTERVAL`].

@@ -97,7 +97,7 @@ pub trait RecordingHost {
     /// Returns a reader for the metrics of this kubelet; `None` if plegctl has no access to them.
     fn kubelet_metrics(&self, kubelet: KubeletProcess) -> Option<KubeletMetricsReader>;
     /// Diagnoses the node, without repeating the pending calls. The diagnosis of the same hang keeps the predicted time. The
-    /// capture does not get the calls of a look at a quiet node, which would cost more than the look.
+    /// capture does not get the calls of a look at a quiet node.
     fn diagnose(
         &self,
         pending: Vec<LivePendingCall>,
