@@ -45,6 +45,7 @@ mod private_directory;
 mod processor_limit;
 mod read;
 pub mod recorder;
+pub mod recorder_verdict;
 pub mod recording;
 mod renames;
 pub mod replay;

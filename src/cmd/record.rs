@@ -41,6 +41,7 @@ use super::term::streams;
 use super::{Error, Exit, prediction};
 use crate::capture::entry::{self, kind, nanos};
 use crate::capture::node::{NodeSample, ProcessSample, SampledKubeletState};
+use crate::capture::recorder_verdict;
 use crate::capture::recording::{
     BegunRecorder, IncidentCulprit, IncidentDiagnosis, KubeletMetricsReader, MeasuredText, NodeSampler,
     Recording, RecordingHost, RecordingNotice, RecordingSettings, RecordingSignal, RecordingSignals,
@@ -658,7 +659,7 @@ pub(super) fn incident_diagnosis(report: &HealthReport, facts: Option<NodeFacts>
         verdict,
         culprit,
         found: found(report),
-        report: recorder_pages::shown_part(report),
+        report: recorder_verdict::shown_part(report),
         not_checked: report.not_checked.clone(),
         measured: Err(NOT_SERVED),
     }

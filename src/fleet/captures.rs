@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::incidents::{IncidentReadings, RecordedIncident};
+use super::incidents::IncidentReadings;
 use super::recorder::RecorderPod;
+use super::recorders::RecorderFinding;
 use super::recorders::corrected;
+use crate::capture::recorder_verdict::KnownIncident;
 use crate::clock::Wall;
 use crate::kubelet::kubeconfig::Cluster;
 
@@ -66,7 +68,7 @@ pub struct WorstIncident {
 /// Returns the worst incident of each node, the worst of all first, and the number of nodes of which nothing is known.
 /// An incident that lasts is worse than one that is over, then an unhealthy node is worse, then a longer incident.
 pub fn worst_incidents(readings: &IncidentReadings) -> (Vec<WorstIncident>, usize) {
-    let rank = |incident: &RecordedIncident, taken_at: Wall| {
+    let rank = |incident: &KnownIncident<RecorderFinding>, taken_at: Wall| {
         // The recorder ended during an incident that has no end and is not open, so nobody knows how long it lasted.
         let last_known = if incident.open { taken_at } else { incident.from };
         let seconds = incident.to.unwrap_or(last_known).duration_since(incident.from).as_secs();
@@ -74,17 +76,18 @@ pub fn worst_incidents(readings: &IncidentReadings) -> (Vec<WorstIncident>, usiz
     };
     let (mut found, mut not_known) = (Vec::new(), 0);
     for reading in &readings.readings {
-        let Some((pod, Ok(list))) = &reading.answer else {
+        let Some((pod, Ok(known))) = &reading.answer else {
             not_known += 1;
             continue;
         };
+        let list = &known.list;
         let ranked = list.incidents.iter().map(|incident| (rank(incident, list.taken_at), incident));
         found.extend(ranked.min_by_key(|(rank, _)| *rank).map(|(rank, worst)| {
             let incident = WorstIncident {
                 node: reading.listed.name.clone(),
                 number: worst.number,
                 pod: pod.clone(),
-                from: corrected(worst.from, -list.clock_ahead),
+                from: corrected(worst.from, -known.clock_ahead),
             };
             (rank, incident)
         }));

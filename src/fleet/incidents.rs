@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::recorder::RecorderPod;
 use super::recorders::{RecorderFinding, check_document, clock_ahead, corrected, shortened};
 use super::{FleetRequest, ListedNode, RecorderPods, read_each};
+use crate::capture::recorder_verdict::{IncidentList, KnownIncident};
 use crate::clock::Wall;
 use crate::kubelet::http::{HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
@@ -157,41 +158,27 @@ pub struct IncidentReading {
     pub(super) answer: Option<(RecorderPod, Result<RecorderIncidents, String>)>,
 }
 
-/// The incidents that one recorder knows.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// The incidents that one recorder knows, by the API server's clock.
+#[derive(Clone, Debug)]
 pub struct RecorderIncidents {
-    pub(super) taken_at: Wall,
-    pub(super) incidents: Vec<RecordedIncident>,
-    #[serde(skip)]
+    pub(super) list: IncidentList<RecorderFinding>,
     pub(super) clock_ahead: f64,
-}
-
-/// One incident that a recorder knows.
-#[derive(Clone, Debug, Deserialize)]
-pub struct RecordedIncident {
-    pub(super) number: u64,
-    pub(super) from: Wall,
-    pub(super) to: Option<Wall>,
-    #[serde(default)]
-    pub(super) open: bool,
-    pub(super) verdict: Option<String>,
-    primary: Option<RecorderFinding>,
 }
 
 impl RecorderIncidents {
     fn parse(text: &str, date: Option<f64>) -> Result<Self, String> {
         check_document(text, "IncidentList")?;
-        let mut list: Self = serde_json::from_str(text).map_err(|why| why.to_string())?;
-        list.clock_ahead = clock_ahead(list.taken_at, date);
+        let mut list: IncidentList<RecorderFinding> =
+            serde_json::from_str(text).map_err(|why| why.to_string())?;
+        let clock_ahead = clock_ahead(list.taken_at, date);
         list.incidents.truncate(MAX_INCIDENTS);
         for incident in &mut list.incidents {
             incident.primary = incident.primary.take().map(RecorderFinding::shortened);
-            incident.from = corrected(incident.from, list.clock_ahead);
-            incident.to = incident.to.map(|to| corrected(to, list.clock_ahead));
+            incident.from = corrected(incident.from, clock_ahead);
+            incident.to = incident.to.map(|to| corrected(to, clock_ahead));
         }
-        list.taken_at = corrected(list.taken_at, list.clock_ahead);
-        Ok(list)
+        list.taken_at = corrected(list.taken_at, clock_ahead);
+        Ok(Self { list, clock_ahead })
     }
 }
 
@@ -267,7 +254,7 @@ pub async fn read_incidents(
 pub async fn read_images(cluster: &Arc<Cluster>, readings: &mut IncidentReadings, request: &FleetRequest) {
     let timeout = request.timeout;
     let found = readings.readings.iter().filter_map(|reading| reading.answer.as_ref()?.1.as_ref().ok());
-    let pods = found.flat_map(|found| &found.incidents).filter_map(|incident| {
+    let pods = found.flat_map(|found| &found.list.incidents).filter_map(|incident| {
         let PodRef { namespace, name, .. } = incident.primary.as_ref()?.pod.clone()?;
         (!namespace.is_empty() && !name.is_empty()).then_some((namespace, name))
     });
@@ -302,11 +289,11 @@ pub fn join(
                 counts.no_answer += 1;
                 not_answered.push(UnansweredNode { node: listed.name.clone(), why: shortened(why.clone()) });
             }
-            Some((_, Ok(list))) if list.incidents.is_empty() => counts.without_incidents += 1,
-            Some((_, Ok(list))) => {
+            Some((_, Ok(found))) if found.list.incidents.is_empty() => counts.without_incidents += 1,
+            Some((_, Ok(found))) => {
                 counts.with_incidents += 1;
-                for incident in &list.incidents {
-                    let node = node_of(incident, listed, list.clock_ahead, &readings.images);
+                for incident in &found.list.incidents {
+                    let node = node_of(incident, listed, found.clock_ahead, &readings.images);
                     let id = incident.primary.as_ref().map(|primary| primary.id.clone());
                     let members = groups.entry((id, node.container.clone())).or_default();
                     match members.get_mut(listed.name.as_str()) {
@@ -342,7 +329,7 @@ pub fn join(
 }
 
 fn node_of(
-    incident: &RecordedIncident,
+    incident: &KnownIncident<RecorderFinding>,
     listed: &ListedNode,
     clock_ahead: f64,
     images: &BTreeMap<PodKey, BTreeMap<String, String>>,
@@ -469,7 +456,7 @@ mod tests {
 
     fn incident(number: u64, minute: u32, pod: &str, container: &str) -> String {
         format!(
-            r#"{{"number":{number},"from":"2026-11-21T02:{minute:02}:00Z","to":"2026-11-21T02:59:00Z","primary":{{"id":"D02","title":"t",
+            r#"{{"number":{number},"from":"2026-11-21T02:{minute:02}:00Z","to":"2026-11-21T02:59:00Z","open":false,"why":"w","primary":{{"id":"D02","title":"t",
             "pod":{{"namespace":"kube-system","name":"{pod}"}},"container":{{"id":"c","name":"{container}"}},
             "kernelReason":{{"id":"KR01","owner":"rclone[{number}]"}}}}}}"#
         )
@@ -479,7 +466,7 @@ mod tests {
     fn list(ahead: f64, incidents: &[String]) -> RecorderIncidents {
         let incidents = incidents.join(",");
         let text = format!(
-            r#"{{"apiVersion":"plegctl/v1","kind":"IncidentList","takenAt":"2026-11-21T12:00:00Z","incidents":[{incidents}]}}"#
+            r#"{{"apiVersion":"plegctl/v1","kind":"IncidentList","takenAt":"2026-11-21T12:00:00Z","from":"2026-11-20T12:00:00Z","incidents":[{incidents}]}}"#
         );
         RecorderIncidents::parse(&text, Some(1_795_262_400.0 - ahead)).unwrap()
     }
@@ -564,7 +551,7 @@ mod tests {
     #[test]
     fn other_culprits_and_other_causes_are_other_groups_and_the_largest_is_first() {
         let other = incident(2, 20, "x", "app");
-        let undiagnosed = r#"{"number":3,"from":"2026-11-21T02:30:00Z","open":true}"#.to_owned();
+        let undiagnosed = r#"{"number":3,"from":"2026-11-21T02:30:00Z","open":true,"why":"w"}"#.to_owned();
         let nfs = |minute| incident(1, minute, "csi-a", "csi-nfs");
         let reading = |name: &str, answer| IncidentReading {
             listed: listed(name, "2.3.2", "gpu"),

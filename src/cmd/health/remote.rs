@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use super::HealthArgs;
 use super::saved::{self, MeasuredPart};
+use crate::capture::recorder_verdict::RecorderVerdict;
 use crate::clock::{Mono, Wall};
 use crate::cmd::Error;
 use crate::cmd::flags::remote_node::{self, NamespaceToken};
 use crate::cmd::node::Node;
 use crate::cmd::prediction;
-use crate::cmd::serve::recorder_pages::RecorderVerdict;
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::not_ready::NotReady;
 use crate::diagnosis::outside::{self, OutsideFacts, OutsideFindings, OutsidePod};

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::capture::entry::Incident;
+use crate::capture::recorder_verdict::{RecorderVerdict, verdict_facts};
 use crate::capture::recording::{IncidentSnapshot, RecordingView};
 use crate::capture::{self, Error, Pseudonyms, Range, Renames, open_part};
 use crate::clock::Wall;
 use crate::cmd::health::SavedReport;
 use crate::cmd::serve::metrics_server::{HttpReply, HttpRequest, JobOutput, PageReply};
-use crate::cmd::serve::recorder_pages::{RecorderVerdict, verdict_facts};
 use crate::cmd::serve::token_file::RecorderToken;
 use crate::report::{document, json};
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use clap::Parser;
 use tokio::sync::oneshot;
 
+use crate::capture::recorder_verdict::RecorderVerdict;
 use crate::clock::{Clock, Wall};
 use crate::cmd::record::{self, RecordArgs, RecordingHandles};
-use crate::cmd::serve::recorder_pages::RecorderVerdict;
 use crate::cmd::{Error, GlobalArgs};
 use crate::diagnosis::report::Verdict;
 use crate::kubelet::timing::THRESHOLD;
