@@ -24,6 +24,9 @@
     warn(missing_docs, clippy::disallowed_methods, clippy::large_futures, clippy::missing_panics_doc)
 )]
 
+// The macro `each_scenario!`, which the build script writes.
+include!(concat!(env!("OUT_DIR"), "/each_scenario.rs"));
+
 pub mod capture;
 pub mod diagnosis;
 pub mod manifests;

@@ -56,7 +56,7 @@ fn bash_completes_scenarios_ids_kinds_and_pages() {
         "plegctl schema relistr",
         "plegctl docs kubeletplegun",
     ]);
-    assert_eq!(offered[0], ["hung-container", "hung-two-pods", "hung-list"]);
+    assert_eq!(offered[0], ["hung-container", "hung-list", "hung-two-pods"]);
     assert!(offered[1].contains(&"D01".to_owned()), "{offered:?}");
     assert_eq!(offered[2], ["stale-kubelet", "stale-static-pod"]);
     assert_eq!(offered[3], ["duration"]);

@@ -11,47 +11,25 @@ const MAX_FILE_BYTES: usize = 1024 * 1024;
 
 /// Defines the table of the built-in scenarios, each with its name and the text of its file.
 macro_rules! built_in {
-    ($($name:literal)*) => {
+    ($($test:ident: $name:literal,)*) => {
         &[$(($name, include_str!(concat!("scenarios/", $name, ".yaml")))),*]
     };
 }
 
-/// The name and the text of each built-in scenario, in the order of the documentation.
-const BUILT_IN: &[(&str, &str)] = built_in![
-    "quiet"
-    "busy-deploy"
-    "crash-loop"
-    "hung-container"
-    "hung-two-pods"
-    "hung-list"
-    "stopped-shim"
-    "security-agent"
-    "lost-gpu"
-    "leftover-shims"
-    "terminating-pod"
-    "failing-cni"
-    "slow-disk"
-    "slow-status"
-    "too-many-dead"
-    "list-too-large"
-    "runtime-down"
-    "stale-kubelet"
-    "dead-kubelet"
-    "deaf-kubelet"
-    "flapping"
-    "missed-events"
-    "stale-static-pod"
-    "big-node"
-];
+/// The name and the text of each built-in scenario, in alphabetical order.
+const BUILT_IN: &[(&str, &str)] = each_scenario!(built_in);
 
 /// Returns the names of the built-in scenarios.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 
-/// Parses every built-in scenario.
+/// Parses every built-in scenario. The order is that of the rules that find them; those that no rule finds come first.
 pub fn built_in() -> Result<Vec<Scenario>, Malformed> {
-    BUILT_IN.iter().map(|(name, text)| read(name, text.as_bytes())).collect()
+    let parsed = BUILT_IN.iter().map(|(name, text)| read(name, text.as_bytes()));
+    let mut scenarios: Vec<Scenario> = parsed.collect::<Result<_, _>>()?;
+    scenarios.sort_by(|one, other| one.finds.cmp(&other.finds));
+    Ok(scenarios)
 }
 
 /// Loads the scenario `name_or_path`: a built-in one by its name, a file by a path with a slash or an extension.

@@ -67,6 +67,15 @@ impl<'a> Fields<'a> {
         self.get(key).map(read).transpose()
     }
 
+    /// Reads each item of the list at `key` with `read`; without the key, there is none.
+    pub fn list<T>(
+        &mut self,
+        key: &'static str,
+        read: impl Fn(&YamlNode) -> Result<T, FieldProblem>,
+    ) -> Result<Vec<T>, FieldProblem> {
+        self.or(key, Vec::new(), |value| list(value)?.iter().map(&read).collect())
+    }
+
     /// Rejects keys that have not been read.
     pub fn end(self) -> Result<(), FieldProblem> {
         for (key, _) in self.entries {
@@ -97,11 +106,6 @@ pub fn list(value: &YamlNode) -> Result<&[YamlNode], FieldProblem> {
 pub fn text(value: &YamlNode) -> Result<String, FieldProblem> {
     let words = scalar(value)?.split_whitespace().collect::<Vec<_>>().join(" ");
     if words.is_empty() { Err(FieldProblem::new(value.at, "this must not be empty")) } else { Ok(words) }
-}
-
-/// Reads a list of texts.
-pub fn texts(value: &YamlNode) -> Result<Vec<String>, FieldProblem> {
-    list(value)?.iter().map(text).collect()
 }
 
 fn scalar(value: &YamlNode) -> Result<&str, FieldProblem> {

@@ -5,9 +5,7 @@ use crate::report::most_similar;
 use std::time::Duration;
 
 use super::error::Malformed;
-use super::fields::{
-    Fields, boolean, duration, duration_range, exit_code, list, number, one_of, text, texts, word,
-};
+use super::fields::{Fields, boolean, duration, duration_range, exit_code, list, number, one_of, text, word};
 use super::manifests::StaticManifest;
 use super::scenario::{
     EventDelivery, FailingEnd, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup,
@@ -45,8 +43,9 @@ fn scenario(name: &str, value: &YamlNode) -> Result<Scenario, FieldProblem> {
         teaches: text(fields.need("teaches")?)?,
         wrong: text(fields.need("wrong")?)?,
         finds: fields.maybe("finds", text)?,
+        verdict: fields.maybe("verdict", one_of(["healthy", "degraded", "unhealthy"], |word| word))?,
         kubelet: text(fields.need("kubelet")?)?,
-        attempts: fields.or("try", Vec::new(), texts)?,
+        attempts: fields.list("try", text)?,
         seed: fields.or("seed", 1, number)?,
         runtime: runtime(fields.get("runtime"))?,
         groups: groups(fields.need("pods")?)?,
@@ -54,12 +53,7 @@ fn scenario(name: &str, value: &YamlNode) -> Result<Scenario, FieldProblem> {
         processes: None,
     };
     let processes = fields.maybe("node", |value| node(value, &scenario.groups))?;
-    let faults = match fields.get("faults") {
-        Some(faults) => {
-            list(faults)?.iter().map(|value| fault(value, &scenario.groups)).collect::<Result<_, _>>()?
-        }
-        None => Vec::new(),
-    };
+    let faults = fields.list("faults", |value| fault(value, &scenario.groups))?;
     fields.end()?;
     Ok(Scenario { faults, processes, ..scenario })
 }
@@ -170,7 +164,7 @@ fn group(value: &YamlNode) -> Result<PodGroup, FieldProblem> {
 
 /// Reads the names of containers: at least one, without duplicates.
 fn names(value: &YamlNode) -> Result<Vec<String>, FieldProblem> {
-    let names = texts(value)?;
+    let names = list(value)?.iter().map(text).collect::<Result<Vec<_>, _>>()?;
     if names.is_empty() {
         return Err(FieldProblem::new(value.at, "a pod has at least one container"));
     }
@@ -194,10 +188,7 @@ fn life(value: &YamlNode) -> Result<Duration, FieldProblem> {
 /// Reads the kubelet and the processes of the node.
 fn node(value: &YamlNode, groups: &[PodGroup]) -> Result<NodeProcesses, FieldProblem> {
     let mut fields = Fields::of(value, "a node")?;
-    let stopped = |value: &YamlNode| {
-        let names = list(value)?.iter().map(|item| find_group(item, groups).map(|group| group.name.clone()));
-        names.collect::<Result<Vec<String>, FieldProblem>>()
-    };
+    let in_group = |value: &YamlNode| find_group(value, groups).map(|group| group.name.clone());
     let node = NodeProcesses {
         kubelet: fields.or(
             "kubelet",
@@ -205,20 +196,14 @@ fn node(value: &YamlNode, groups: &[PodGroup]) -> Result<NodeProcesses, FieldPro
             one_of(KubeletProcessState::ALL, KubeletProcessState::word),
         )?,
         last_relist: fields.maybe("last-relist", duration)?,
-        stopped_shims: fields.or("stopped-shims", Vec::new(), stopped)?,
+        stopped_shims: fields.list("stopped-shims", in_group)?,
         waiting_pods: fields.or("waiting-pods", 0, few)?,
         unknown_pods: fields.or("unknown-pods", 0, few)?,
-        ending_pods: fields.or("ending-pods", Vec::new(), stopped)?,
+        ending_pods: fields.list("ending-pods", in_group)?,
         left_over_shims: fields.or("left-over-shims", 0, few)?,
-        kernel_waits: fields.or("kernel-waits", Vec::new(), |value| {
-            list(value)?.iter().map(|item| kernel_wait(item, groups)).collect()
-        })?,
-        hung_umounts: fields.or("hung-umounts", Vec::new(), |value| {
-            list(value)?.iter().map(|item| hung_umount(item, groups)).collect()
-        })?,
-        failing_ends: fields.or("failing-ends", Vec::new(), |value| {
-            list(value)?.iter().map(|item| failing_end(item, groups)).collect()
-        })?,
+        kernel_waits: fields.list("kernel-waits", |value| kernel_wait(value, groups))?,
+        hung_umounts: fields.list("hung-umounts", |value| hung_umount(value, groups))?,
+        failing_ends: fields.list("failing-ends", |value| failing_end(value, groups))?,
     };
     fields.end()?;
     Ok(node)
@@ -410,7 +395,19 @@ mod tests {
         assert_eq!(message, "mine.yaml:6:1: a scenario has no `colour`");
         assert_eq!(
             hint.unwrap(),
-            "a scenario has title, teaches, wrong, finds, kubelet, try, seed, runtime, pods, node, faults"
+            "a scenario has title, teaches, wrong, finds, verdict, kubelet, try, seed, runtime, pods, node, faults"
+        );
+    }
+
+    #[test]
+    fn a_verdict_is_one_of_three_words() {
+        assert_eq!(with("pods: []\nverdict: degraded\n").unwrap().verdict, Some("degraded"));
+        assert_eq!(
+            wrong("pods: []\nverdict: healty\n"),
+            (
+                "mine.yaml:6:10: `healty` is not one of healthy, degraded, unhealthy".into(),
+                Some("did you mean `healthy`?".into())
+            )
         );
     }
 

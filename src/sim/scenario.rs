@@ -19,6 +19,8 @@ pub struct Scenario {
     pub wrong: String,
     /// The id of the rule of `health` that finds it, if one does.
     pub finds: Option<String>,
+    /// The word of the verdict of `health` at the start of the simulation.
+    pub verdict: Option<&'static str>,
     /// What a kubelet on this node would report.
     pub kubelet: String,
     /// Commands to try.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 
 use super::simulation::Simulation;
-use super::{EventDelivery, Scenario, load, names};
+use super::{EventDelivery, FaultEffect, Scenario, load};
 use crate::clock::{Clock, Mono, SystemClock, Wall};
 use crate::cri::server::serve_connection;
 use crate::cri::{
@@ -16,6 +16,10 @@ use crate::cri::{
 };
 use crate::diagnosis::failing_pods::{FailingStep, FailureCause};
 use crate::diagnosis::journal::Journal;
+use crate::diagnosis::report::RuleId;
+
+/// The deadline of a call.
+const DEADLINE: Duration = Duration::from_secs(10);
 
 /// A simulation on the test's own thread.
 pub struct RunningSimulation(Arc<Simulation>);
@@ -53,7 +57,7 @@ impl RunningSimulation {
     }
 
     fn client(&self) -> Client {
-        self.client_with(Duration::from_secs(10))
+        self.client_with(DEADLINE)
     }
 
     /// Returns a client whose calls have this deadline.
@@ -471,12 +475,92 @@ async fn equal_seeds_give_equal_events_and_different_seeds_different_ones() {
     assert_ne!(first, ids(2).await);
 }
 
-#[test]
-fn every_built_in_scenario_is_found_by_its_name() {
-    for name in names() {
-        assert_eq!(load(name).unwrap().name, name);
+/// Returns the containers at the start of the simulation.
+pub fn containers_of(scenario: &Scenario) -> Vec<Container> {
+    super::node_at(scenario, Wall::default()).0.containers(0, |_| true)
+}
+
+fn outcome<T>(call: Call<T>) -> (Duration, Option<Error>) {
+    (call.duration, call.result.err())
+}
+
+/// Makes a call about a container or its sandbox, and returns the duration and the error.
+async fn call(client: Client, rpc: Rpc, about: &Container) -> (Duration, Option<Error>) {
+    let (pods, all) = (Filter::default(), Filter::default());
+    match rpc {
+        Rpc::Version => outcome(client.version().await),
+        Rpc::Status => outcome(client.status().await),
+        Rpc::RuntimeConfig => outcome(client.cgroup_driver().await),
+        Rpc::ListPodSandbox => outcome(client.list_sandboxes(&pods).await),
+        Rpc::ListContainers => outcome(client.list_containers(&all).await),
+        Rpc::StreamPodSandboxes => outcome(client.with_streamed_lists().list_sandboxes(&pods).await),
+        Rpc::StreamContainers => outcome(client.with_streamed_lists().list_containers(&all).await),
+        Rpc::PodSandboxStatus => outcome(client.sandbox_status(&about.sandbox_id).await),
+        Rpc::ContainerStatus => outcome(client.container_status(&about.id).await),
+        Rpc::ContainerStats => outcome(client.container_stats(&about.id).await),
+        Rpc::GetContainerEvents => {
+            let begun = tokio::time::Instant::now();
+            let first = async { client.container_events().await?.next().await };
+            let first = tokio::time::timeout(DEADLINE, first).await;
+            (begun.elapsed(), first.ok().and_then(Result::err))
+        }
     }
 }
+
+/// Checks what every built-in scenario needs: a verdict, the rule behind a bad one, and that each fault affects its calls.
+async fn check(name: &str) {
+    let file = format!("src/sim/scenarios/{name}.yaml");
+    let scenario = load(name).unwrap();
+    assert_eq!(scenario.name, name);
+    assert!(
+        scenario.verdict.is_some(),
+        "{file} needs `verdict`, the first word of `health --at 0s` in small letters"
+    );
+    let (finds, is_healthy) = (scenario.finds.as_deref(), scenario.verdict == Some("healthy"));
+    let is_rule = |id| RuleId::ALL.iter().any(|rule| rule.as_str() == id);
+    assert!(
+        finds.map_or(is_healthy, is_rule),
+        "{file} needs `finds`, the id in the line `why` of `health --at 0s`"
+    );
+    let client = |faults| RunningSimulation::new(&Scenario { faults, ..scenario.clone() }).client();
+    for fault in &scenario.faults {
+        let (faulty, healthy) = (client(vec![fault.clone()]), client(Vec::new()));
+        tokio::time::sleep(fault.after).await;
+        let pods = sandboxes(&healthy).await;
+        let has_container = |container: &Container| {
+            let name = container.metadata.as_ref().map(|metadata| metadata.name.as_str());
+            let is_named = |wanted: &Option<String>, name| wanted.is_none() || wanted.as_deref() == name;
+            let pod = pods.iter().find(|pod| pod.id == container.sandbox_id);
+            is_named(&fault.pod, pod.and_then(|pod| pod.labels.get("app")))
+                && is_named(&fault.container, name)
+        };
+        let about = containers(&healthy).await.into_iter().find(has_container);
+        let about = about.unwrap_or_else(|| panic!("{file}: no container is there for {fault:?}"));
+        for rpc in &fault.calls {
+            let (took, error) = call(faulty.clone(), *rpc, &about).await;
+            let is_affected = match &fault.effect {
+                FaultEffect::Hangs => took >= fault.lasts.unwrap_or(DEADLINE).min(DEADLINE),
+                FaultEffect::Takes { least, .. } => took >= *least,
+                FaultEffect::Fails { code, .. } => error.as_ref().and_then(Error::code) == Some(*code),
+            };
+            assert!(is_affected, "{file}: {rpc} shows nothing of {fault:?}: {took:?}, {error:?}");
+        }
+    }
+}
+
+/// One test for each scenario.
+macro_rules! checked {
+    ($($test:ident: $scenario:literal,)*) => {
+        mod faults_affect_their_calls {
+            $(#[tokio::test(start_paused = true)]
+            async fn $test() {
+                super::check($scenario).await;
+            })*
+        }
+    };
+}
+
+each_scenario!(checked);
 
 /// Builds a frame of the first HTTP/2 stream.
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {

@@ -15,9 +15,9 @@ fn list_names_every_scenario() {
     let scenarios = list["scenarios"].as_array().unwrap();
     assert_eq!((&list["kind"], scenarios.len()), (&"ScenarioList".into(), output.stdout.lines().count()));
     assert!(scenarios.len() > 20, "{json}");
-    assert_eq!(list["scenarios"][0]["endpoint"], "sim:quiet");
+    assert_eq!(list["scenarios"][0]["endpoint"], "sim:busy-deploy");
     let names = plegctl(&["sim", "list", "-o", "name"]);
-    assert_eq!(names.stdout.lines().nth(1), Some("sim:busy-deploy"), "{names}");
+    assert_eq!(names.stdout.lines().nth(1), Some("sim:crash-loop"), "{names}");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn error_for_an_unknown_scenario_suggests_the_nearest_one() {
         let output = plegctl(&arguments);
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
         assert!(
-            output.stderr.starts_with("error: there is no scenario `hung-lsit`; known are quiet, "),
+            output.stderr.starts_with("error: there is no scenario `hung-lsit`; known are big-node, "),
             "{output}"
         );
         assert!(output.stderr.ends_with("hint: did you mean `hung-list`?\n"), "{output}");

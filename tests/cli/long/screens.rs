@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use plegctl_engine::sim;
+use plegctl_engine::sim::{self, Scenario};
 
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::socket::TempDir;
@@ -117,90 +117,63 @@ fn lines(output: &Output) -> Vec<String> {
 }
 
 /// Creates one test for each scenario. The tests run at the same time, and each failure has the name of its scenario.
-macro_rules! each_scenario_is_one_screen_with_its_verdict {
-    ($($test:ident: $scenario:literal $verdict:literal,)*) => {
-        const SCENARIOS: &[&str] = &[$($scenario),*];
-
-        $(#[test]
-        fn $test() {
-            health_screens($scenario, $verdict);
-        })*
+macro_rules! screens {
+    ($($test:ident: $scenario:literal,)*) => {
+        mod one_screen_with_its_verdict {
+            $(#[test]
+            fn $test() {
+                super::health_screens($scenario);
+            })*
+        }
     };
 }
 
-each_scenario_is_one_screen_with_its_verdict! {
-    quiet_is_one_screen: "quiet" "HEALTHY",
-    busy_deploy_is_one_screen: "busy-deploy" "HEALTHY",
-    crash_loop_is_one_screen: "crash-loop" "HEALTHY",
-    hung_container_is_one_screen: "hung-container" "DEGRADED",
-    hung_two_pods_is_one_screen: "hung-two-pods" "UNHEALTHY",
-    hung_list_is_one_screen: "hung-list" "UNHEALTHY",
-    stopped_shim_is_one_screen: "stopped-shim" "HEALTHY",
-    security_agent_is_one_screen: "security-agent" "UNHEALTHY",
-    lost_gpu_is_one_screen: "lost-gpu" "DEGRADED",
-    leftover_shims_is_one_screen: "leftover-shims" "DEGRADED",
-    terminating_pod_is_one_screen: "terminating-pod" "HEALTHY",
-    failing_cni_is_one_screen: "failing-cni" "DEGRADED",
-    slow_disk_is_one_screen: "slow-disk" "DEGRADED",
-    slow_status_is_one_screen: "slow-status" "DEGRADED",
-    too_many_dead_is_one_screen: "too-many-dead" "DEGRADED",
-    list_too_large_is_one_screen: "list-too-large" "UNHEALTHY",
-    runtime_down_is_one_screen: "runtime-down" "UNHEALTHY",
-    stale_kubelet_is_one_screen: "stale-kubelet" "UNHEALTHY",
-    dead_kubelet_is_one_screen: "dead-kubelet" "UNHEALTHY",
-    deaf_kubelet_is_one_screen: "deaf-kubelet" "UNHEALTHY",
-    flapping_is_one_screen: "flapping" "HEALTHY",
-    missed_events_is_one_screen: "missed-events" "HEALTHY",
-    stale_static_pod_is_one_screen: "stale-static-pod" "HEALTHY",
-    big_node_is_one_screen: "big-node" "UNHEALTHY",
+plegctl_engine::each_scenario!(screens);
+
+/// Checks the verdict and the rule in the output of `health` for a scenario.
+#[track_caller]
+fn assert_verdict(scenario: &Scenario, output: &[String], status: &str, what: &str) {
+    let verdict = scenario.verdict.unwrap().to_uppercase();
+    // On a busy machine, a healthy node may be slow.
+    let has_verdict =
+        |line: &String| line.starts_with(&verdict) || (verdict == "HEALTHY" && line.starts_with("DEGRADED"));
+    assert!(output.first().is_some_and(has_verdict), "{what}: {verdict} is expected: {output:#?}");
+    let finds = scenario.finds.as_ref().filter(|_| verdict != "HEALTHY");
+    let why = finds.map(|id| format!("why: {id} "));
+    let is_named = |why: &String| output.iter().any(|line| line.starts_with(why));
+    assert!(why.as_ref().is_none_or(is_named), "{what}: {why:?} in {output:#?}");
+    assert_eq!(status, if verdict == "UNHEALTHY" { "1" } else { "0" }, "{what}");
 }
 
-/// Checks the verdict, the size and the exit status of `health` for a scenario in each terminal.
-fn health_screens(scenario: &str, verdict: &str) {
-    if !has_tmux() {
-        return;
-    }
+/// Checks the verdict, the size and the exit status of `health` for a scenario in each terminal, or only its output without tmux.
+fn health_screens(name: &str) {
+    let scenario = sim::load(name).unwrap();
     let folder = TempDir::new();
     let saved = folder.path().join("report.json").display().to_string();
-    let endpoint = format!("sim:{scenario}");
+    let endpoint = format!("sim:{name}");
+    // Runs once and shows the report twice, because the report does not depend on the terminal.
+    let arguments = ["health", "-r", &endpoint, "--at", "0s", "--budget", "10m", "--save", &saved];
+    if !has_tmux() {
+        let output = Invocation::new(&arguments).time_limit(TIME_LIMIT).run();
+        return assert_verdict(&scenario, &lines(&output), &output.code.unwrap().to_string(), name);
+    }
     let mut counts = Vec::new();
     for (number, size) in SIZES.into_iter().enumerate() {
-        // Runs once and shows the report twice, because the report does not depend on the terminal.
-        let arguments = ["health", "-r", &endpoint, "--at", "0s", "--budget", "10m", "--save", &saved];
         let terminal = if number == 0 {
             Terminal::after(&arguments, size)
         } else {
             Terminal::after(&["health", "--from", &saved], size)
         };
-        let what = format!("{scenario} in {}x{}", size.0, size.1);
+        let what = format!("{name} in {}x{}", size.0, size.1);
         let seen = terminal.seen();
         let written = terminal.written();
-        // On a busy machine, a healthy node may be slow.
-        let has_verdict = |line: &String| {
-            line.starts_with(verdict) || (verdict == "HEALTHY" && line.starts_with("DEGRADED"))
-        };
-        assert!(seen.iter().any(has_verdict), "{what}: {seen:#?}");
-        assert!(written.first().is_some_and(has_verdict), "{what}: {written:#?}");
+        assert_eq!(seen.first(), written.first(), "{what}: {seen:#?}");
+        assert_verdict(&scenario, &written, &terminal.status(), &what);
         assert!(written.len() <= LARGEST.1.min(size.1 - 1), "{what}: {} lines: {written:#?}", written.len());
         terminal.assert_fits(&what, LARGEST.0);
-        let finds = sim::load(scenario).unwrap().finds;
-        let why = finds.filter(|_| verdict != "HEALTHY").map(|id| format!("why: {id} "));
-        let is_named = |why: &String| written.iter().any(|line| line.starts_with(why));
-        assert!(why.as_ref().is_none_or(is_named), "{what}: {why:?} in {written:#?}");
-        let status = if verdict == "UNHEALTHY" { "1" } else { "0" };
-        assert_eq!(terminal.status(), status, "{what}");
         counts.push(format!("{}x{}: {} lines", size.0, size.1, written.len()));
     }
-    println!("{scenario:<18} {verdict:<10} {}", counts.join("   "));
-}
-
-#[test]
-fn every_scenario_has_a_checked_screen() {
-    let mut tested = SCENARIOS.to_vec();
-    tested.sort_unstable();
-    let mut known: Vec<&str> = sim::names().collect();
-    known.sort_unstable();
-    assert_eq!(tested, known);
+    println!("{name:<18} {}", counts.join("   "));
 }
 
 #[test]
