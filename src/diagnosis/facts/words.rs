@@ -19,6 +19,7 @@ use crate::diagnosis::forecast::{LimitForecast, LimitKind};
 use crate::diagnosis::proc::clients::IoCounters;
 use crate::diagnosis::proc::is_conmon;
 use crate::diagnosis::report::{RuleId, Verdict};
+use crate::diagnosis::rules::row;
 use crate::diagnosis::words::short;
 use crate::manifests::preflight::{CertificateUse, refusal};
 use crate::report::{Confidence, PodRef, Rename, plural};
@@ -362,7 +363,6 @@ facts! {
     CallsTimedOutInRelists { calls: Decimal, timeout: Took } =>
         "about {calls:.0} calls of {timeout} timed out in each relist: a status call hung and then ended";
     PlegAgeOnlyGrew => "the age only grew: a list call hung or failed";
-    WatchdogRestartsKubelet => "a watchdog restarts the kubelet";
     RestartsHideCause => "each restart hides the cause and resets the kubelet's metrics";
 
     // D37, with the facts of kernel_waits
@@ -476,7 +476,6 @@ facts! {
     KilledForMemory { processes: u64, within: Took } =>
         "the kernel killed {} for lack of memory within {within}", plural(number(*processes), "process");
     MajorPageFaults { faults: u64, within: Took } => "{faults} major page faults within {within}";
-    CpuIsStarved => "the CPU is starved";
     VersionIsSlow { version: Took, quickest_status: Took } =>
         "Version took {version}, the quickest status call {quickest_status}";
     HypervisorTakes { percent: Decimal } => "the hypervisor takes {percent:.0} % of the CPU";
@@ -486,7 +485,6 @@ facts! {
         limit_percent.map(|limit| format!(" of {limit:.1} % of a processor")).unwrap_or_default();
     ThreadsOfRuntimeWaited { percent: Decimal } =>
         "the threads of the runtime itself waited for a processor for {percent:.0} % of the time, together";
-    RuntimeIsThrottled => "the runtime is throttled by the CPU limit of its own cgroup";
     EverythingIsLate => "everything that the runtime does is late because of this; no single pod is the cause";
     LimitsRunOut => "processes, threads or file descriptors run out";
     LimitsRanOut => "processes, threads or file descriptors ran out within the last 15 minutes";
@@ -873,7 +871,6 @@ facts! {
     // D16, D19, D20, D31, D33, D42
     Condition { name: ConditionName, holds: bool, reason: ConditionName, message: Quoted } =>
         "{name}={holds} reason:{reason} message:{message}";
-    RuntimeNotReady => "the runtime says that it is not ready";
     RuntimeReadinessUnknown => "the runtime does not say whether it is ready";
     NoRuntimeReady => "its Status has no RuntimeReady condition";
     RuntimeStatusSilent => "Status is not answered";
@@ -1006,6 +1003,8 @@ facts! {
         "{}: {what} ({rule}, {confidence})", verdict.as_str().to_uppercase();
     DiagnosisFoundNothing { verdict: Verdict } => "{}: nothing found", verdict.as_str().to_uppercase();
 
+    // The title in the file of a rule, if a finding needs no other.
+    TitleOf { rule: RuleId } => "{}", row(*rule).rule().title;
     // Written elsewhere: by the reasons for waits in the kernel, by the judge of goroutine stacks, by manifests.
     Line { words: Quoted } => "{words}";
     // A fact of a later release.

@@ -34,7 +34,8 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let throttled = host.throttled_percent().filter(|_| !case.evidence.daemon_is_throttled());
     let throttled = throttled.filter(|percent| *percent >= limits::THROTTLED_HINT);
     signs.extend(throttled.map(|percent| throttling(case, host, percent)));
-    let mut found = from_signs(case, RuleId::CpuStarved, FactKind::CpuIsStarved, signs);
+    let title = FactKind::TitleOf { rule: RuleId::CpuStarved };
+    let mut found = from_signs(case, RuleId::CpuStarved, title, signs);
     if let Some(found) = &mut found {
         match own_wait.filter(|_| daemon_waits) {
             Some(percent) => {

@@ -10,7 +10,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     let (title, fact) = match &call.result {
         Ok(status) => match status.condition("RuntimeReady") {
             Some(ready) if ready.holds => return None,
-            Some(ready) => (FactKind::RuntimeNotReady, fact_of(ready)),
+            Some(ready) => (FactKind::TitleOf { rule: RuleId::RuntimeNotReady }, fact_of(ready)),
             None => (FactKind::RuntimeReadinessUnknown, FactKind::NoRuntimeReady),
         },
         // The run ended before this silence could count as a hang.

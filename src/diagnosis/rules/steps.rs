@@ -1,13 +1,15 @@
-//! What to do, from the table `steps.txt`: the caller names a block and what its places stand for.
+//! What to do, from the table `steps.txt` and the texts of the rules: the caller names a block and what its places stand for.
 
 use std::fmt::Display;
+use std::iter;
 
+use super::catalogue;
 use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::proc::Process;
 use crate::report::{Command, Step, split_at_place};
 
-/// The rows of the table.
+/// The steps that more than one rule suggests, or that depend on what a rule found.
 const TABLE: &str = include_str!("steps.txt");
 
 /// What a place of a step stands for.
@@ -124,13 +126,18 @@ fn filled_command(template: &'static str, places: Places<'_>) -> Option<Command>
     Some(command)
 }
 
+/// Returns the blocks of the table, and those of the rules' texts.
+fn blocks() -> impl Iterator<Item = &'static str> {
+    iter::once(TABLE).chain(catalogue().map(|row| row.texts)).flat_map(|text| text.split("\n\n"))
+}
+
 /// Returns the rows for an id.
 fn rows(id: &str) -> impl Iterator<Item = TableStep> {
     let is_for_id = move |block: &&str| {
         let ids = block.strip_prefix('[').and_then(|block| block.split(']').next());
         ids.is_some_and(|ids| ids.split(' ').any(|word| word == id))
     };
-    TABLE.split("\n\n").filter(is_for_id).flat_map(str::lines).filter_map(TableStep::read)
+    blocks().filter(is_for_id).flat_map(str::lines).filter_map(TableStep::read)
 }
 
 /// Returns the steps for an id.
@@ -173,8 +180,11 @@ mod tests {
         for limit in LimitKind::ALL {
             assert!(!steps_of(limit.as_str(), &[]).is_empty(), "{limit}");
         }
-        let rows = TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with(['#', '[']));
-        for row in rows {
+        let is_text = |line: &&str| {
+            let keys = ["[", "#", "means: ", "shows: ", "confirm: ", "never: ", "next: "];
+            line.is_empty() || keys.iter().any(|key| line.starts_with(key))
+        };
+        for row in blocks().flat_map(str::lines).filter(|line| !is_text(line)) {
             let read = TableStep::read(row).unwrap_or_else(|| panic!("{row}"));
             assert!(["", "systemd", "noSystemd", "crio", "notCrio"].contains(&read.tag), "{row}");
         }
@@ -196,7 +206,7 @@ mod tests {
         let mut texts = Vec::new();
         read_code(concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/diagnosis").as_ref(), &mut texts);
         let quoted: BTreeSet<&str> = texts.iter().flat_map(|text| text.split('"')).collect();
-        for block in TABLE.split("\n\n").filter_map(|block| block.strip_prefix('[')?.split(']').next()) {
+        for block in blocks().filter_map(|block| block.strip_prefix('[')?.split(']').next()) {
             assert!(block.split(' ').all(|id| quoted.contains(id)), "no code names [{block}]");
         }
         let called = |call| texts.iter().flat_map(move |text| text.split(call).skip(1));

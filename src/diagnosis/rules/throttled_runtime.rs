@@ -10,8 +10,12 @@ pub(super) fn find(case: &Case<'_>) -> Option<HealthFinding> {
     // It is as severe as the slow status calls that it causes (D05), and so it stands before them.
     let is_slow = case.estimate.full_answering >= limits::RELIST_VERY_SLOW;
     let severity = if is_slow { Severity::Critical } else { case.severity_of_cause() };
-    let mut found =
-        case.cause(RuleId::ThrottledRuntime, severity, Confidence::Likely, FactKind::RuntimeIsThrottled);
+    let mut found = case.cause(
+        RuleId::ThrottledRuntime,
+        severity,
+        Confidence::Likely,
+        FactKind::TitleOf { rule: RuleId::ThrottledRuntime },
+    );
     found.add_fact(throttling(case, host, percent));
     found.add_fact(FactKind::EverythingIsLate);
     let cgroup = case.evidence.daemon().map_or("CGROUP", |daemon| daemon.cpu_cgroup.trim_start_matches('/'));
