@@ -23,8 +23,7 @@ use super::{NodesArgs, progress_bar};
 use crate::capture;
 use crate::cmd::node::Node;
 use crate::cmd::render::page::Page;
-use crate::cmd::render::table;
-use crate::cmd::render::words::{NONE, or_none};
+use crate::cmd::render::table::{self, Column};
 use crate::cmd::serve::token_file::RecorderToken;
 use crate::cmd::{Error, Exit};
 use crate::fleet::{self, FetchedFile, FleetCaptures, WorstIncident};
@@ -152,20 +151,18 @@ fn prepare(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
+type FileColumn<'a> = Column<'a, FetchedFile>;
+
 fn print(report: &FleetCaptures, out: &mut Page<'_>) -> io::Result<()> {
-    let row = |file: &FetchedFile| {
-        let bytes = file.bytes.and_then(|bytes| u64::try_from(bytes).ok());
-        vec![
-            file.node.clone(),
-            file.incident.to_string(),
-            or_none(file.file.as_deref().unwrap_or_default()),
-            bytes.map_or_else(|| NONE.to_owned(), size),
-            or_none(file.error.as_deref().unwrap_or_default()),
-        ]
-    };
+    let columns = vec![
+        FileColumn::new("NODE", |file| file.node.clone()),
+        FileColumn::new("INCIDENT", |file| file.incident.to_string()),
+        FileColumn::new("FILE", |file| file.file.clone()),
+        FileColumn::new("SIZE", |file| Some(size(u64::try_from(file.bytes?).ok()?))),
+        FileColumn::new("ERROR", |file| file.error.clone()),
+    ];
     if !report.files.is_empty() {
-        let headers = ["NODE", "INCIDENT", "FILE", "SIZE", "ERROR"];
-        table::write(out, &headers, report.files.iter().map(row))?;
+        table::write(out, columns, &report.files)?;
     }
     let captures = report.files.iter().filter(|file| file.file.is_some()).count();
     let mut words = vec![format!("{} in {}", plural(captures, "capture"), report.directory)];

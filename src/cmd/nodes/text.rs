@@ -9,11 +9,9 @@ use crate::clock::Wall;
 use crate::cmd::render::Style;
 use crate::cmd::render::page::{Line, Page};
 use crate::cmd::render::source::{label, one_line};
-use crate::cmd::render::table;
+use crate::cmd::render::table::{self, Column, FilledColumn, GAP};
 use crate::cmd::render::watch::seconds_of_day;
-use crate::cmd::render::words::{
-    NONE, UNKNOWN, cut, cut_in_the_middle, elapsed, grouped, or_none, took, width, wrapped,
-};
+use crate::cmd::render::words::{UNKNOWN, cut, cut_in_the_middle, elapsed, grouped, took, wrapped};
 use crate::diagnosis::report::Verdict;
 use crate::fleet::{
     FleetPreflight, NodePreflight, NodeReport, NodeVerdict, NodesReport, RecorderReport, RelistSeconds,
@@ -29,9 +27,8 @@ const OTHER_LINES: usize = 3;
 /// The number of versions that the fleet line names.
 const MAX_VERSIONS: usize = 3;
 
-/// The columns that a narrow terminal leaves out, in this order.
-const OPTIONAL: [&str; 10] =
-    ["ERRORS", "DISCARDED", "P50", "VERSION", "RECENT", "RECORDER", "P99", "LIMIT", "AGE", "CULPRIT"];
+type NodeColumn<'a> = Column<'a, NodeReport>;
+type PreflightColumn<'a> = Column<'a, NodePreflight>;
 
 /// What the table shows of the nodes.
 #[derive(Clone, Debug)]
@@ -62,7 +59,7 @@ pub fn fleet(report: &NodesReport) -> Vec<String> {
     }
     let known = report.nodes.iter().filter_map(|node| Some((node.relist_seconds.as_ref()?, &node.name)));
     if let Some((seconds, name)) = known.max_by(|one, other| one.0.p99.total_cmp(&other.0.p99)) {
-        let p99 = quantile(Some(seconds), "p99", |seconds| seconds.p99);
+        let p99 = quantile(Some(seconds), "p99", |seconds| seconds.p99).unwrap_or_default();
         verdicts.extend(["; worst p99 ", &p99, " on ", name]);
     }
     if report.nodes.is_empty() {
@@ -107,20 +104,21 @@ pub fn table(report: &NodesReport, view: &NodesView, style: Style) -> io::Result
         let all = lines.saturating_sub(fleet_lines + OTHER_LINES - 1);
         if report.nodes.len() <= all { all } else { all.saturating_sub(1).max(1) }
     });
-    let shown: Vec<&NodeReport> = report.nodes.iter().take(room).collect();
+    let (shown, hidden) = report.nodes.split_at(room.min(report.nodes.len()));
     if !shown.is_empty() {
-        let columns = columns_of(&shown, view.wide, columns.filter(|_| !view.wide), style);
-        let headers: Vec<&str> = columns.iter().map(|(header, _)| *header).collect();
-        let row = |at: usize| columns.iter().filter_map(|(_, cells)| cells.get(at).cloned()).collect();
+        let limit = columns.filter(|_| !view.wide);
+        let mut filled = table::filled(node_columns(shown, view.wide, limit), shown, style);
+        if let Some(limit) = limit {
+            fit(&mut filled, limit);
+        }
         let header = usize::from(style.headers);
-        let rows = Page::lines_of(style, |page| table::write(page, &headers, (0..shown.len()).map(row)))?;
+        let rows = Page::lines_of(style, |page| table::print(page, &filled))?;
         for (number, line) in rows.iter().enumerate() {
             let node = number.checked_sub(header).and_then(|number| shown.get(number));
             let color = node.map_or("", |node| color_of(node.verdict));
             lines.push(Line::colored(color, line.text()));
         }
     }
-    let hidden = report.nodes.get(shown.len()..).unwrap_or_default();
     let more = u64::try_from(hidden.len() + view.beyond_limit).unwrap_or(u64::MAX);
     if more > 0 && style.headers {
         let nodes = if more == 1 { "node" } else { "nodes" };
@@ -157,83 +155,62 @@ fn cut_common_domain(names: &mut [String]) {
     }
 }
 
-/// A column: its header and its cells.
-type TableColumn = (&'static str, Vec<String>);
-
-/// Returns the columns of the table. If a width is given, rows get this width: less important columns are left out, and
-/// names and reasons are shortened.
-fn columns_of(nodes: &[&NodeReport], wide: bool, limit: Option<usize>, style: Style) -> Vec<TableColumn> {
-    let mut headers = vec![
-        "NAME",
-        "VERDICT",
-        "RECORDER",
-        "CULPRIT",
-        "LIMIT",
-        "AGE",
-        "P50",
-        "P99",
-        "RECENT",
-        "DISCARDED",
-        "ERRORS",
-        "VERSION",
-    ];
-    if wide {
-        headers.extend(["RELISTS", "TOOK"]);
-    }
-    headers.push("WHY");
-    let mut columns: Vec<TableColumn> = headers.into_iter().map(|header| (header, Vec::new())).collect();
-    for node in nodes {
-        for ((_, column), cell) in columns.iter_mut().zip(cells(node, wide)) {
-            column.push(cell);
-        }
-    }
-    let has_recorder = nodes.iter().any(|node| node.recorder.is_some());
-    let has_culprit = nodes.iter().any(|node| culprit(node).is_some());
-    columns.retain(|(header, _)| match *header {
-        "RECORDER" => has_recorder,
-        "CULPRIT" => has_culprit,
-        "LIMIT" => nodes.iter().any(|node| limit_of(node).is_some()),
-        _ => true,
-    });
-    let Some(limit) = limit else { return columns };
+/// Returns the columns of the table. If a width is given, rows get this width.
+fn node_columns<'a>(nodes: &'a [NodeReport], wide: bool, limit: Option<usize>) -> Vec<NodeColumn<'a>> {
+    let culprit_width = limit.map_or(usize::MAX, |limit| limit / 3);
     let has_recent = nodes.iter().any(|node| node.recent_relist_seconds.is_some());
-    columns.retain(|(header, _)| *header != "RECENT" || has_recent);
-    if let Some((_, culprits)) = columns.iter_mut().find(|(header, _)| *header == "CULPRIT") {
-        for cell in culprits {
-            *cell = cut_in_the_middle(cell, limit / 3);
-        }
+    let count = |value: Option<f64>| value.map(|value| format!("{value:.0}"));
+    vec![
+        NodeColumn::new("NAME", |node| node.name.clone()),
+        NodeColumn::new("VERDICT", |node| node.verdict.as_str().to_owned()),
+        NodeColumn::new("RECORDER", |node| node.recorder.as_ref().map(recorder)).unless_empty().leaves(6),
+        NodeColumn::new("CULPRIT", move |node| {
+            let culprit = node.recorder.as_ref()?.culprit()?;
+            Some(cut_in_the_middle(&culprit, culprit_width))
+        })
+        .unless_empty()
+        .leaves(10),
+        NodeColumn::new("LIMIT", limit_of).unless_empty().leaves(8),
+        NodeColumn::new("AGE", |node| Some(format!("{:.0}s", node.pleg_age_seconds?))).leaves(9),
+        NodeColumn::new("P50", |node| quantile(node.relist_seconds.as_ref(), "p50", |of| of.p50)).leaves(3),
+        NodeColumn::new("P99", |node| quantile(node.relist_seconds.as_ref(), "p99", |of| of.p99)).leaves(7),
+        NodeColumn::new("RECENT", |node| quantile(node.recent_relist_seconds.as_ref(), "p99", |of| of.p99))
+            .shown_if(limit.is_none() || has_recent)
+            .leaves(5),
+        NodeColumn::new("DISCARDED", move |node| count(node.discarded_events)).leaves(2),
+        NodeColumn::new("ERRORS", move |node| count(node.runtime_errors)).leaves(1),
+        NodeColumn::new("VERSION", |node| node.kubelet_version.clone()).leaves(4),
+        NodeColumn::new("RELISTS", move |node| count(node.relists)).shown_if(wide),
+        NodeColumn::new("TOOK", |node| took(node.duration_seconds.duration())).shown_if(wide),
+        NodeColumn::new("WHY", move |node| shortened_reason(node.why.as_deref(), wide)),
+    ]
+}
+
+/// Gives rows at most this width: less important columns leave, and names and reasons are shortened.
+fn fit(columns: &mut Vec<FilledColumn>, limit: usize) {
+    if let Some(names) = columns.first_mut().filter(|names| names.width() > limit / 4) {
+        cut_common_domain(&mut names.cells);
     }
-    let width_of = |(header, cells): &TableColumn| {
-        let header = if style.headers { header.len() } else { 0 };
-        cells.iter().map(|cell| width(cell)).max().unwrap_or_default().max(header)
-    };
-    if let Some((_, names)) = columns.first_mut().filter(|names| width_of(names) > limit / 4) {
-        cut_common_domain(names);
-    }
-    let name = columns.first().map_or(0, width_of);
-    let why = columns.last().map_or(0, width_of);
-    let others = |columns: &[TableColumn]| {
-        columns.iter().map(|column| width_of(column) + 3).sum::<usize>().saturating_sub(name + why + 3)
+    let name = columns.first().map_or(0, FilledColumn::width);
+    let why = columns.last().map_or(0, FilledColumn::width);
+    let gap = usize::from(GAP);
+    let others = |columns: &[FilledColumn]| {
+        columns.iter().map(|column| column.width() + gap).sum::<usize>().saturating_sub(name + why + gap)
     };
     let least = name.min(limit / 4) + why.min(limit / 3);
-    for optional in OPTIONAL {
-        if others(&columns) + least > limit {
-            columns.retain(|(header, _)| *header != optional);
-        }
+    while others(columns) + least > limit
+        && let Some(first) = columns.iter().filter_map(|column| column.leaves).min()
+    {
+        columns.retain(|column| column.leaves != Some(first));
     }
-    let room = limit.saturating_sub(others(&columns));
+    let room = limit.saturating_sub(others(columns));
     let name = name.min(room.saturating_sub(why).max(room / 2));
-    if let Some((_, names)) = columns.first_mut() {
-        for cell in names {
-            *cell = cut_in_the_middle(cell, name);
-        }
+    for cell in columns.first_mut().into_iter().flat_map(|names| &mut names.cells) {
+        *cell = cut_in_the_middle(cell, name);
     }
-    if let Some((_, reasons)) = columns.last_mut() {
-        for cell in reasons {
-            *cell = cut(cell, room.saturating_sub(name));
-        }
+    for cell in columns.last_mut().into_iter().flat_map(|reasons| &mut reasons.cells) {
+        *cell = cut(cell, room.saturating_sub(name));
     }
-    columns
 }
 
 /// Formats the number of nodes, and how many of them have each verdict.
@@ -250,22 +227,19 @@ fn counts_line<const N: usize>(nodes: u64, verdicts: [(u64, &str); N]) -> String
 /// Prints one row for each node, those that would not start first, then the answer. The wide form adds every
 /// finding.
 pub fn preflight(report: &FleetPreflight, wide: bool, out: &mut Page<'_>) -> io::Result<()> {
-    let headers = ["NAME", "VERDICT", "VERSION", "RESTARTS", "WHY"];
-    let rows = report.nodes.iter().map(|node| {
-        let restarts = match node.restarts_static_pods {
-            Some(true) => "all",
-            Some(false) => "none",
-            None => UNKNOWN,
-        };
-        vec![
-            node.name.clone(),
-            node.verdict.as_str().to_owned(),
-            or_none(node.kubelet_version.as_deref().unwrap_or_default()),
-            restarts.to_owned(),
-            shortened_reason(node.why.as_deref(), wide),
-        ]
-    });
-    table::write(out, &headers, rows)?;
+    let restarts = |node: &NodePreflight| match node.restarts_static_pods {
+        Some(true) => "all",
+        Some(false) => "none",
+        None => UNKNOWN,
+    };
+    let columns = vec![
+        PreflightColumn::new("NAME", |node| node.name.clone()),
+        PreflightColumn::new("VERDICT", |node| node.verdict.as_str().to_owned()),
+        PreflightColumn::new("VERSION", |node| node.kubelet_version.clone()),
+        PreflightColumn::new("RESTARTS", |node| restarts(node).to_owned()),
+        PreflightColumn::new("WHY", |node| shortened_reason(node.why.as_deref(), wide)),
+    ];
+    table::write(out, columns, &report.nodes)?;
     if wide {
         for node in &report.nodes {
             details(node, out)?;
@@ -297,35 +271,10 @@ fn details(node: &NodePreflight, out: &mut Page<'_>) -> io::Result<()> {
 }
 
 /// Returns a reason, shortened in the narrow table.
-fn shortened_reason(why: Option<&str>, wide: bool) -> String {
-    let Some(why) = why else { return NONE.to_owned() };
-    if wide || why.chars().count() <= MAX_REASON {
-        return why.to_owned();
-    }
-    why.chars().take(MAX_REASON - 1).chain(['…']).collect()
-}
-
-fn cells(node: &NodeReport, wide: bool) -> Vec<String> {
-    let count = |value: Option<f64>| value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.0}"));
-    let mut cells = vec![
-        node.name.clone(),
-        node.verdict.as_str().to_owned(),
-        node.recorder.as_ref().map_or_else(|| NONE.to_owned(), recorder),
-        culprit(node).unwrap_or_else(|| NONE.to_owned()),
-        limit_of(node).unwrap_or_else(|| NONE.to_owned()),
-        node.pleg_age_seconds.map_or_else(|| NONE.to_owned(), |age| format!("{age:.0}s")),
-        quantile(node.relist_seconds.as_ref(), "p50", |seconds| seconds.p50),
-        quantile(node.relist_seconds.as_ref(), "p99", |seconds| seconds.p99),
-        quantile(node.recent_relist_seconds.as_ref(), "p99", |seconds| seconds.p99),
-        count(node.discarded_events),
-        count(node.runtime_errors),
-        node.kubelet_version.clone().unwrap_or_else(|| NONE.to_owned()),
-    ];
-    if wide {
-        cells.extend([count(node.relists), took(node.duration_seconds.duration())]);
-    }
-    cells.push(shortened_reason(node.why.as_deref(), wide));
-    cells
+fn shortened_reason(why: Option<&str>, wide: bool) -> Option<String> {
+    let why = why?;
+    let is_short = wide || why.chars().count() <= MAX_REASON;
+    Some(if is_short { why.to_owned() } else { why.chars().take(MAX_REASON - 1).chain(['…']).collect() })
 }
 
 /// Formats the verdict of a recorder and the id of its finding.
@@ -337,26 +286,23 @@ fn recorder(recorder: &RecorderReport) -> String {
     }
 }
 
-fn culprit(node: &NodeReport) -> Option<String> {
-    node.recorder.as_ref()?.culprit()
-}
-
 /// Names the limit that the node likely reaches first, and the time until then: `threads 18h`.
 fn limit_of(node: &NodeReport) -> Option<String> {
     let forecast = node.recorder.as_ref()?.forecast.as_ref()?;
     Some(format!("{} {}", forecast.limit, elapsed(forecast.left(forecast.taken_at))))
 }
 
-fn quantile(seconds: Option<&RelistSeconds>, name: &str, value: fn(&RelistSeconds) -> f64) -> String {
-    let Some(seconds) = seconds else { return NONE.to_owned() };
+fn quantile(seconds: Option<&RelistSeconds>, name: &str, value: fn(&RelistSeconds) -> f64) -> Option<String> {
+    let seconds = seconds?;
     let text = took(Duration::try_from_secs_f64(value(seconds)).unwrap_or_default());
-    if seconds.at_least.contains(&name) { format!(">{text}") } else { text }
+    Some(if seconds.at_least.contains(&name) { format!(">{text}") } else { text })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::Wall;
+    use crate::cmd::render::words::width;
     use crate::diagnosis::forecast::{LimitForecast, LimitKind};
     use crate::fleet::{NodeCounts, NodeRuntime};
     use crate::report::Confidence;

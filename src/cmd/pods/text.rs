@@ -5,22 +5,19 @@ use std::io;
 use super::report::{PodsReport, SourceRow};
 use crate::clock::Wall;
 use crate::cmd::render::page::Page;
-use crate::cmd::render::table as columns;
+use crate::cmd::render::table::{self, Column};
 use crate::cmd::render::watch::time_of_day;
-use crate::cmd::render::words::{elapsed, or_none};
+use crate::cmd::render::words::{UNKNOWN, elapsed, or_none};
 use crate::manifests::podconfig::{Op, PodProgress, PodRow, PodSource, PodStage, PodView};
 use crate::report::PodRef;
 use crate::report::plural;
 
+type PodColumn<'a> = Column<'a, PodRow>;
+
 /// Prints a row for each pod, then a line for each source.
 pub fn table(report: &PodsReport, wide: bool, now: Wall, out: &mut Page<'_>) -> io::Result<()> {
-    let headers: &[&str] = if wide {
-        &["NAMESPACE", "POD", "SOURCE", "VERDICT", "AGE", "UID", "WANTED", "KUBELET", "RUNTIME", "API", "WHY"]
-    } else {
-        &["NAMESPACE", "POD", "SOURCE", "VERDICT", "AGE", "WHY"]
-    };
     if !report.pods.is_empty() {
-        columns::write(out, headers, report.pods.iter().map(|pod| row(pod, wide, now)))?;
+        table::write(out, columns(wide, now), &report.pods)?;
         writeln!(out)?;
     }
     for source in &report.sources {
@@ -36,30 +33,33 @@ pub fn table(report: &PodsReport, wide: bool, now: Wall, out: &mut Page<'_>) -> 
     Ok(())
 }
 
-fn row(pod: &PodRow, wide: bool, now: Wall) -> Vec<String> {
-    let since = pod.running.as_ref().and_then(|running| running.since);
-    let mut cells = vec![
-        or_none(&pod.namespace),
-        or_none(&pod.name),
-        pod.source.map_or("<none>", PodSource::as_str).to_owned(),
-        pod.verdict.as_str().to_owned(),
-        since.map_or_else(|| "<none>".to_owned(), |since| elapsed(now.duration_since(since))),
-    ];
-    if wide {
-        cells.push(or_none(&pod.uid));
-        cells.extend(
-            pod.views.columns().map(|(_, view)| view.map_or_else(|| "<unknown>".to_owned(), in_words)),
-        );
+fn columns(wide: bool, now: Wall) -> Vec<PodColumn<'static>> {
+    let view = |view: &Option<PodView>| view.as_ref().map_or_else(|| UNKNOWN.to_owned(), in_words);
+    vec![
+        PodColumn::new("NAMESPACE", |pod| pod.namespace.clone()),
+        PodColumn::new("POD", |pod| pod.name.clone()),
+        PodColumn::new("SOURCE", |pod| Some(pod.source?.as_str().to_owned())),
+        PodColumn::new("VERDICT", |pod| pod.verdict.as_str().to_owned()),
+        PodColumn::new("AGE", move |pod| Some(elapsed(now.duration_since(pod.running.as_ref()?.since?)))),
+        PodColumn::new("UID", |pod| pod.uid.clone()).shown_if(wide),
+        PodColumn::new("WANTED", move |pod| view(&pod.views.wanted)).shown_if(wide),
+        PodColumn::new("KUBELET", move |pod| view(&pod.views.kubelet)).shown_if(wide),
+        PodColumn::new("RUNTIME", move |pod| view(&pod.views.runtime)).shown_if(wide),
+        PodColumn::new("API", move |pod| view(&pod.views.api)).shown_if(wide),
+        PodColumn::new("WHY", why),
+    ]
+}
+
+/// Formats the reason for the verdict, with the views if they contradict each other.
+fn why(pod: &PodRow) -> String {
+    let why = or_none(&pod.why);
+    if !pod.views.disagree() {
+        return why;
     }
-    let mut why = or_none(&pod.why);
-    if pod.views.disagree() {
-        let known = pod.views.columns().into_iter().filter_map(|(name, view)| Some((name, view?)));
-        let known = known.filter(|(name, _)| *name != "wanted");
-        let views: Vec<String> = known.map(|(name, view)| format!("{name} {}", in_words(view))).collect();
-        why = format!("{why} [{}]", views.join(", "));
-    }
-    cells.push(why);
-    cells
+    let known = pod.views.columns().into_iter().filter_map(|(name, view)| Some((name, view?)));
+    let known = known.filter(|(name, _)| *name != "wanted");
+    let views: Vec<String> = known.map(|(name, view)| format!("{name} {}", in_words(view))).collect();
+    format!("{why} [{}]", views.join(", "))
 }
 
 /// Formats a view as its state and, if it is known, the age of the state.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::clock::Wall;
 use crate::cmd::render::page::Page;
-use crate::cmd::render::table;
+use crate::cmd::render::table::{self, Column};
 use crate::cmd::render::watch::{about, pod};
-use crate::cmd::render::words::{NONE, SHORT_ID, age, or_none, percent, short_id, took};
+use crate::cmd::render::words::{SHORT_ID, age, percent, short_id, took};
 use crate::cri::{KUBELET_RECEIVE_LIMIT, Outcome};
 use crate::pleg::CallRecord;
 use crate::pleg::report::{RelistCost, RelistReport, ReportedContainer, ReportedPod};
@@ -53,6 +53,9 @@ impl Durations {
     }
 }
 
+type RowColumn<'a> = Column<'a, Row<'a>>;
+type CallColumn<'a> = Column<'a, CallRecord>;
+
 /// The content of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
@@ -68,19 +71,11 @@ pub struct Shown<'a> {
 
 /// Prints the rows as a table, then the durations of the calls.
 pub fn table(report: &RelistReport, shown: &Shown<'_>, out: &mut Page<'_>) -> io::Result<()> {
-    let wide = shown.wide;
-    let mut headers = vec!["NAMESPACE", "POD", "CONTAINER", "STATE", "ATTEMPT", "AGE", "CONTAINER-ID"];
-    if !shown.took.0.is_empty() {
-        headers.push("TOOK");
-    }
-    if wide {
-        headers.extend(["PLEG", "SANDBOXES", "EXIT", "IMAGE"]);
-    }
     if !shown.rows.is_empty() {
-        table::write(out, &headers, shown.rows.iter().map(|row| cells(row, shown)))?;
+        table::write(out, columns(shown), shown.rows)?;
         writeln!(out)?;
     }
-    if wide && !report.relist.calls.is_empty() {
+    if shown.wide && !report.relist.calls.is_empty() {
         slowest(&report.relist.calls, out)?;
         writeln!(out)?;
     }
@@ -92,38 +87,31 @@ pub fn names(report: &RelistReport, out: &mut Page<'_>) -> io::Result<()> {
     report.pods.iter().try_for_each(|of| writeln!(out, "{}", pod(&of.into())))
 }
 
-fn cells(row: &Row<'_>, shown: &Shown<'_>) -> Vec<String> {
-    let ((pod, container), Shown { wide, now, .. }) = (row, *shown);
-    let mut cells = vec![or_none(&pod.namespace), or_none(&pod.name)];
-    match container {
-        Some(container) => cells.extend([
-            or_none(&container.name),
-            container.state.as_str().to_owned(),
-            container.attempt.to_string(),
-            age(now, container.created_at),
-            short_id(&container.id),
-        ]),
-        None => cells.extend([
-            NONE.to_owned(),
-            NONE.to_owned(),
-            NONE.to_owned(),
-            age(now, pod.created_at),
-            NONE.to_owned(),
-        ]),
-    }
-    if !shown.took.0.is_empty() {
-        cells.push(shown.took.longest_of(row).map_or_else(|| NONE.to_owned(), took));
-    }
-    if wide {
-        let sandboxes: Vec<&str> = pod.sandboxes.iter().map(|sandbox| sandbox.state.as_str()).collect();
-        cells.push(container.map_or(NONE, |container| container.pleg_state.as_str()).to_owned());
-        cells.push(or_none(&sandboxes.join(",")));
-        cells.push(container.map_or_else(|| NONE.to_owned(), exit));
-        cells.push(or_none(&short_image(
-            container.and_then(|container| container.image.as_deref()).unwrap_or_default(),
-        )));
-    }
-    cells
+fn columns<'a>(shown: &Shown<'a>) -> Vec<RowColumn<'a>> {
+    let Shown { wide, now, took: durations, .. } = *shown;
+    let created_at = |(pod, container): &Row<'_>| container.map_or(pod.created_at, |of| of.created_at);
+    vec![
+        RowColumn::new("NAMESPACE", |(pod, _)| pod.namespace.clone()),
+        RowColumn::new("POD", |(pod, _)| pod.name.clone()),
+        RowColumn::new("CONTAINER", |(_, container)| container.map(|of| of.name.clone())),
+        RowColumn::new("STATE", |(_, container)| container.map(|of| of.state.as_str().to_owned())),
+        RowColumn::new("ATTEMPT", |(_, container)| container.map(|of| of.attempt.to_string())),
+        RowColumn::new("AGE", move |row| age(now, created_at(row))),
+        RowColumn::new("CONTAINER-ID", |(_, container)| container.map(|of| short_id(&of.id))),
+        RowColumn::new("TOOK", |row| durations.longest_of(row).map(took)).shown_if(!durations.0.is_empty()),
+        RowColumn::new("PLEG", |(_, container)| container.map(|of| of.pleg_state.as_str().to_owned()))
+            .shown_if(wide),
+        RowColumn::new("SANDBOXES", |(pod, _)| {
+            let states = pod.sandboxes.iter().map(|sandbox| sandbox.state.as_str());
+            states.collect::<Vec<_>>().join(",")
+        })
+        .shown_if(wide),
+        RowColumn::new("EXIT", |(_, container)| container.and_then(exit)).shown_if(wide),
+        RowColumn::new("IMAGE", |(_, container)| {
+            container.and_then(|of| of.image.as_deref()).map(short_image)
+        })
+        .shown_if(wide),
+    ]
 }
 
 /// Shortens the digest of an image to the length of a short id.
@@ -135,27 +123,25 @@ fn short_image(image: &str) -> String {
 }
 
 /// Formats the exit, such as `137 OOMKilled`, if the status is known.
-fn exit(container: &ReportedContainer) -> String {
-    let Some(status) = &container.status else { return NONE.to_owned() };
+fn exit(container: &ReportedContainer) -> Option<String> {
+    let status = container.status.as_ref()?;
     let code = status.exit_code.map(|code| code.to_string());
     let words: Vec<String> = code.into_iter().chain(status.reason.clone()).collect();
-    or_none(&words.join(" "))
+    Some(words.join(" "))
 }
 
 fn slowest(calls: &[CallRecord], out: &mut Page<'_>) -> io::Result<()> {
     let mut slowest: Vec<&CallRecord> = calls.iter().collect();
     slowest.sort_by_key(|call| std::cmp::Reverse(call.duration_seconds));
     slowest.truncate(SLOWEST);
-    let rows = slowest.iter().map(|call| {
-        vec![
-            took(call.duration_seconds.duration()),
-            about(&call.rpc, call.pod.as_ref(), call.id.as_deref()),
-            call.outcome.as_str().to_owned(),
-            bytes(call.response_bytes),
-            or_none(call.message.as_deref().unwrap_or_default()),
-        ]
-    });
-    table::write(out, &["TOOK", "CALL", "OUTCOME", "RECEIVED", "MESSAGE"], rows)
+    let columns = vec![
+        CallColumn::new("TOOK", |call| took(call.duration_seconds.duration())),
+        CallColumn::new("CALL", |call| about(&call.rpc, call.pod.as_ref(), call.id.as_deref())),
+        CallColumn::new("OUTCOME", |call| call.outcome.as_str().to_owned()),
+        CallColumn::new("RECEIVED", |call| bytes(call.response_bytes)),
+        CallColumn::new("MESSAGE", |call| call.message.clone()),
+    ];
+    table::write(out, columns, slowest)
 }
 
 /// Formats `relist 4.1ms = ListPodSandbox 1.9ms (…) + ListContainers 2.2ms (…)`, and what the status calls add: some of them wait

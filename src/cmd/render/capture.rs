@@ -4,14 +4,16 @@ use std::io;
 use std::path::Path;
 
 use super::page::Page;
-use super::table;
-use super::words::took;
+use super::table::{self, Column};
+use super::words::{UNKNOWN, or_none, took};
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::capture::entry::Incident;
 use crate::capture::list::{CaptureList, CheckReport, CheckedSegment, ListedIncident};
 use crate::capture::recording::RecordingSummary;
-use crate::capture::report::{CaptureReport, JumpPoint, KubeletPoint};
+use crate::capture::report::{CallBar, CaptureReport, JumpPoint, KubeletPoint};
 use crate::capture::{self, Exported, MAX_NUMBERED};
 use crate::clock::Wall;
 use crate::cri;
@@ -19,6 +21,10 @@ use crate::diagnosis::report::RuleId;
 use crate::report::RuntimeRef;
 use crate::report::bytes::bytes;
 use crate::report::plural;
+
+type IncidentColumn<'a> = Column<'a, ListedIncident>;
+type CallColumn<'a> = Column<'a, CallBar>;
+type SegmentColumn<'a> = Column<'a, CheckedSegment>;
 
 /// Formats the message that a recording begins.
 pub fn recording_started(endpoint: &str, directory: &Path, max_bytes: u64) -> String {
@@ -130,18 +136,17 @@ pub fn list(list: &CaptureList, out: &mut Page<'_>) -> io::Result<()> {
         return writeln!(out, "no incidents");
     }
     writeln!(out)?;
-    let rows = list.incidents.iter().map(|incident| {
-        let lasted = lasted(incident);
-        vec![
-            incident.number.to_string(),
-            brief(incident.from),
-            lasted,
-            incident.verdict.clone().unwrap_or_else(|| super::words::UNKNOWN.to_owned()),
-            if incident.pinned { "yes" } else { "no" }.to_owned(),
-            incident.summary.as_ref().unwrap_or(&incident.why).clone(),
-        ]
-    });
-    table::write(out, &["INCIDENT", "FROM", "LASTED", "VERDICT", "KEPT", "WHAT"], rows)
+    let columns = vec![
+        IncidentColumn::new("INCIDENT", |incident| incident.number.to_string()),
+        IncidentColumn::new("FROM", |incident| brief(incident.from)),
+        IncidentColumn::new("LASTED", lasted),
+        IncidentColumn::new("VERDICT", |incident| {
+            incident.verdict.clone().or_else(|| Some(UNKNOWN.to_owned()))
+        }),
+        IncidentColumn::new("KEPT", |incident| if incident.pinned { "yes" } else { "no" }.to_owned()),
+        IncidentColumn::new("WHAT", |incident| incident.summary.as_ref().unwrap_or(&incident.why).clone()),
+    ];
+    table::write(out, columns, &list.incidents)
 }
 
 /// Describes the result of `capture export --node`.
@@ -240,28 +245,30 @@ pub fn report(report: &CaptureReport, out: &mut Page<'_>) -> io::Result<()> {
     }
     if !report.calls.is_empty() {
         writeln!(out)?;
-        let rows = report.calls.iter().map(|call| {
-            vec![
-                brief(call.time),
-                call.rpc.clone(),
-                super::words::or_none(&call.subject()),
-                took(call.duration_seconds.duration()),
-                call.outcome.to_owned(),
-            ]
-        });
-        table::write(out, &["TIME", "CALL", "WHOSE", "TOOK", "OUTCOME"], rows)?;
+        let columns = vec![
+            CallColumn::new("TIME", |call| brief(call.time)),
+            CallColumn::new("CALL", |call| call.rpc.clone()),
+            CallColumn::new("WHOSE", |call| call.subject()),
+            CallColumn::new("TOOK", |call| took(call.duration_seconds.duration())),
+            CallColumn::new("OUTCOME", |call| call.outcome.to_owned()),
+        ];
+        table::write(out, columns, &report.calls)?;
     }
     if report.calls_left_out > 0 {
         writeln!(out, "and {}", plural(report.calls_left_out, "faster call"))?;
     }
     if !report.events.is_empty() {
         writeln!(out)?;
-        let rows = report.events.iter().map(|event| {
-            let text = |path: &str| super::words::or_none(text_at(event, path));
-            let pod = format!("{}/{}", text("/pod/namespace"), text("/pod/name"));
-            vec![brief(text("/time")), pod, text("/name"), text("/type")]
-        });
-        table::write(out, &["TIME", "POD", "CONTAINER", "EVENT"], rows)?;
+        let text = |event: &Value, path: &str| or_none(text_at(event, path));
+        let columns = vec![
+            Column::new("TIME", |event: &Value| brief(text(event, "/time"))),
+            Column::new("POD", |event: &Value| {
+                format!("{}/{}", text(event, "/pod/namespace"), text(event, "/pod/name"))
+            }),
+            Column::new("CONTAINER", |event: &Value| text(event, "/name")),
+            Column::new("EVENT", |event: &Value| text(event, "/type")),
+        ];
+        table::write(out, columns, &report.events)?;
     }
     if let Some(line) = not_judged(report) {
         writeln!(out, "{line}")?;
@@ -435,18 +442,16 @@ fn strip(report: &CaptureReport, values: impl Iterator<Item = GrowingValue>, lim
 /// Prints the result of `capture check`.
 pub fn check(report: &CheckReport, out: &mut Page<'_>) -> io::Result<()> {
     let faulty = |segment: &&CheckedSegment| segment.damaged_bytes > 0 || segment.cut_bytes > 0;
-    let rows = report.segments.iter().filter(faulty).map(|segment| {
-        vec![
-            segment.path.clone(),
-            segment.fault_offset.map_or_else(|| super::words::NONE.to_owned(), |at| at.to_string()),
-            bytes(segment.damaged_bytes),
-            bytes(segment.cut_bytes),
-            segment.entries.to_string(),
-        ]
-    });
-    let rows: Vec<_> = rows.collect();
-    if !rows.is_empty() {
-        table::write(out, &["SEGMENT", "FAULT-AT", "UNREADABLE", "CUT", "READABLE-ENTRIES"], rows)?;
+    let mut faulty = report.segments.iter().filter(faulty).peekable();
+    if faulty.peek().is_some() {
+        let columns = vec![
+            SegmentColumn::new("SEGMENT", |segment| segment.path.clone()),
+            SegmentColumn::new("FAULT-AT", |segment| Some(segment.fault_offset?.to_string())),
+            SegmentColumn::new("UNREADABLE", |segment| bytes(segment.damaged_bytes)),
+            SegmentColumn::new("CUT", |segment| bytes(segment.cut_bytes)),
+            SegmentColumn::new("READABLE-ENTRIES", |segment| segment.entries.to_string()),
+        ];
+        table::write(out, columns, faulty)?;
         writeln!(out)?;
     }
     for loss in &report.losses {

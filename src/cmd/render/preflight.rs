@@ -5,8 +5,9 @@ use std::io;
 
 use super::page::Page;
 use super::source::{counted, fix, label, lines, one_line, source_line};
-use super::words::or_none;
+use super::table::{self, Column};
 use crate::manifests::preflight::{PreflightReport, StartFinding};
+use crate::manifests::upgrade::UpgradedFile;
 use crate::report::Confidence;
 
 /// Prints every finding, then what was not checked, then the answer.
@@ -58,12 +59,17 @@ fn print_finding(finding: &StartFinding, report: &PreflightReport, out: &mut Pag
     fix(finding.fix.as_deref(), out)
 }
 
+/// Returns the columns that `preflight` and `static-pods lint` show of a static pod after an upgrade.
+pub fn upgrade_columns() -> Vec<Column<'static, UpgradedFile>> {
+    vec![
+        Column::new("FILE", |file: &UpgradedFile| file.path.clone()),
+        Column::new("POD", |file: &UpgradedFile| file.pod.as_ref().map(ToString::to_string)),
+        Column::new("AFTER", |file: &UpgradedFile| file.outcome().to_owned()),
+    ]
+}
+
 /// Prints a row for each static pod: its file, its name and what happens to it after the upgrade.
 fn pods(report: &PreflightReport, out: &mut Page<'_>) -> io::Result<()> {
-    let rows = report.pods.iter().map(|upgraded| {
-        let pod = upgraded.pod.as_ref().map(ToString::to_string).unwrap_or_default();
-        vec![or_none(&upgraded.path), or_none(&pod), upgraded.outcome().to_owned()]
-    });
-    super::table::write(out, &["FILE", "POD", "AFTER"], rows)?;
+    table::write(out, upgrade_columns(), &report.pods)?;
     writeln!(out)
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::cmd::render::page::Page;
-use crate::cmd::render::table;
+use crate::cmd::render::table::{self, Column};
 use crate::cmd::render::words::wrapped;
 use crate::report::plural;
 use crate::sim::{EventDelivery, KubeletProcessState, Scenario};
@@ -13,9 +13,11 @@ const WIDTH: usize = 96;
 
 /// Prints one line for each scenario.
 pub fn list(scenarios: &[Scenario], out: &mut Page<'_>) -> io::Result<()> {
-    let rows =
-        scenarios.iter().map(|scenario| vec![format!("sim:{}", scenario.name), scenario.title.clone()]);
-    table::write(out, &["ENDPOINT", "WHAT IT IS"], rows)
+    let columns = vec![
+        Column::new("ENDPOINT", |scenario: &Scenario| format!("sim:{}", scenario.name)),
+        Column::new("WHAT IT IS", |scenario: &Scenario| scenario.title.clone()),
+    ];
+    table::write(out, columns, scenarios)
 }
 
 /// Prints a scenario: what it teaches, what is wrong, what a kubelet would show, and commands to try.

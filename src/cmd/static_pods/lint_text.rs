@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::cmd::render::page::{Line, Page};
+use crate::cmd::render::preflight::upgrade_columns;
 use crate::cmd::render::source::{counted, fix, label, lines, one_line, source_line};
-use crate::cmd::render::table as columns;
-use crate::cmd::render::words::{UNKNOWN, or_none};
+use crate::cmd::render::table::{self, Column};
+use crate::cmd::render::words::UNKNOWN;
 use crate::manifests::checks::runtime::{MadeFromFile, RuntimeFinding};
 use crate::manifests::lint::{LintReport, LintedFile};
 use crate::manifests::upgrade::{Upgrade, UpgradedFile};
@@ -15,6 +16,8 @@ use crate::manifests::{Check, FileVerdict, LintFinding};
 
 /// The number of findings of one check that are shown for each file.
 const MAX_SAME_KIND: usize = 20;
+
+type FileColumn<'a> = Column<'a, LintedFile>;
 
 /// Prints every finding, then the pod of each file, then the totals.
 pub fn table(report: &LintReport, out: &mut Page<'_>) -> io::Result<()> {
@@ -66,10 +69,11 @@ fn headline(linted: &LintedFile) -> String {
         return "the path itself".to_owned();
     }
     let word = verdict(linted.verdict);
-    match (&linted.pod_namespace, &linted.pod_name) {
-        (Some(namespace), Some(name)) => format!("{word} as {namespace}/{name}"),
-        _ => word.to_owned(),
-    }
+    pod(linted).map_or_else(|| word.to_owned(), |pod| format!("{word} as {pod}"))
+}
+
+fn pod(linted: &LintedFile) -> Option<String> {
+    Some(format!("{}/{}", linted.pod_namespace.as_ref()?, linted.pod_name.as_ref()?))
 }
 
 const fn verdict(verdict: FileVerdict) -> &'static str {
@@ -104,29 +108,18 @@ fn runtime_finding(finding: &RuntimeFinding, out: &mut Page<'_>) -> io::Result<(
 
 /// Prints one row for each file: its verdict, its pod, and whether the running pod was made from this text.
 fn verdicts(report: &LintReport, out: &mut Page<'_>) -> io::Result<()> {
-    let files: Vec<&LintedFile> = report.files.iter().filter(|file| !file.is_path).collect();
-    if files.is_empty() {
+    let mut files = report.files.iter().filter(|file| !file.is_path).peekable();
+    if files.peek().is_none() {
         return Ok(());
     }
-    // A column without any value is left out.
-    let uids = files.iter().any(|file| file.pod_uid.is_some());
-    let compared = files.iter().any(|file| file.made_from_file.is_some());
-    let without_empty = |all: [String; 5]| {
-        let shown = [true, true, true, uids, compared];
-        all.into_iter().zip(shown).filter_map(|(cell, shown)| shown.then_some(cell)).collect::<Vec<String>>()
-    };
-    let headers = without_empty(["FILE", "VERDICT", "POD", "UID", "RUNS"].map(str::to_owned));
-    let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
-    let rows = files.into_iter().map(|file| {
-        let pod = match (&file.pod_namespace, &file.pod_name) {
-            (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
-            _ => String::new(),
-        };
-        let uid = or_none(file.pod_uid.as_deref().unwrap_or_default());
-        let runs = or_none(&file.made_from_file.as_ref().map(made_from).unwrap_or_default());
-        without_empty([or_none(&file.path), verdict(file.verdict).to_owned(), or_none(&pod), uid, runs])
-    });
-    columns::write(out, &headers, rows)?;
+    let columns = vec![
+        FileColumn::new("FILE", |file| file.path.clone()),
+        FileColumn::new("VERDICT", |file| verdict(file.verdict).to_owned()),
+        FileColumn::new("POD", pod),
+        FileColumn::new("UID", |file| file.pod_uid.clone()).unless_empty(),
+        FileColumn::new("RUNS", |file| file.made_from_file.as_ref().map(made_from)).unless_empty(),
+    ];
+    table::write(out, columns, files)?;
     writeln!(out)
 }
 
@@ -143,18 +136,13 @@ fn made_from(made: &MadeFromFile) -> String {
 fn upgrade(upgrade: &Upgrade, out: &mut Page<'_>) -> io::Result<()> {
     let (from, to) = (&upgrade.from, &upgrade.to);
     out.colored("1", format_args!("upgrade from kubelet {from} to {to}:"))?;
-    let rows = upgrade.files.iter().map(|file| {
-        vec![
-            or_none(&file.path),
-            or_none(&file.pod.as_ref().map(ToString::to_string).unwrap_or_default()),
-            file.outcome().to_owned(),
-            or_none(file.uid_from.as_deref().unwrap_or_default()),
-            or_none(file.uid_to.as_deref().unwrap_or_default()),
-            or_none(&file.newly_read.join(", ")),
-        ]
-    });
-    let (before, then) = (format!("UID {from}"), format!("UID {to}"));
-    columns::write(out, &["FILE", "POD", "AFTER", &before, &then, "NEWLY READ"], rows)?;
+    let mut columns = upgrade_columns();
+    columns.extend([
+        Column::new(format!("UID {from}"), |file: &UpgradedFile| file.uid_from.clone()),
+        Column::new(format!("UID {to}"), |file: &UpgradedFile| file.uid_to.clone()),
+        Column::new("NEWLY READ", |file: &UpgradedFile| file.newly_read.join(", ")),
+    ]);
+    table::write(out, columns, &upgrade.files)?;
     let count =
         |wanted: &dyn Fn(&UpgradedFile) -> bool| upgrade.files.iter().filter(|file| wanted(file)).count();
     let restarts = count(&|file| file.restarts == Some(true));
