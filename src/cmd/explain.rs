@@ -104,7 +104,7 @@ pub fn run(arguments: &ExplainArgs, global: &GlobalArgs) -> Result<Exit, Error> 
         }
     }
     let list = RuleList { rules: entries.iter().map(ExplainedRule::from).collect() };
-    let columns = streams::terminal_size().filter(|_| streams::stdout_is_seen()).map(|(_, columns)| columns);
+    let columns = streams::stdout_columns();
     arguments.output.print(&document(&list), global.style(), |out| {
         match (arguments.output, entries.as_slice()) {
             (Output::Name, entries) => {

@@ -1,7 +1,7 @@
 //! `health -vv`: prints a line on stderr when a call to the runtime ends.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use prost::bytes::Bytes;
@@ -11,6 +11,7 @@ use crate::cmd::term::streams;
 use crate::cri::server::RequestSubject;
 use crate::cri::{CallEnd, CallObserver, Rpc};
 use crate::report::bytes::bytes;
+use crate::threads::locked;
 
 /// Prints each call with its duration and its outcome.
 #[derive(Default)]
@@ -31,7 +32,7 @@ impl CallObserver for CallPrinter {
             Ok(RequestSubject::Containers(filter)) if !filter.matches_all() => format!("{rpc} with a filter"),
             _ => rpc.to_string(),
         };
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = locked(&self.0);
         open.last_number += 1;
         let number = open.last_number;
         open.calls.insert(number, what);
@@ -39,7 +40,7 @@ impl CallObserver for CallPrinter {
     }
 
     fn call_ended(&self, call: u64, duration: Duration, end: CallEnd<'_>) {
-        let what = self.0.lock().unwrap_or_else(PoisonError::into_inner).calls.remove(&call);
+        let what = locked(&self.0).calls.remove(&call);
         let line = line(&what.unwrap_or_default(), duration, &end);
         streams::remark(line);
     }

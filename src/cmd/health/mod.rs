@@ -27,7 +27,7 @@ pub(super) use saved::SavedReport;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -61,6 +61,7 @@ use crate::diagnosis::{
 };
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
 use crate::kubelet::{KubeletApi, KubeletVersion, http};
+use crate::threads::locked;
 
 /// The default budget with `--deep`.
 const DEEP_BUDGET: Duration = Duration::from_secs(120);
@@ -531,24 +532,21 @@ struct ProgressLine {
 
 impl ProgressLine {
     fn begin(quiet: bool, calls: Arc<OpenCalls>, clock: Arc<dyn Clock>) -> Self {
-        let bar = streams::ProgressLine::begin(!quiet && streams::can_rewrite(), "{wide_msg}", None);
+        let bar = streams::ProgressLine::sentence(quiet);
         Self { bar, step: Mutex::default(), calls, clock }
     }
 
     /// Shows the line until `work` ends, then removes it.
     async fn during<T>(&self, work: impl Future<Output = T>) -> T {
-        let done = self.bar.during(|| Some(self.line()), work).await;
-        self.bar.end();
-        done
+        self.bar.during(|| Some(self.line()), work).await
     }
 
     fn line(&self) -> String {
-        let step = self.step.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.calls.line(self.clock.mono(), &step)
+        self.calls.line(self.clock.mono(), &locked(&self.step))
     }
 
     fn show(&self, probe: &str) {
-        probe.clone_into(&mut self.step.lock().unwrap_or_else(PoisonError::into_inner));
+        probe.clone_into(&mut locked(&self.step));
     }
 }
 

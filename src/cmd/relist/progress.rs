@@ -1,16 +1,17 @@
 //! The status line of a relist on a terminal: the number of pods with finished status calls, and the call that has
 //! been pending longest.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::cmd::node::Node;
 use crate::cmd::render::watch::{about, waiting};
-use crate::cmd::term::streams::{self, ProgressLine};
+use crate::cmd::term::streams::ProgressLine;
 use crate::pleg::single_relist::CallProgress;
 use crate::pleg::{CallRecord, OpenCall};
 use crate::report::plural;
+use crate::threads::locked;
 
 /// How long a call must be pending before the line shows it.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
@@ -34,20 +35,17 @@ struct State {
 impl<'a> RelistProgressLine<'a> {
     /// Creates the line; it is hidden unless stderr is a terminal that can rewrite a line.
     pub fn begin(node: &'a Node) -> Self {
-        let is_wanted = !node.global.quiet && streams::can_rewrite();
-        let bar = ProgressLine::begin(is_wanted, "{wide_msg}", None);
+        let bar = ProgressLine::sentence(node.global.quiet);
         Self { bar, clock: &*node.clock, state: Mutex::default() }
     }
 
     /// Shows the line until `work` ends, then removes it.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
-        let done = self.bar.during(|| Some(self.line()), work).await;
-        self.bar.end();
-        done
+        self.bar.during(|| Some(self.line()), work).await
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Formats `status of 12 of 240 pods, waiting 3.20s for ContainerStatus of shop/db-0 3f2a9c1b7d55`.

@@ -25,7 +25,7 @@ use super::event_loop::block_on;
 use super::flags::kubelet_access::KubeletAccess;
 use super::flags::remote_node::RemoteNodeArgs;
 use super::node::Node;
-use super::render::page::Page;
+use super::render::health::ScreenStyle;
 use super::term::output::Output;
 use super::{Error, Exit};
 use crate::clock::Wall;
@@ -94,9 +94,8 @@ pub fn run(arguments: &StacksArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     // Everything that waits is inside one event loop, because a timer can only be created there.
     let report = block_on(report(arguments, node, &host::proc(), tokio::time::sleep))??;
     let wide = arguments.output == Output::Wide;
-    let terminal = streams::terminal_size();
-    let print = |out: &mut Page<'_>| text::screen(&report, wide, terminal, out);
-    arguments.output.print(&document(&report), global.style(), print)?;
+    let style = ScreenStyle { wide, terminal: streams::terminal_size(), ..ScreenStyle::default() };
+    arguments.output.print(&document(&report), global.style(), |out| text::screen(&report, style, out))?;
     Ok(if report.has_problem() { Exit::Bad } else { Exit::Good })
 }
 

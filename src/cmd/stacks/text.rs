@@ -8,6 +8,7 @@ use crate::report::{Confidence, Severity};
 use crate::stacks::report::{Finding, StackGroup, StackReport};
 use crate::stacks::words;
 
+use crate::cmd::render::health::ScreenStyle;
 use crate::cmd::render::page::{Color, Line, Page};
 use crate::cmd::render::words::{cut, wrapped};
 
@@ -17,20 +18,11 @@ const MAX_WAITERS: usize = 4;
 /// The number of frames of a holder on the screen.
 const MAX_FRAMES: usize = 3;
 
-/// The largest number of lines and columns of the screen.
-const LARGEST: (usize, usize) = (24, 100);
-
-/// Prints one screen: the verdict, the chain of waiters and the next steps. With `wide`, prints everything.
-pub fn screen(
-    report: &StackReport,
-    wide: bool,
-    terminal: Option<(usize, usize)>,
-    out: &mut Page<'_>,
-) -> io::Result<()> {
-    let (lines, columns) = match terminal {
-        _ if wide => (usize::MAX, terminal.map_or(usize::MAX, |(_, columns)| columns)),
-        Some((lines, columns)) => (lines.saturating_sub(1).clamp(12, 24), columns.clamp(40, 100)),
-        None => LARGEST,
+/// Prints one screen: the verdict, the chain of waiters and the next steps. The wide style prints everything.
+pub fn screen(report: &StackReport, style: ScreenStyle, out: &mut Page<'_>) -> io::Result<()> {
+    let columns = match style.terminal {
+        terminal if style.wide => terminal.map_or(usize::MAX, |(_, columns)| columns),
+        _ => style.columns(),
     };
     let lines_of = |texts: &[String]| -> Vec<String> {
         texts.iter().flat_map(|text| wrapped(text, columns, "       ")).collect()
@@ -39,7 +31,7 @@ pub fn screen(
     for (number, line) in head.iter().enumerate() {
         out.colored(if number == 0 { color(report) } else { "" }, line)?;
     }
-    if wide {
+    if style.wide {
         let rest = Page::lines_of(out.style(), |page| everything(report, page))?;
         return lines_of(&rest.iter().map(Line::text).collect::<Vec<_>>())
             .iter()
@@ -57,7 +49,7 @@ pub fn screen(
         *others = rest.map(|line| cut(&line, columns)).collect();
         *last = lines_of(&notes(report));
     }
-    let room = lines.saturating_sub(head.len() + 1);
+    let room = style.lines().saturating_sub(head.len() + 1);
     let all: usize = parts.iter().map(Vec::len).sum();
     while parts.iter().map(Vec::len).sum::<usize>() > room {
         // The notes are left out first, the chain and the steps last.

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 pub use crate::cmd::render::page::Color;
 use crate::cmd::render::page::Line;
 use crate::cmd::render::words::{cut, width, wrapped};
-use crate::cmd::term::streams::stdout;
+use crate::cmd::term::streams::{stdout, stdout_columns};
 use crate::threads::{self, StartedWork, locked};
 
 /// The number of queued lines at which the command waits for the writer. The events of one relist are queued
@@ -81,7 +81,7 @@ impl QueuedOutput {
     pub fn terminal() -> Self {
         let mut screen = LiveScreen::default();
         Self::spawn(move |step| {
-            let text = screen.draw(step, columns());
+            let text = screen.draw(step, stdout_columns());
             let mut out = stdout();
             out.write_all(text.as_bytes())?;
             out.flush()
@@ -92,7 +92,7 @@ impl QueuedOutput {
     pub fn dumb_terminal() -> Self {
         let mut out = stdout();
         Self::spawn(move |step| {
-            lines_of(step, columns()).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+            lines_of(step, stdout_columns()).iter().try_for_each(|line| writeln!(out, "{line}"))?;
             out.flush()
         })
     }
@@ -294,12 +294,6 @@ fn lines_of(step: WriteStep, columns: Option<usize>) -> Vec<String> {
         WriteStep::Status(..) | WriteStep::End => return Vec::new(),
     };
     lines.into_iter().map(|line| Line::colored(color, line).painted()).collect()
-}
-
-/// Returns the number of columns of the terminal.
-fn columns() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(stdout()).ok()?;
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// Wraps a sentence at the width of the terminal.

@@ -27,7 +27,7 @@ fn stderr() -> io::Stderr {
 
 /// Returns a page that is as wide as the terminal on stdout.
 pub fn page(out: &mut dyn Write, style: Style) -> Page<'_> {
-    Page::new(out, style).on_terminal(columns(&stdout()))
+    Page::new(out, style).on_terminal(stdout_columns())
 }
 
 /// Prints text on stdout.
@@ -50,9 +50,7 @@ pub fn remark(text: impl fmt::Display) {
 
 /// Returns the rows and columns of the terminal on stdout, if stdout is a terminal.
 pub fn terminal_size() -> Option<(usize, usize)> {
-    let size = stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(stdout()).ok())??;
-    Some((usize::from(size.ws_row), usize::from(size.ws_col)))
-        .filter(|(rows, columns)| *rows > 0 && *columns > 0)
+    size(&stdout()).filter(|(rows, _)| *rows > 0)
 }
 
 /// Whether the terminal can rewrite a line, according to `$TERM`.
@@ -65,21 +63,25 @@ pub fn stdout_is_seen() -> bool {
     is_seen(&stdout())
 }
 
-/// Whether stderr is a terminal with a size.
-pub fn stderr_is_seen() -> bool {
-    is_seen(&stderr())
-}
-
 /// Whether a stream is a terminal with a size. `kubectl debug` has a terminal of 0×0 until a user attaches;
 /// until then the output goes to the pod's log, where colour and progress are noise.
 pub fn is_seen(stream: &(impl IsTerminal + AsFd)) -> bool {
-    columns(stream).is_some()
+    size(stream).is_some()
 }
 
-/// Returns the width of the terminal behind a stream, if there is one with a size.
-fn columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+/// Returns the rows and columns of the terminal behind a stream, if there is one with a width.
+fn size(stream: &(impl IsTerminal + AsFd)) -> Option<(usize, usize)> {
     let size = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok())??;
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    Some((usize::from(size.ws_row), usize::from(size.ws_col))).filter(|(_, columns)| *columns > 0)
+}
+
+fn columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    size(stream).map(|(_, columns)| columns)
+}
+
+/// Returns the width of the terminal on stdout.
+pub fn stdout_columns() -> Option<usize> {
+    columns(&stdout())
 }
 
 /// The interval at which [`ProgressLine::during`] writes its line again.
@@ -92,7 +94,7 @@ impl ProgressLine {
     /// Shows a line of this template, if `is_wanted` and stderr is a terminal. `total` is the number of steps, if it is known.
     #[expect(clippy::disallowed_methods, reason = "this type escapes the texts of the line")]
     pub fn begin(is_wanted: bool, template: &str, total: Option<u64>) -> Self {
-        if !is_wanted || !stderr_is_seen() {
+        if !is_wanted || !is_seen(&stderr()) {
             return Self::hidden();
         }
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
@@ -100,6 +102,11 @@ impl ProgressLine {
             Ok(style) => bar.with_style(style),
             Err(_) => bar,
         })
+    }
+
+    /// Shows a line of text if stderr is a terminal that can rewrite a line.
+    pub fn sentence(quiet: bool) -> Self {
+        Self::begin(!quiet && can_rewrite(), "{wide_msg}", None)
     }
 
     /// Creates a line that nobody sees.
@@ -117,8 +124,8 @@ impl ProgressLine {
         self.0.set_message(escaped(text).into_owned());
     }
 
-    /// Writes the line that `text` returns again and again until `work` ends. A future does this and not a thread, because the
-    /// node may have no free thread.
+    /// Writes the line that `text` returns again and again until `work` ends, then removes it. A future does this and not a
+    /// thread, because the node may have no free thread.
     pub async fn during<T>(&self, text: impl Fn() -> Option<String>, work: impl Future<Output = T>) -> T {
         let refresh_forever = async {
             loop {
@@ -128,10 +135,12 @@ impl ProgressLine {
                 }
             }
         };
-        tokio::select! {
+        let done = tokio::select! {
             done = work => done,
             never = refresh_forever => never,
-        }
+        };
+        self.end();
+        done
     }
 
     /// Counts a finished step.

@@ -2,13 +2,14 @@
 //! yet, and says for how long the command has waited.
 
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::clock::{Clock, Mono};
 use crate::cmd::node::Node;
-use crate::cmd::term::streams::{self, ProgressLine};
+use crate::cmd::term::streams::ProgressLine;
 use crate::report::duration::elapsed;
+use crate::threads::locked;
 
 /// How long the command must have waited before the line is shown.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
@@ -25,9 +26,8 @@ pub struct WaitingLine<'a> {
 impl<'a> WaitingLine<'a> {
     /// Creates the line.
     pub fn begin(node: &'a Node) -> Self {
-        let is_wanted = !node.global.quiet && streams::can_rewrite();
         let clock = &*node.clock;
-        let bar = ProgressLine::begin(is_wanted, "{wide_msg}", None);
+        let bar = ProgressLine::sentence(node.global.quiet);
         Self { bar, clock, began: clock.mono(), open: Mutex::default() }
     }
 
@@ -41,9 +41,7 @@ impl<'a> WaitingLine<'a> {
 
     /// Shows the line until `work` ends, then removes it.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
-        let done = self.bar.during(|| self.line(), work).await;
-        self.bar.end();
-        done
+        self.bar.during(|| self.line(), work).await
     }
 
     fn line(&self) -> Option<String> {
@@ -53,6 +51,6 @@ impl<'a> WaitingLine<'a> {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Vec<&'static str>) -> T) -> T {
-        change(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut locked(&self.open))
     }
 }

@@ -131,7 +131,7 @@ async fn start_runs(
         runs.insert(name, ScenarioRun::start(name, files.capture(name), clock, threads).await?);
     }
     let (all, ready) = (runs.len(), Cell::new(0));
-    let progress = ProgressLine::begin(!global.quiet && streams::can_rewrite(), "{wide_msg}", None);
+    let progress = ProgressLine::sentence(global.quiet);
     let began = clock.mono();
     let line = || {
         let waited = elapsed(clock.mono().since(began));
