@@ -390,7 +390,8 @@ impl Node {
         self.metrics.get()?.as_ref()
     }
 
-    async fn request_metrics(&self) -> Option<Metrics> {
+    /// Requests the metrics of this node's kubelet, if its read-only port is open.
+    pub async fn request_metrics(&self) -> Option<Metrics> {
         let port = self.read_only_port()?;
         let url = format!("http://127.0.0.1:{port}/metrics");
         let answer = http::get(&url, METRICS_TIME_LIMIT).await.ok().filter(|answer| answer.status == 200)?;

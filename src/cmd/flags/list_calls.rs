@@ -27,15 +27,6 @@ pub struct ListCallsArgs {
 }
 
 impl ListCallsArgs {
-    /// Returns the choice as the value of `--list-calls`.
-    pub fn value(self) -> &'static str {
-        match self.list_calls {
-            ListCallsChoice::Auto => "auto",
-            ListCallsChoice::Unary => "unary",
-            ListCallsChoice::Stream => "stream",
-        }
-    }
-
     /// Returns the list calls that the user wants; `None` for those of the kubelet.
     pub fn wanted(self) -> Option<ListCalls> {
         match self.list_calls {

@@ -29,7 +29,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Command, FromArgMatches};
+use clap::Args;
 
 use super::args::{GlobalArgs, at_least_one, positive_duration};
 use super::event_loop::block_on;
@@ -78,19 +78,14 @@ pub struct TopArgs {
 impl TopArgs {
     /// Returns the arguments of a `watch` that relists in the same way.
     fn for_watch(&self) -> Result<WatchArgs, Error> {
-        let duration = |duration: Duration| humantime::format_duration(duration).to_string();
-        let mut words = vec!["watch".to_owned(), "--period".to_owned(), duration(self.period)];
-        words.extend(["--threshold".to_owned(), duration(self.threshold)]);
-        words.extend(self.count.iter().flat_map(|count| ["--count".to_owned(), count.to_string()]));
-        words.extend(self.lasting.iter().flat_map(|lasting| ["--for".to_owned(), duration(*lasting)]));
-        words.extend(self.no_inspect.then(|| "--no-inspect".to_owned()));
-        words.extend(["--list-calls".to_owned(), self.list_calls.value().to_owned()]);
-        let version = self.kubelet_version.iter();
-        words.extend(version.flat_map(|version| ["--kubelet-version".to_owned(), version.to_string()]));
-        let command = WatchArgs::augment_args(Command::new("watch"));
-        let matches =
-            command.try_get_matches_from(words).and_then(|found| WatchArgs::from_arg_matches(&found));
-        matches.map_err(|why| Error::Start(io::Error::other(why.to_string())))
+        let defaults = WatchArgs::without_options();
+        let mut arguments = defaults.map_err(|why| Error::Start(io::Error::other(why.to_string())))?;
+        (arguments.period, arguments.threshold) = (Some(self.period), Some(self.threshold));
+        (arguments.count, arguments.lasting) = (self.count, self.lasting);
+        arguments.no_inspect = self.no_inspect;
+        arguments.list_calls = self.list_calls;
+        arguments.kubelet_version = self.kubelet_version;
+        Ok(arguments)
     }
 }
 
@@ -112,7 +107,6 @@ pub fn run(arguments: &TopArgs, global: &GlobalArgs) -> Result<Exit, Error> {
 fn is_possible() -> bool {
     let (columns, lines) = screen::SMALLEST;
     streams::is_seen(&io::stdin())
-        && streams::stdout_is_seen()
         && streams::can_rewrite()
         && streams::terminal_size()
             .is_some_and(|(rows, width)| rows >= usize::from(lines) && width >= usize::from(columns))

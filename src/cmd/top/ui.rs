@@ -2,7 +2,7 @@
 //! next [`Happening`] and draws the screen; what a happening does is in `engine_run`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -23,7 +23,6 @@ use crate::cri::Endpoint;
 use crate::diagnosis::OWN_NAME;
 use crate::host;
 use crate::host::proc::{ProcessStat, StatTable};
-use crate::kubelet::{Metrics, http};
 use crate::optional_future::SingleTask;
 use crate::threads::blocking;
 
@@ -41,9 +40,6 @@ const KUBELET_PERIOD: Duration = Duration::from_secs(10);
 
 /// The pause between two readings of the recorder's forecasts.
 pub const RECORDER_PERIOD: Duration = Duration::from_secs(30);
-
-/// The time limit of a request for the kubelet's metrics.
-const KUBELET_TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// The speeds of a replay.
 const SPEEDS: [u32; 6] = [1, 2, 5, 10, 30, 100];
@@ -159,14 +155,13 @@ impl Ui {
     /// Starts a task that waits for a pause and then requests the kubelet's metrics. It uses only the kubelet's read-only
     /// port, which needs no credential; without that port there is no task.
     pub fn watch_kubelet(&mut self, session: &Session) {
-        let Some(port) = session.node.read_only_port() else { return };
-        let clock = Arc::clone(&session.node.clock);
+        let node = Rc::clone(&session.node);
+        if node.read_only_port().is_none() {
+            return;
+        }
         self.kubelet.start(async move {
             tokio::time::sleep(KUBELET_PERIOD).await;
-            let url = format!("http://127.0.0.1:{port}/metrics");
-            let answer =
-                http::get(&url, KUBELET_TIME_LIMIT).await.ok().filter(|answer| answer.status == 200)?;
-            Some(KubeletFigures::from_metrics(&Metrics::parse(&answer.text()).ok()?, clock.wall()))
+            Some(KubeletFigures::from_metrics(&node.request_metrics().await?, node.clock.wall()))
         });
     }
 

@@ -23,7 +23,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, FromArgMatches, ValueEnum};
 
 use super::args::{GlobalArgs, at_least_one, positive_duration};
 use super::event_loop::block_on;
@@ -48,19 +48,19 @@ pub struct WatchArgs {
 
     /// Pause between the end of a relist and the start of the next [default: 1s; 300s in evented mode]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
-    period: Option<Duration>,
+    pub(super) period: Option<Duration>,
 
     /// PLEG is not healthy if its last relist is at least this old [default: 3m; 10m in evented mode]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
-    threshold: Option<Duration>,
+    pub(super) threshold: Option<Duration>,
 
     /// End after this many relists, failed ones included
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
-    count: Option<NonZeroU64>,
+    pub(super) count: Option<NonZeroU64>,
 
     /// End after this time
     #[arg(long = "for", value_name = "DUR", value_parser = positive_duration)]
-    lasting: Option<Duration>,
+    pub(super) lasting: Option<Duration>,
 
     /// End with exit status 1 as soon as a relist, or one call of it, takes longer than this
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
@@ -84,7 +84,7 @@ pub struct WatchArgs {
 
     /// Do not make the kubelet's status calls for changed pods
     #[arg(long)]
-    no_inspect: bool,
+    pub(super) no_inspect: bool,
 
     #[command(flatten)]
     stream: StreamArgs,
@@ -98,12 +98,12 @@ pub struct WatchArgs {
     metric_names: metrics_server::NamesOption,
 
     #[command(flatten)]
-    list_calls: ListCallsArgs,
+    pub(super) list_calls: ListCallsArgs,
 
     /// Follow the algorithm of this kubelet release, such as 1.34 [default: this node's kubelet's, if its metrics report
     /// it, else the newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
-    kubelet_version: Option<KubeletVersion>,
+    pub(super) kubelet_version: Option<KubeletVersion>,
 
     /// Speed at which a capture is replayed: a factor, or `max`
     #[arg(long, value_name = "N", default_value = "max", value_parser = speed)]
@@ -112,6 +112,14 @@ pub struct WatchArgs {
     /// How to print
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: WatchOutput,
+}
+
+impl WatchArgs {
+    /// Returns the arguments of a `watch` without options.
+    pub(super) fn without_options() -> Result<Self, clap::Error> {
+        let command = Self::augment_args(Command::new("watch"));
+        Self::from_arg_matches(&command.try_get_matches_from(["watch"])?)
+    }
 }
 
 /// Parses `1`, `10` or `max`.
