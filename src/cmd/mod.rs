@@ -20,6 +20,7 @@ mod explain;
 mod flags;
 mod health;
 mod help;
+mod named_file;
 mod node;
 mod nodes;
 mod plugin;

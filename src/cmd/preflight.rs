@@ -30,7 +30,7 @@ use super::node::Node;
 use super::render::{preflight as text, sarif};
 use super::session::{ONE_SHOT_TIMEOUT, Session};
 use super::term::output::Output;
-use super::{Error, Exit, complete};
+use super::{Error, Exit, complete, named_file};
 use crate::cri::{self, CgroupDriver, Endpoint, Runtime};
 use crate::diagnosis::commands::last_kubelet_command;
 use crate::host::{self, shell_words};
@@ -41,7 +41,6 @@ use crate::manifests::preflight::{
     StartFinding, StartSettings, TargetKubelet,
 };
 use crate::manifests::upgrade::UpgradedFile;
-use crate::report::load::load;
 use crate::report::{NotChecked, document};
 
 /// Check whether a kubelet starts with these settings.
@@ -182,16 +181,11 @@ impl PreflightArgs {
     /// Reads the files that the user named.
     fn read_files(&self, config: Option<&Path>) -> Result<ExaminedSettings, Error> {
         let file = config.map(|path| {
-            let name = path.display().to_string();
-            let read = if path.as_os_str() == "-" {
-                crate::report::load::stdin(LARGEST_CONFIG)
-            } else {
-                load(path, LARGEST_CONFIG)
-            };
             let if_missing =
                 Some("the kubelet's flag --config names it, usually /var/lib/kubelet/config.yaml");
-            let content = read.map_err(|source| Error::Read { name: name.clone(), source, if_missing })?;
-            Ok::<_, Error>(ConfigFile { path: Arc::from(name), content: Ok(content), is_drop_in: false })
+            let (_, content) = named_file::read(path, LARGEST_CONFIG, if_missing)?;
+            let path = Arc::from(path.display().to_string());
+            Ok::<_, Error>(ConfigFile { path, content: Ok(content), is_drop_in: false })
         });
         let settings = StartSettings {
             arguments: shell_words(self.flags.as_deref().unwrap_or_default()),

@@ -19,10 +19,10 @@ use super::node::Node;
 use super::relist::lists_only;
 use super::session::Session;
 use super::term::output::Output;
-use super::{CAPTURE, Error, Exit, SIMULATED};
+use super::{CAPTURE, Error, Exit, SIMULATED, named_file};
 use crate::pleg::diff::same_node;
 use crate::pleg::{RelistReport, diff, document};
-use crate::report::load::{self, LARGEST_REPORT, load};
+use crate::report::load::LARGEST_REPORT;
 
 #[derive(Debug, Args)]
 pub struct DiffArgs {
@@ -47,8 +47,8 @@ pub struct DiffArgs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Side {
     Live,
-    Stdin,
     Endpoint(String),
+    /// A file; `-` is stdin.
     File(PathBuf),
 }
 
@@ -56,7 +56,6 @@ impl From<&str> for Side {
     fn from(text: &str) -> Self {
         match text {
             "live" => Self::Live,
-            "-" => Self::Stdin,
             endpoint if [CAPTURE, SIMULATED, "unix://"].iter().any(|start| endpoint.starts_with(start)) => {
                 Self::Endpoint(endpoint.to_owned())
             }
@@ -68,7 +67,8 @@ impl From<&str> for Side {
 /// Runs the command.
 pub fn run(arguments: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let node = &Node::named_by(global);
-    if (&arguments.before, &arguments.after) == (&Side::Stdin, &Side::Stdin) {
+    let stdin = Side::File("-".into());
+    if arguments.before == stdin && arguments.after == stdin {
         return Err(Error::StdinTwice);
     }
     let before = read(&arguments.before, node)?;
@@ -82,17 +82,13 @@ pub fn run(arguments: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
 }
 
 fn read(side: &Side, node: &Rc<Node>) -> Result<RelistReport, Error> {
-    let (name, text) = match side {
+    let path = match side {
         Side::Live => return relist_report(node),
         Side::Endpoint(endpoint) => return relist_report(&node.at_endpoint(endpoint)),
-        Side::Stdin => ("stdin".to_owned(), load::stdin(LARGEST_REPORT)),
-        Side::File(path) => (path.display().to_string(), load(path, LARGEST_REPORT)),
+        Side::File(path) => path,
     };
-    let text = text.map_err(|source| Error::Read {
-        name: name.clone(),
-        source,
-        if_missing: Some("make one with `plegctl relist --save FILE`"),
-    })?;
+    let if_missing = Some("make one with `plegctl relist --save FILE`");
+    let (name, text) = named_file::read(path, LARGEST_REPORT, if_missing)?;
     RelistReport::read(&text).map_err(|source| Error::NoReport { name, source })
 }
 
@@ -109,7 +105,7 @@ mod tests {
     #[test]
     fn a_side_is_a_file_stdin_or_the_node() {
         assert_eq!(Side::from("live"), Side::Live);
-        assert_eq!(Side::from("-"), Side::Stdin);
+        assert_eq!(Side::from("-"), Side::File("-".into()));
         assert_eq!(Side::from("./live"), Side::File("./live".into()));
         for endpoint in ["sim:quiet@2m", "capture:rec@+1s", "unix:///run/containerd/containerd.sock"] {
             assert_eq!(Side::from(endpoint), Side::Endpoint(endpoint.to_owned()));

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::bundle;
-use crate::cmd::Error;
+use crate::cmd::{Error, named_file};
 use crate::diagnosis::report::HealthReport;
 use crate::diagnosis::{RunFacts, VerdictFacts, judge};
-use crate::report::load::{self, LARGEST_REPORT, load};
+use crate::report::load::LARGEST_REPORT;
 
 /// A report, with what its run measured.
 #[derive(Serialize)]
@@ -45,16 +45,8 @@ pub(super) struct MeasuredPart<'a> {
 /// Reads the report at `path`; `-` is standard input. Returns also a note, if the report was judged again with another result, or
 /// could not be judged again.
 pub(super) fn read_report(path: &Path) -> Result<(HealthReport, Option<String>), Error> {
-    let (name, bytes) = if path == Path::new("-") {
-        ("stdin".to_owned(), load::stdin(LARGEST_REPORT))
-    } else {
-        (path.display().to_string(), load(path, LARGEST_REPORT))
-    };
-    let bytes = bytes.map_err(|source| Error::Read {
-        name: name.clone(),
-        source,
-        if_missing: Some("make one with `plegctl health --save FILE`"),
-    })?;
+    let if_missing = Some("make one with `plegctl health --save FILE`");
+    let (name, bytes) = named_file::read(path, LARGEST_REPORT, if_missing)?;
     let report = if bundle::is_gzip(&bytes) {
         bundle::extract_report(&bytes).and_then(|bytes| parse_report(&bytes))
     } else {

@@ -35,7 +35,7 @@ use crate::cmd::render::sarif;
 use crate::cmd::session::{ONE_SHOT_TIMEOUT, Session};
 use crate::cmd::term::output::Output;
 use crate::cmd::term::waiting::WaitingLine;
-use crate::cmd::{Error, Exit, complete};
+use crate::cmd::{Error, Exit, complete, named_file};
 use crate::kubelet::KubeletProcess;
 use crate::manifests::checks::runtime::{self, RuntimeComparison};
 use crate::manifests::checks::{self, CheckContext};
@@ -46,12 +46,11 @@ use crate::manifests::{
     self, Check, Kubelet, KubeletVersion, LintFinding, PathKind, SIZE_LIMIT, SourceReport, UidUnknown,
     upgrade,
 };
-use crate::report::load::load;
 use crate::report::{NotChecked, document};
 use crate::sim::StaticManifest;
 
 /// The largest list of the API server's pods that is read. The list of ten thousand pods has about sixty megabytes.
-const MAX_POD_LIST_SIZE: u64 = 256 << 20;
+const MAX_POD_LIST_SIZE: usize = 256 << 20;
 
 /// Show what the kubelet does with each manifest, what is wrong with it, and whether the runtime runs the same.
 #[derive(Debug, Args)]
@@ -199,14 +198,8 @@ fn configured_path(node: &Node) -> Option<PathBuf> {
 
 /// Reads the API server's pods of the node.
 fn api_pods(path: &Path, node: &str) -> Result<Vec<Arc<WantedPod>>, String> {
-    let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
-    let text = if path.as_os_str() == "-" {
-        let mut text = Vec::new();
-        io::stdin().lock().take(MAX_POD_LIST_SIZE).read_to_end(&mut text).map(|_| text)
-    } else {
-        load(path, usize::try_from(MAX_POD_LIST_SIZE).unwrap_or(usize::MAX))
-    };
-    let text = text.map_err(|why| format!("cannot read {name}: {why}"))?;
+    let read = named_file::read(path, MAX_POD_LIST_SIZE, None);
+    let (name, text) = read.map_err(|why| why.to_string())?;
     ApiPods::parse(&text, node).map(|list| list.pods).map_err(|why| format!("{name}: {why}"))
 }
 
