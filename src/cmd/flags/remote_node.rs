@@ -68,8 +68,7 @@ impl TokenArgs {
     /// Reads the token, if the user named a file.
     pub fn read(&self) -> Result<Option<NamespaceToken>, Error> {
         let Some(file) = &self.token_file else { return Ok(None) };
-        let token = RecorderToken::of_client(file)
-            .map_err(|why| Error::Token { name: file.display().to_string(), why })?;
+        let token = RecorderToken::of_client(file)?;
         let namespace = self.namespace.as_deref().unwrap_or(fleet::NAMESPACE).to_owned();
         Ok(Some(NamespaceToken { header: token.header(), namespace }))
     }
@@ -101,7 +100,7 @@ pub const fn refuse_named_runtime(global: &GlobalArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Finds the API server of a kubeconfig.
+/// Finds the API server of a kubeconfig. Warns if its certificate is not verified.
 pub fn cluster(
     kubeconfig: Option<PathBuf>,
     name: Option<&str>,
@@ -110,12 +109,6 @@ pub fn cluster(
 ) -> Result<Arc<Cluster>, Error> {
     let sources = KubeconfigSources::of_environment(kubeconfig);
     let cluster = Arc::new(kubeconfig::cluster(&sources, name, limit)?);
-    remark_if_insecure(&cluster, global);
-    Ok(cluster)
-}
-
-/// Warns about an API server whose certificate is not verified.
-pub fn remark_if_insecure(cluster: &Cluster, global: &GlobalArgs) {
     if cluster.insecure {
         global.remark(&format!(
             "the certificate of {} is not verified (insecure-skip-tls-verify in the kubeconfig): any server \
@@ -123,6 +116,7 @@ pub fn remark_if_insecure(cluster: &Cluster, global: &GlobalArgs) {
             cluster.server
         ));
     }
+    Ok(cluster)
 }
 
 /// Parses a document of a recorder. Any program may answer, so the answer is checked first.

@@ -46,8 +46,7 @@ pub async fn run(
     directory: &Path,
     token_file: &Path,
 ) -> Result<Exit, Error> {
-    let token = RecorderToken::of_client(token_file)
-        .map_err(|why| Error::Token { name: token_file.display().to_string(), why })?;
+    let token = RecorderToken::of_client(token_file)?;
     prepare(directory).map_err(|source| save::Error { path: directory.to_path_buf(), source })?;
     let request = arguments.request(here);
     let namespace = arguments.namespace.as_deref().unwrap_or(fleet::NAMESPACE);

@@ -48,9 +48,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::{GlobalArgs, at_least_one, positive_duration, whole_number};
 use super::event_loop::block_on;
-use super::flags::remote_node::{
-    CREDENTIAL_TIMEOUT, REQUEST_TIMEOUT, refuse_named_runtime, remark_if_insecure,
-};
+use super::flags::remote_node::{self, CREDENTIAL_TIMEOUT, REQUEST_TIMEOUT, refuse_named_runtime};
 use super::node::Node;
 use super::render::page::Line;
 use super::render::words::cut;
@@ -63,7 +61,7 @@ use crate::fleet::{
     self, FleetReading, FleetRequest, NodeReport, NodeVerdict, NodesReport, RecorderPods, StartVerdict,
 };
 use crate::kubelet::KubeletVersion;
-use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
+use crate::kubelet::kubeconfig::Cluster;
 use crate::report::{NotChecked, document};
 
 #[derive(Debug, Args)]
@@ -170,17 +168,15 @@ enum SortKey {
 pub fn run(arguments: &NodesArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     refuse_named_runtime(global)?;
     let here = &Node::named_by(global);
-    let kubeconfig_sources = KubeconfigSources::of_environment(arguments.kubeconfig.clone());
     let timeout = here.global.timeout.unwrap_or(CREDENTIAL_TIMEOUT);
-    let cluster = kubeconfig::cluster(&kubeconfig_sources, arguments.context.as_deref(), timeout)?;
+    let (file, context) = (arguments.kubeconfig.clone(), arguments.context.as_deref());
+    let cluster = remote_node::cluster(file, context, timeout, global)?;
     here.note(1, &format!("API server {} by context {}", cluster.server, cluster.context));
     if let Some(namespace) =
         arguments.namespace.as_ref().filter(|_| arguments.recorders.download.fetch.is_none())
     {
         here.note(1, &format!("nodes have no namespace, so --namespace {namespace} changes nothing"));
     }
-    remark_if_insecure(&cluster, global);
-    let cluster = Arc::new(cluster);
     let wanted = &arguments.recorders.download;
     if let (Some(directory), Some(token_file)) = (&wanted.fetch, &wanted.token_file) {
         return block_on(fetch::run(arguments, here, &cluster, directory, token_file))?;
@@ -349,7 +345,7 @@ impl Screen<'_> {
         if arguments.watch && arguments.output == Output::Yaml {
             streams::document(|out| out.write_all(b"---\n"))?;
         }
-        let terminal = streams::terminal_size().filter(|_| streams::stdout_is_seen());
+        let terminal = streams::terminal_size();
         let mut view = text::NodesView {
             fleet: text::fleet(report),
             beyond_limit: 0,

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use rustix::process::{getegid, geteuid};
 
+use crate::cmd::Error;
 use crate::report::load::{load, open_nonblocking};
 
 /// The shortest token, in bytes: 16 random characters cannot be guessed.
@@ -89,8 +90,10 @@ impl RecorderToken {
     }
 
     /// Reads the file that a user named, which may be a FIFO: `--token-file <(kubectl get secret …)`.
-    pub fn of_client(path: &Path) -> Result<Self, TokenFileError> {
-        Self::parse(&load(path, LONGEST * 2)?)
+    pub fn of_client(path: &Path) -> Result<Self, Error> {
+        let read = load(path, LONGEST * 2).map_err(TokenFileError::from);
+        let token = read.and_then(|bytes| Self::parse(&bytes));
+        token.map_err(|why| Error::Token { name: path.display().to_string(), why })
     }
 
     /// Takes the token from the content of a file: one word, with or without a line break at its end.
