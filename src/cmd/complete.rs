@@ -178,6 +178,12 @@ fn matching(
     values.filter(|value: &String| value.starts_with(&*current)).map(CompletionCandidate::new).collect()
 }
 
+/// Returns those `names` that start with the typed text in any case.
+fn in_any_case(current: &OsStr, names: impl Iterator<Item = &'static str>) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy().to_lowercase();
+    names.filter(|name| name.to_lowercase().starts_with(&current)).map(CompletionCandidate::new).collect()
+}
+
 /// Completes an endpoint: this node's well-known sockets, every scenario, captures, and files.
 pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     let root = HostRoot::resolve(None);
@@ -211,16 +217,12 @@ pub fn ids(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Completes the kinds that `schema` knows, in any case.
 pub fn kinds(current: &OsStr) -> Vec<CompletionCandidate> {
-    let current = current.to_string_lossy().to_lowercase();
-    let matches = |kind: &&str| kind.to_lowercase().starts_with(&current);
-    schema::kinds().filter(matches).map(CompletionCandidate::new).collect()
+    in_any_case(current, schema::kinds())
 }
 
 /// Completes the names of the pages of the documentation, in any case.
 pub fn pages(current: &OsStr) -> Vec<CompletionCandidate> {
-    let current = current.to_string_lossy().to_lowercase();
-    let matches = |name: &&str| name.to_lowercase().starts_with(&current);
-    docs::names().filter(matches).map(CompletionCandidate::new).collect()
+    in_any_case(current, docs::names())
 }
 
 /// Completes the ids of `static-pods lint`, also after a comma.

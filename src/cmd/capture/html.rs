@@ -10,7 +10,8 @@ use serde::Deserialize;
 use crate::capture::list::ListedIncident;
 use crate::capture::report::{CallBar, CaptureReport};
 use crate::clock::Wall;
-use crate::cmd::render::capture::{brief, text_at};
+use crate::cmd::render::capture::{self as text, brief, text_at};
+use crate::cmd::render::words::took;
 use crate::diagnosis::report::RuleId;
 use crate::pleg::latency::LatencyHistogram;
 use crate::report::escape::is_hostile;
@@ -60,7 +61,7 @@ pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         escape_html(&title),
         brief(report.from),
         brief(report.to),
-        escape_html(&crate::cmd::render::capture::runtime(&report.runtime)),
+        escape_html(&text::runtime(&report.runtime)),
         env!("CARGO_PKG_VERSION")
     )?;
     figures(report, out)?;
@@ -100,12 +101,9 @@ fn incidents(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     }
     for incident in &report.incidents {
         let lasted = match (incident.lasted_seconds, incident.at_least_seconds) {
-            (Some(lasted), _) => format!("lasted {}", crate::cmd::render::words::took(lasted.duration())),
+            (Some(lasted), _) => format!("lasted {}", took(lasted.duration())),
             (None, Some(least)) => {
-                format!(
-                    "lasted at least {}: its recorder ended first",
-                    crate::cmd::render::words::took(least.duration())
-                )
+                format!("lasted at least {}: its recorder ended first", took(least.duration()))
             }
             (None, None) => "still open when the recording ends".to_owned(),
         };
@@ -146,7 +144,6 @@ fn finding(incident: &ListedIncident, out: &mut dyn Write) -> io::Result<()> {
 
 /// Writes the figures of all relists.
 fn figures(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
-    let took = crate::cmd::render::words::took;
     let failed = report.relists.iter().filter(|point| point.error.is_some()).count();
     let oldest = report.relists.iter().map(|point| point.age_seconds).max().unwrap_or_default();
     let mut shown = vec![("relists", report.relists.len().to_string()), ("failed", failed.to_string())];
@@ -180,7 +177,7 @@ fn stacks(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "<section><h2>Inside the runtime</h2>")?;
     for stacks in &report.stacks {
-        let (time, summary, findings) = crate::cmd::render::capture::stack_findings(stacks);
+        let (time, summary, findings) = text::stack_findings(stacks);
         writeln!(
             out,
             "<article class=\"incident\"><h3>{}</h3><p>{}</p>",
@@ -195,10 +192,9 @@ fn stacks(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
 
 /// Writes the notes on the clock and the kubelet.
 fn notes(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
-    let jumps = report.jumps.iter().map(crate::cmd::render::capture::clock_jump);
-    let waits = crate::cmd::render::capture::waits_for_first_relist(report);
-    let lines: Vec<String> =
-        waits.chain(jumps).chain(crate::cmd::render::capture::kubelet_samples(&report.kubelet)).collect();
+    let jumps = report.jumps.iter().map(text::clock_jump);
+    let waits = text::waits_for_first_relist(report);
+    let lines: Vec<String> = waits.chain(jumps).chain(text::kubelet_samples(&report.kubelet)).collect();
     if lines.is_empty() {
         return Ok(());
     }
@@ -287,7 +283,6 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
 
 /// Writes the legend of the drawing.
 fn legend(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
-    let took = crate::cmd::render::words::took;
     let slow = format!("from {} on, a relist is slow", took(report.slow_seconds.duration()));
     let threshold =
         format!("from the age of {} on, PLEG is not healthy", took(report.threshold_seconds.duration()));
@@ -480,11 +475,8 @@ impl Drawing<'_> {
         let left_out = groups.len().saturating_sub(MAX_LANES);
         let mut y = top;
         for (whose, own) in groups.iter().take(MAX_LANES) {
-            let text = format!(
-                "{whose}: {}, longest {}",
-                plural(own.len(), "call"),
-                crate::cmd::render::words::took(longest(own).duration())
-            );
+            let text =
+                format!("{whose}: {}, longest {}", plural(own.len(), "call"), took(longest(own).duration()));
             self.labels.push(format!("<u style=\"top:{y}px\">{}</u>", escape_html(&text)));
             self.shapes.extend(own.iter().map(|call| bar(call, y + 17.0, &self.scale)));
             y += LANE;
@@ -581,7 +573,7 @@ fn bar(call: &CallBar, y: f64, scale: &DrawingScale) -> String {
         (to - from).max(1.5),
         escape_html(&call.rpc),
         escape_html(&call.subject()),
-        crate::cmd::render::words::took(call.duration_seconds.duration()),
+        took(call.duration_seconds.duration()),
         call.outcome
     )
 }
@@ -631,9 +623,9 @@ fn table(
 fn calls(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     let rows = report.calls.iter().map(|call| {
         let whose = call.subject();
-        let took = crate::cmd::render::words::took(call.duration_seconds.duration());
-        let text_at = call.message.clone().unwrap_or_default();
-        vec![brief(call.time), call.rpc.clone(), whose, took, call.outcome.to_owned(), text_at]
+        let took = took(call.duration_seconds.duration());
+        let message = call.message.clone().unwrap_or_default();
+        vec![brief(call.time), call.rpc.clone(), whose, took, call.outcome.to_owned(), message]
     });
     let headers = ["Time", "Call", "Whose", "Took", "Outcome", "Messages"];
     table(out, "Calls that were slow, failed or hung", &headers, rows, report.calls_left_out)
@@ -648,7 +640,7 @@ fn events(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     });
     let headers = ["Time", "Pod", "Container", "Event", "From", "To"];
     table(out, "Pod events", &headers, rows, report.events_left_out)?;
-    match crate::cmd::render::capture::not_judged(report) {
+    match text::not_judged(report) {
         Some(line) => writeln!(out, "<p>{}</p>", escape_html(&line)),
         None => Ok(()),
     }
@@ -723,7 +715,7 @@ mod tests {
 
     #[test]
     fn the_age_grows_from_the_recorders_start_while_no_relist_has_succeeded() {
-        let page = shown(&crate::cmd::render::capture::tests::hung_at_once());
+        let page = shown(&text::tests::hung_at_once());
         for drawn in [
             r#"<polyline class="age" points="0.00,288.00 1000.00,168.00"/>"#,
             r#"<path class="latency failed" d="M0.50,"#,
@@ -737,7 +729,7 @@ mod tests {
 
     #[test]
     fn the_age_falls_when_the_lists_are_answered_and_grows_on_while_a_status_hangs() {
-        let mut report = crate::cmd::render::capture::tests::hung_at_once();
+        let mut report = text::tests::hung_at_once();
         let hung = &mut report.relists[0];
         hung.listed_seconds = Some(std::time::Duration::from_millis(1_900).into());
         hung.age_at_least = false;
@@ -781,7 +773,7 @@ mod tests {
 
     /// Returns a report of 200 seconds with relists that begin at these seconds and take 100 ms each.
     fn relists_at(seconds: &[u64]) -> CaptureReport {
-        let mut report = crate::cmd::render::capture::tests::hung_at_once();
+        let mut report = text::tests::hung_at_once();
         let (hung, took) = (report.relists.remove(0), std::time::Duration::from_millis(100));
         let at = |second: u64| report.from.plus(std::time::Duration::from_secs(second));
         let mut since = at(0);

@@ -23,11 +23,11 @@ use crate::cmd::term::stop_signals::StopSignals;
 use crate::cmd::term::streams;
 use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client};
-use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
     Op, PodConfig, PodFollower, PodProgress, PodSource, SourceMessage, Update, WantedPod, follow_api,
     follow_files,
 };
+use crate::manifests::{Kubelet, PodIdentity};
 use crate::report::{PodRef, Seconds};
 use crate::threads;
 
@@ -46,15 +46,15 @@ const FAST_PERIOD: Duration = Duration::from_secs(15);
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodUpdate")]
 pub struct PodUpdate {
     /// When the update was read.
-    time: Wall,
+    pub(super) time: Wall,
     /// The kubelet's name of the operation.
-    op: Op,
+    pub(super) op: Op,
     /// The source.
-    source: PodSource,
+    pub(super) source: PodSource,
     /// Whether every source has been read. Until then, the kubelet removes no unwanted pods.
-    ready: bool,
+    pub(super) ready: bool,
     /// The pods of the update.
-    pods: Vec<PodRef>,
+    pub(super) pods: Vec<PodRef>,
 }
 
 /// The progress of a pod in the runtime after an update.
@@ -231,6 +231,11 @@ async fn follow_url(mut url: Url, every: Duration, sender: mpsc::Sender<SourceMe
     }
 }
 
+fn pod_ref(uid: &str, identity: &PodIdentity) -> PodRef {
+    let PodIdentity { namespace, name } = identity.clone();
+    PodRef { uid: uid.to_owned(), namespace, name }
+}
+
 /// Prints updates and progress, as text or as JSON or YAML documents.
 struct Printer<'a> {
     arguments: &'a PodsArgs,
@@ -262,28 +267,17 @@ impl Printer<'_> {
     }
 
     fn update(&self, update: &Update) -> io::Result<()> {
-        let pods: Vec<PodRef> = update
-            .pods
-            .iter()
-            .map(|pod| PodRef {
-                uid: pod.known_uid().unwrap_or_default().to_owned(),
-                namespace: pod.identity.namespace.clone(),
-                name: pod.identity.name.clone(),
-            })
-            .collect();
+        let pods = update.pods.iter();
+        let pods = pods.map(|pod| pod_ref(pod.known_uid().unwrap_or_default(), &pod.identity)).collect();
         let time = self.node.clock.wall();
         let Update { op, source, ready, .. } = *update;
         let update = PodUpdate { time, op, source, ready, pods };
-        self.print(&update, |out| text::update(time, op, source, ready, &update.pods, out))
+        self.print(&update, |out| text::update(&update, out))
     }
 
     fn step(&self, step: &PodProgress) -> io::Result<()> {
         let time = self.node.clock.wall();
-        let pod = PodRef {
-            uid: step.uid.clone(),
-            namespace: step.identity.namespace.clone(),
-            name: step.identity.name.clone(),
-        };
+        let pod = pod_ref(&step.uid, &step.identity);
         let line = PodFollow { time, pod, state: step.stage.as_str(), after_seconds: step.after.into() };
         self.print(&line, |out| text::step(time, step, out))
     }

@@ -2,14 +2,14 @@
 
 use std::io;
 
+use super::live::PodUpdate;
 use super::report::{PodsReport, SourceRow};
 use crate::clock::Wall;
 use crate::cmd::render::page::Page;
 use crate::cmd::render::table::{self, Column};
 use crate::cmd::render::watch::time_of_day;
 use crate::cmd::render::words::{UNKNOWN, elapsed, or_none};
-use crate::manifests::podconfig::{Op, PodProgress, PodRow, PodSource, PodStage, PodView};
-use crate::report::PodRef;
+use crate::manifests::podconfig::{PodProgress, PodRow, PodStage, PodView};
 use crate::report::plural;
 
 type PodColumn<'a> = Column<'a, PodRow>;
@@ -89,16 +89,10 @@ pub fn names(report: &PodsReport, out: &mut Page<'_>) -> io::Result<()> {
 }
 
 /// Prints one update.
-pub fn update(
-    time: Wall,
-    op: Op,
-    source: PodSource,
-    ready: bool,
-    pods: &[PodRef],
-    out: &mut Page<'_>,
-) -> io::Result<()> {
-    let clock = time_of_day(time);
-    let waits = if ready { "" } else { "  (not every source is ready yet)" };
+pub fn update(update: &PodUpdate, out: &mut Page<'_>) -> io::Result<()> {
+    let PodUpdate { time, op, source, ready, pods } = update;
+    let clock = time_of_day(*time);
+    let waits = if *ready { "" } else { "  (not every source is ready yet)" };
     if pods.is_empty() {
         return writeln!(out, "{clock}  {:<9}  {source}  no pods: the source is ready{waits}", op.as_str());
     }

@@ -138,11 +138,9 @@ impl Reporter {
         self.live
     }
 
-    /// Replaces the status line.
+    /// Replaces the status line, if there is one.
     pub fn status(&self, line: String, color: Color) {
-        if self.live {
-            self.stdout.status(line, self.color(color));
-        }
+        self.stdout.status(line, self.color(color));
     }
 
     /// Returns the colour, or none if the user wants no colour.

@@ -193,8 +193,10 @@ impl<'a> WatchRun<'a> {
             if self.generic.relists() > 0 {
                 self.open_stream_if_due().await?;
             }
-            let ended = if self.stream_requires_relist() {
-                match self.wait_for_room().await? {
+            // After some ends of the event stream, it may be opened again only after a full relist.
+            let ended = if self.guarded_stream.as_ref().is_some_and(GuardedStream::needs_relist) {
+                // There are no relists while nobody reads the output.
+                match self.wait(Duration::ZERO, |_| false).await? {
                     None => self.relist(true).await?,
                     ended => ended,
                 }
@@ -204,7 +206,10 @@ impl<'a> WatchRun<'a> {
                     Some(TimerAction::Wait(until)) => {
                         match self.guarded_stream.as_mut().and_then(GuardedStream::take_hint) {
                             Some(uid) => self.relist_pod(&uid).await?,
-                            None => self.pause(until).await?,
+                            None => {
+                                let pause = until.since(self.state.session.node.clock.mono());
+                                self.wait(pause, GuardedStream::is_due).await?
+                            }
                         }
                     }
                     None => Some(WatchEndReason::Requested),
@@ -224,11 +229,6 @@ impl<'a> WatchRun<'a> {
             };
         }
         self.finish(&end)
-    }
-
-    /// Whether a full relist is required before the event stream is opened again.
-    fn stream_requires_relist(&self) -> bool {
-        self.guarded_stream.as_ref().is_some_and(GuardedStream::needs_relist)
     }
 
     /// Returns what to do next; `None` at the end of a capture.
@@ -375,17 +375,6 @@ impl<'a> WatchRun<'a> {
             self.state.threshold.set(self.timer.timing().threshold);
         }
         Ok(())
-    }
-
-    /// Waits until the next relist, and until the writers have room. The wait ends early if the stream needs work.
-    async fn pause(&mut self, until: Mono) -> Result<Option<WatchEndReason>, Error> {
-        let length = until.since(self.state.session.node.clock.mono());
-        self.wait(length, GuardedStream::is_due).await
-    }
-
-    /// Waits until the writers have room, so that there are no relists while nobody reads the output.
-    async fn wait_for_room(&mut self) -> Result<Option<WatchEndReason>, Error> {
-        self.wait(Duration::ZERO, |_| false).await
     }
 
     /// Waits for `length` and until the writers have room, or until `is_over` is true of the stream.
@@ -686,7 +675,7 @@ impl WatchState<'_> {
             waiting: waiting.as_deref(),
             streams: &streams,
         };
-        text::status(&status, streams::terminal_size().map(|(_, columns)| columns))
+        text::status(&status, streams::stdout_columns())
     }
 }
 

@@ -65,13 +65,15 @@ impl SimulatedCluster {
         let segments: Vec<String> = path.split('/').map(decoded).collect();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         match *segments.as_slice() {
-            ["nodes"] => self.nodes_page(request).into(),
+            ["nodes"] => list(request, |wanted| self.nodes_page(wanted)),
             ["nodes", name] => answer_of(self.node(name), name, |node| node.object(self.clock.wall()).into()),
             ["nodes", name, "proxy", ref rest @ ..] => {
                 answer_of(self.node(name), name, |node| node.kubelet(&rest.join("/"), self.clock.wall()))
             }
-            ["pods"] => self.pods_page(request, None).into(),
-            ["namespaces", namespace, "pods"] => self.pods_page(request, Some(namespace)).into(),
+            ["pods"] => list(request, |wanted| self.pods_page(wanted, None)),
+            ["namespaces", namespace, "pods"] => {
+                list(request, |wanted| self.pods_page(wanted, Some(namespace)))
+            }
             ["namespaces", namespace, "pods", name] => self.pod(namespace, name).into(),
             ["namespaces", NAMESPACE, "pods", pod, "proxy", ref rest @ ..] => {
                 let name = pod.strip_suffix(&format!(":{RECORDER_PORT}")).unwrap_or(pod);
@@ -100,11 +102,7 @@ impl SimulatedCluster {
         self.nodes.iter().filter_map(|node| self.running(node))
     }
 
-    fn nodes_page(&self, request: &HttpRequest<'_>) -> HttpReply {
-        let wanted = match ListRequest::parse(request) {
-            Ok(wanted) => wanted,
-            Err(why) => return status("400 Bad Request", "BadRequest", &why),
-        };
+    fn nodes_page(&self, wanted: &ListRequest) -> HttpReply {
         let now = self.clock.wall();
         let conditions: BTreeMap<_, _> =
             self.runs.iter().map(|(name, run)| (*name, objects::ready(run, now))).collect();
@@ -117,11 +115,7 @@ impl SimulatedCluster {
         wanted.page("NodeList", matching, object)
     }
 
-    fn pods_page(&self, request: &HttpRequest<'_>, namespace: Option<&str>) -> HttpReply {
-        let wanted = match ListRequest::parse(request) {
-            Ok(wanted) => wanted,
-            Err(why) => return status("400 Bad Request", "BadRequest", &why),
-        };
+    fn pods_page(&self, wanted: &ListRequest, namespace: Option<&str>) -> HttpReply {
         let pods = self.pods();
         let is_on_node = |node: &FleetNode| wanted.node.as_ref().is_none_or(|wanted| *wanted == node.name);
         let all = self.running_nodes().filter(|running| is_on_node(running.node));
@@ -297,6 +291,12 @@ impl ListRequest {
         let metadata = json!({"continue": next.unwrap_or_default()});
         HttpReply::json(&json!({"apiVersion": "v1", "kind": kind, "metadata": metadata, "items": page}))
     }
+}
+
+/// Answers with the page of a list, or that its parameters are wrong.
+fn list(request: &HttpRequest<'_>, page: impl FnOnce(&ListRequest) -> HttpReply) -> PageReply {
+    let refused = |why: String| status("400 Bad Request", "BadRequest", &why);
+    ListRequest::parse(request).map_or_else(refused, |wanted| page(&wanted)).into()
 }
 
 /// Answers with what `answer` makes of a node, or that nothing has this name.
