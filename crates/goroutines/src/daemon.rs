@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::dump::Dump;
+use super::functions::DAEMONS;
 use plegctl_base::report::word_enum;
 
 word_enum! {
@@ -32,21 +33,6 @@ impl Daemon {
     }
 }
 
-/// Parts of function names that occur in one program only. The shim comes first, because it contains packages of
-/// containerd.
-const TYPICAL_FUNCTIONS: &[(&str, Daemon)] = &[
-    ("containerd-shim-runc-v2", Daemon::ContainerdShim),
-    ("containerd/runtime/v2/shim.", Daemon::ContainerdShim),
-    ("containerd/v2/pkg/shim.", Daemon::ContainerdShim),
-    ("containerd/cmd/containerd/command.", Daemon::Containerd),
-    ("containerd/v2/cmd/containerd/command.", Daemon::Containerd),
-    ("containerd/pkg/cri/server.", Daemon::Containerd),
-    ("containerd/v2/internal/cri/server.", Daemon::Containerd),
-    ("github.com/cri-o/cri-o/", Daemon::Crio),
-    ("k8s.io/kubernetes/cmd/kubelet/", Daemon::Kubelet),
-    ("k8s.io/kubernetes/pkg/kubelet.", Daemon::Kubelet),
-];
-
 /// The program that wrote a dump.
 pub struct Program {
     /// The daemon.
@@ -57,9 +43,8 @@ pub struct Program {
 
 /// Returns the program that wrote a dump.
 pub fn identify(dump: &Dump) -> Program {
-    let mut daemon = Daemon::Unknown;
     // The position in the table of the best function so far; only earlier positions are searched.
-    let mut rank = TYPICAL_FUNCTIONS.len();
+    let mut rank = DAEMONS.len();
     let mut go = None;
     // Frames share the memory of their names, so each name is checked once.
     let mut seen = HashSet::new();
@@ -69,11 +54,8 @@ pub fn identify(dump: &Dump) -> Program {
             if !seen.insert(Arc::as_ptr(function).addr()) {
                 continue;
             }
-            if let Some((at, (_, found))) =
-                TYPICAL_FUNCTIONS.iter().enumerate().take(rank).find(|(_, (part, _))| function.contains(part))
-            {
-                (daemon, rank) = (*found, at);
-            }
+            let better = DAEMONS.iter().take(rank).position(|row| row.fits(|part| function.contains(part)));
+            rank = better.unwrap_or(rank);
         }
         if go.is_none() {
             go = goroutine
@@ -83,7 +65,8 @@ pub fn identify(dump: &Dump) -> Program {
                 .find_map(|(file, _)| go_release(file));
         }
     }
-    Program { daemon, go }
+    let daemon = DAEMONS.get(rank).and_then(|row| Daemon::parse(row.meaning));
+    Program { daemon: daemon.unwrap_or(Daemon::Unknown), go }
 }
 
 /// Finds Go's release in a path such as `/usr/lib/go-1.26/src/…` or `/usr/local/go1.24.4/src/…`.

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::dump::{ArgumentToken, Dump, Frame, Goroutine, Name};
+use super::functions::{SINGLE_OBJECTS, meaning};
 use super::wait::{self, Lock, LockKind};
 
 /// The number of frames outwards from the waiting frame whose receivers are compared.
@@ -145,18 +146,9 @@ fn lock_key<'a>(goroutine: &'a Goroutine, lock: &Lock) -> LockKey<'a> {
     }
 }
 
-/// Returns whether a daemon has only one object of this type. All its calls run inside methods of that object, so to be
-/// inside one is no evidence.
+/// Returns whether a daemon has only one object of this type.
 fn is_daemon_wide(kind: &str) -> bool {
-    const SINGLE_OBJECTS: [&str; 6] = [
-        "server.(*criService)",
-        "(*instrumentedService)",
-        "server.(*Server)",
-        "grpc.(*Server)",
-        "oci.(*Runtime)",
-        "lib.(*ContainerServer)",
-    ];
-    SINGLE_OBJECTS.iter().any(|single| kind.ends_with(single))
+    meaning(&SINGLE_OBJECTS, |single| kind.ends_with(single)).is_some()
 }
 
 /// What is known about one lock, by which its holder can be recognised.

@@ -12,14 +12,13 @@ use std::time::Duration;
 use super::conmon;
 use super::daemon::{Daemon, Program, identify};
 use super::dump::{Dump, Form, Frame, Goroutine, short};
+use super::functions::{LIBRARIES, meaning};
 use super::holders::{self, Contention, HolderReason, Starts};
 use super::report::{
     Chain, DumpInfo, Finding, Holder, PastDump, StackGroup, StackReport, Wait, WaitKind, WaitersBehind,
     WaitsFor,
 };
-use super::signatures::{
-    LOCK, Pattern, Signature, TWO_DUMPS, is_normal, issue_threads, normal_patterns, unexplained_lock,
-};
+use super::signatures::{LOCK, Pattern, Signature, TWO_DUMPS, is_normal, issue_threads, unexplained_lock};
 use super::wait::{self, ExternalWait, LockKind};
 use super::wait_time::WaitTime;
 use super::words;
@@ -85,7 +84,6 @@ const MIN_COMMON_SHARE: f64 = 0.3;
 /// before it.
 pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &KnownHangs) -> StackReport {
     let programs: Vec<Program> = sources.iter().map(|source| identify(&source.dump)).collect();
-    let normal = normal_patterns();
     let mut findings = Vec::new();
     let mut waits = Vec::new();
     let mut waiting = 0;
@@ -113,12 +111,12 @@ pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &Kno
             past: source.past,
             daemon: programs.get(at).map_or(Daemon::Unknown, |program| program.daemon),
             stuck,
-            contentions: holders::contentions(&source.dump, &|goroutine| is_normal(goroutine, &normal)),
+            contentions: holders::contentions(&source.dump, &is_normal),
             starts: Starts::of(&source.dump),
             calls: Vec::new(),
             roles: Vec::new(),
         };
-        let judged = judge.run(signatures, &normal, known_hangs);
+        let judged = judge.run(signatures, known_hangs);
         findings.extend(judged.findings);
         waiting += judged.waiting;
         waits.extend(
@@ -398,7 +396,7 @@ impl<'a> Judge<'a> {
         self.dump.goroutines.get(at)
     }
 
-    fn run(mut self, signatures: &[Signature], normal: &[Pattern], known_hangs: &KnownHangs) -> Judged {
+    fn run(mut self, signatures: &[Signature], known_hangs: &KnownHangs) -> Judged {
         let stacks = Stacks::of(self.dump);
         let calls: Vec<Option<&str>> = stacks
             .examples
@@ -410,8 +408,7 @@ impl<'a> Judge<'a> {
             .examples
             .iter()
             .map(|at| {
-                self.goroutine(*at)
-                    .map_or(GoroutineRole::Other, |goroutine| self.role(goroutine, signatures, normal))
+                self.goroutine(*at).map_or(GoroutineRole::Other, |goroutine| self.role(goroutine, signatures))
             })
             .collect();
         self.roles = stacks
@@ -436,7 +433,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Decides the role of a goroutine by its own frames.
-    fn role(&self, goroutine: &Goroutine, signatures: &[Signature], normal: &[Pattern]) -> GoroutineRole {
+    fn role(&self, goroutine: &Goroutine, signatures: &[Signature]) -> GoroutineRole {
         let does_not_wait = matches!(&*goroutine.state, "running" | "runnable" | "idle" | "dead");
         if does_not_wait || goroutine.frames.is_empty() {
             return GoroutineRole::Other;
@@ -457,16 +454,12 @@ impl<'a> Judge<'a> {
         // A goroutine that waits for a lock waits behind a cause, even if its frames match those of a root.
         let waits_for_lock = wait::awaited_lock(goroutine).is_some();
         if !waits_for_lock && let Some(nth) = first_signature(&|signature| matches(&signature.roots)) {
-            return if is_normal(goroutine, normal) {
-                GoroutineRole::Normal
-            } else {
-                GoroutineRole::Root(nth)
-            };
+            return if is_normal(goroutine) { GoroutineRole::Normal } else { GoroutineRole::Root(nth) };
         }
         if let Some(nth) = first_signature(&|signature| matches(&signature.waiters)) {
             return GoroutineRole::Waiter(nth);
         }
-        if is_normal(goroutine, normal) { GoroutineRole::Normal } else { GoroutineRole::Other }
+        if is_normal(goroutine) { GoroutineRole::Normal } else { GoroutineRole::Other }
     }
 
     /// Makes a waiting sync loop part of the finding about PLEG, if PLEG waits too: both wait for the same runtime.
@@ -1085,39 +1078,14 @@ fn own_function(root: &Goroutine) -> String {
     own_frames(root).into_iter().next().unwrap_or_default()
 }
 
-/// Libraries whose frames are in most stacks, so that they do not show what the program does.
-const LIBRARIES: &[&str] = &[
-    "google.golang.org/grpc",
-    "github.com/containerd/ttrpc.",
-    "reaper.(*Monitor).Wait",
-    "go-runc.cmdOutput",
-    "go-runc.(*Runc).cmdOutput",
-    "go-runc.(*Runc).runOrError",
-    "os/exec.(*Cmd)",
-    "os.(*Process)",
-    "os.(*File)",
-    "os.Mkdir",
-    "github.com/grpc-ecosystem/",
-    "go.opentelemetry.io/",
-    "k8s.io/apimachinery/pkg/util/wait.",
-    "internal/poll.",
-    "internal/syscall/",
-    "os.ignoringEINTR",
-    "syscall.",
-    "bufio.",
-    "net/http.send",
-    "/instrument.(*instrumentedService)",
-    "/interceptors.",
-    "otelttrpc.",
-];
-
 /// Returns a root's frames without those of libraries, innermost first, up to the handler of the call.
 fn own_frames(root: &Goroutine) -> Vec<String> {
     let frames = root.frames.get(wait::innermost_frame(root)..).unwrap_or_default();
     let mut shown = Vec::new();
     for frame in frames {
         let function = &*frame.function;
-        if LIBRARIES.iter().any(|library| function.contains(library)) || frame.short().starts_with("os.") {
+        let of_library = meaning(&LIBRARIES, |library| function.contains(library)).is_some();
+        if of_library || frame.short().starts_with("os.") {
             continue;
         }
         if function.contains("_Handler") {

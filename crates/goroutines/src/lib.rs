@@ -32,6 +32,7 @@ mod children;
 mod conmon;
 mod daemon;
 pub mod dump;
+mod functions;
 pub mod holders;
 pub mod judge;
 pub mod kubelet;

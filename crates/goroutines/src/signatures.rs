@@ -197,13 +197,10 @@ const NORMAL: &[&str] = &[
 ];
 
 /// Whether a goroutine waits as it does in a healthy daemon.
-pub fn is_normal(goroutine: &Goroutine, normal: &[Pattern]) -> bool {
-    normal.iter().any(|pattern| pattern.matches(goroutine))
-}
-
-/// Returns the normal waits as patterns.
-pub fn normal_patterns() -> Vec<Pattern> {
-    NORMAL.iter().map(|frames| Pattern::parse(frames)).collect()
+pub fn is_normal(goroutine: &Goroutine) -> bool {
+    static PATTERNS: LazyLock<Vec<Pattern>> =
+        LazyLock::new(|| NORMAL.iter().map(|frames| Pattern::parse(frames)).collect());
+    PATTERNS.iter().any(|pattern| pattern.matches(goroutine))
 }
 
 /// Returns the public issue threads whose frames may appear in a finding, each with the frames.

@@ -8,32 +8,14 @@ use std::fmt::Write;
 use plegctl_base::report::duration::elapsed;
 use plegctl_base::report::plural;
 
+use super::functions::{LOCKS, meaning};
 use super::report::{Finding, PastDump, WaitKind, WaitsFor};
 use super::wait::ExternalWait;
 use plegctl_base::report::Seconds;
 
 /// Names a lock by the function that wants it.
 pub fn lock_name(function: &str) -> &'static str {
-    const LOCKS: &[(&str, &str)] = &[
-        ("statusStorage)", "a container's status lock"),
-        ("bbolt.", "the metadata database"),
-        ("metadata.(*snapshotter)", "the snapshotter's lock"),
-        ("go-cni.", "the lock of the CNI configuration"),
-        ("ocicni.", "the lock of the CNI configuration"),
-        ("nri.(*local)", "the single NRI lock"),
-        ("process.(*Init)", "a container's lock in the shim"),
-        ("task.(*service)", "the shim's service lock"),
-        ("statsserver.", "the lock of all stats"),
-        ("oci.(*", "a container's operation lock"),
-        ("(*Server).stopPodSandbox", "a sandbox's stop lock"),
-        ("syscall.forkExec", "Go's lock for starting processes"),
-        ("layerStore", "the lock of the layers"),
-        ("imageStore", "the lock of the images"),
-        ("containerStore", "the lock of the stored containers"),
-        ("storage.(*store)", "the lock of the image store"),
-        ("lockfile.", "a lock of the image store"),
-    ];
-    LOCKS.iter().find(|(part, _)| function.contains(part)).map_or("a lock", |(_, name)| name)
+    meaning(&LOCKS, |part| function.contains(part)).unwrap_or("a lock")
 }
 
 /// Returns the kind and the name of what a root waits for. A dump does not name a child process or the server of a ttrpc
