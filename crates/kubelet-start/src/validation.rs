@@ -67,6 +67,11 @@ struct Row {
     /// The minor releases with this rule.
     minors: Range<u8>,
     gate: Option<RowGate>,
+    /// Whether the other setting in the text must be as the text says, or must not.
+    condition: Option<(&'static str, bool)>,
+    check: StartCheck,
+    /// How the kubelet's message begins.
+    beginning: &'static str,
     /// The kubelet's message, in which `{}` is the value.
     message: &'static str,
 }
@@ -103,18 +108,40 @@ impl Row {
         let (head, message) = line.split_once(" -- ")?;
         let mut words = head.split(' ');
         let (path, rule) = (words.next()?, rule(words.next()?)?);
-        let mut row = Self { path, rule, minors: 0..u8::MAX, gate: None, message };
+        let (check, beginning) = (StartCheck::ValueRefused, INVALID);
+        let mut row =
+            Self { path, rule, minors: 0..u8::MAX, gate: None, condition: None, check, beginning, message };
         for word in words {
-            match word.split_once('=')? {
+            match word.split_once('=').unwrap_or((word, "")) {
                 ("since", minor) => row.minors.start = minor.parse().ok()?,
                 ("until", minor) => row.minors.end = minor.parse().ok()?,
                 ("on", gate) => row.gate = Some(RowGate::On(gate)),
-                ("off", gate) => row.gate = Some(RowGate::Off(gate)),
-                _ => return None,
+                ("off", gate) => (row.gate, row.check) = (Some(RowGate::Off(gate)), StartCheck::NeedsGate),
+                ("if", other) => row.condition = Some((other, true)),
+                ("unless", other) => row.condition = Some((other, false)),
+                ("bare", "") => row.beginning = "",
+                (id, _) => row.check = StartCheck::named(id)?,
             }
         }
         Some(row)
     }
+
+    /// Whether the other setting is as the condition says.
+    fn applies(&self, settings: &MergedSettings) -> bool {
+        let Some((other, expected)) = self.condition else { return true };
+        let (paths, value) = other.split_once('=').map_or((other, None), |(path, value)| (path, Some(value)));
+        let mut paths = paths.split(',');
+        let is_so = paths.any(|path| match value {
+            Some(value) => shown(settings, path).is_some_and(|shown| shown == value),
+            None => settings.non_empty(path).is_some(),
+        });
+        is_so == expected
+    }
+}
+
+/// Returns the value of a setting as text.
+fn shown(settings: &MergedSettings, path: &str) -> Option<String> {
+    Some(json_text(&settings.node(path)?.value).replace('"', ""))
 }
 
 fn rule(word: &'static str) -> Option<RowRule> {
@@ -132,7 +159,8 @@ fn rule(word: &'static str) -> Option<RowRule> {
 fn range(text: &str) -> Option<RangeInclusive<i128>> {
     let bound = |text: &str| text.parse().ok().or_else(|| go_nanoseconds(text).ok().map(i128::from));
     let (low, high) = text.split_once("..")?;
-    Some(bound(low)?..=if high.is_empty() { i128::MAX } else { bound(high)? })
+    let low = if low.is_empty() { i128::MIN } else { bound(low)? };
+    Some(low..=if high.is_empty() { i128::MAX } else { bound(high)? })
 }
 
 impl RowRule {
@@ -154,7 +182,7 @@ impl RowRule {
                 (!texts.contains(&value.as_str())).then(|| format!("{value:?}"))
             }
             Self::Not(text) => {
-                let value = json_text(&settings.node(path)?.value).replace('"', "");
+                let value = shown(settings, path)?;
                 let is_refused =
                     if text.is_empty() { !matches!(value.as_str(), "" | "[]") } else { value == *text };
                 is_refused.then_some(value)
@@ -165,6 +193,9 @@ impl RowRule {
 
 const SECOND: i64 = 1_000_000_000;
 
+/// How most messages begin.
+const INVALID: &str = "invalid configuration: ";
+
 /// The smallest number of user ids for each pod. A larger number must be a multiple of it.
 const USER_IDS: i128 = 65536;
 
@@ -172,7 +203,7 @@ impl Validation<'_> {
     /// Adds a finding. `text` is the kubelet's message without `failed to validate kubelet configuration, error: `.
     fn refuse(&mut self, check: StartCheck, path: &str, text: &str) {
         let origin = self.settings.origin(path);
-        let message = text.strip_prefix("invalid configuration: ").unwrap_or(text).to_owned();
+        let message = text.strip_prefix(INVALID).unwrap_or(text).to_owned();
         let finding = StartFinding::new(check, message)
             .at(&origin)
             .on(path)
@@ -182,7 +213,7 @@ impl Validation<'_> {
 
     /// Adds a finding about a value that breaks a rule.
     fn invalid(&mut self, path: &str, text: impl Display) {
-        self.refuse(StartCheck::ValueRefused, path, &format!("invalid configuration: {text}"));
+        self.refuse(StartCheck::ValueRefused, path, &format!("{INVALID}{text}"));
     }
 
     /// Adds a finding about each value that breaks a rule of a block of the table.
@@ -191,23 +222,25 @@ impl Validation<'_> {
         for row in Row::of_block(name).filter(|row| row.minors.contains(&minor)) {
             let Some(value) = row.rule.refused(self.settings, row.path) else { continue };
             let message = row.message.replace("{}", &value);
-            match row.gate {
-                Some(RowGate::On(gate)) if self.is_off(gate) => {}
-                Some(RowGate::Off(gate)) if !self.is_off(gate) => {}
-                Some(RowGate::Off(_)) => self.needs_gate(row.path, message),
-                _ => self.invalid(row.path, message),
+            let applies = row.applies(self.settings)
+                && row.gate.as_ref().is_none_or(|gate| match gate {
+                    RowGate::On(gate) => !self.is_off(gate),
+                    RowGate::Off(gate) => self.is_off(gate),
+                });
+            if applies {
+                self.refuse(row.check, row.path, &format!("{}{message}", row.beginning));
             }
         }
     }
 
     /// Adds a finding about values that contradict each other.
     fn contradiction(&mut self, path: &str, text: impl Display) {
-        self.refuse(StartCheck::ValuesContradict, path, &format!("invalid configuration: {text}"));
+        self.refuse(StartCheck::ValuesContradict, path, &format!("{INVALID}{text}"));
     }
 
     /// Adds a finding about a setting whose feature gate is off.
     fn needs_gate(&mut self, path: &str, text: impl Display) {
-        self.refuse(StartCheck::NeedsGate, path, &format!("invalid configuration: {text}"));
+        self.refuse(StartCheck::NeedsGate, path, &format!("{INVALID}{text}"));
     }
 
     /// Returns whether a feature gate is on; `None` if this release does not know the gate.
@@ -223,13 +256,6 @@ impl Validation<'_> {
     /// Checks the limits of numbers.
     fn check_numbers(&mut self) {
         self.check_block("numbers");
-        let pulls = self.settings.int("maxParallelImagePulls");
-        if pulls.is_some_and(|pulls| pulls.value > 1) && self.settings.is_on("serializeImagePulls", false) {
-            self.contradiction(
-                "maxParallelImagePulls",
-                "maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is set to false",
-            );
-        }
         if let Some(found) = self.settings.number("memoryThrottlingFactor")
             && !(found.value > 0.0 && found.value <= 1.0)
         {
@@ -300,30 +326,25 @@ impl Validation<'_> {
                 "enforceNodeAllocatable (--enforce-node-allocatable) is not supported unless cgroupsPerQOS (--cgroups-per-qos) is set to true",
             );
         }
-        let is_empty = |path: &str| self.settings.non_empty(path).is_none();
-        let (no_system, no_kube) = (is_empty("systemReservedCgroup"), is_empty("kubeReservedCgroup"));
         for (index, key) in keys.iter().enumerate() {
             if keys.iter().take(index).any(|earlier| earlier == key) && self.release.at_least(31) {
                 self.invalid(PATH, format_args!("duplicated enforcements {key:?} in enforceNodeAllocatable (--enforce-node-allocatable)"));
                 continue;
             }
+            let is_of = |group: &str| {
+                let rest = key.strip_prefix(group).and_then(|rest| rest.strip_prefix("-reserved"));
+                rest.is_some_and(|rest| rest.is_empty() || (rest == "-compressible" && knows_compressible))
+            };
             match *key {
                 "pods" if !per_qos && self.release.at_least(31) => self.contradiction("cgroupsPerQOS", format_args!(
                     "cgroupsPerQOS (--cgroups-per-qos) must be set to true when {key:?} contained in enforceNodeAllocatable (--enforce-node-allocatable)"
                 )),
-                "system-reserved" if no_system => self.needs_cgroup(PATH, "system", knows_compressible),
-                "kube-reserved" if no_kube => self.needs_cgroup(PATH, "kube", knows_compressible),
-                "system-reserved-compressible" if knows_compressible && no_system => {
-                    self.needs_cgroup(PATH, "system", knows_compressible);
-                }
-                "kube-reserved-compressible" if knows_compressible && no_kube => {
-                    self.needs_cgroup(PATH, "kube", knows_compressible);
-                }
-                "system-reserved-compressible" | "kube-reserved-compressible" if knows_compressible => {}
+                _ if is_of("system") => self.check_cgroup_of(PATH, "system", knows_compressible),
+                _ if is_of("kube") => self.check_cgroup_of(PATH, "kube", knows_compressible),
                 "none" if keys.len() > 1 => self.contradiction(PATH, format_args!(
                     "enforceNodeAllocatable (--enforce-node-allocatable) may not contain additional enforcements when {key:?} is specified"
                 )),
-                "pods" | "system-reserved" | "kube-reserved" | "none" => {}
+                "pods" | "none" => {}
                 // The kubelet's message ends with the valid values. No recording of a real kubelet contains this
                 // message, so the order of the values is not known, and the finding leaves them out.
                 _ => self.invalid(PATH, format_args!("option {key:?} specified for enforceNodeAllocatable (--enforce-node-allocatable)")),
@@ -337,25 +358,22 @@ impl Validation<'_> {
                 }
             }
         }
-        let reserved_cpus = self.settings.non_empty("reservedSystemCPUs");
-        if reserved_cpus.is_some() && !(no_system && no_kube) {
-            self.contradiction("reservedSystemCPUs", "can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup)");
-        }
-        if let Some(cpus) = reserved_cpus
+        self.check_block("reservations");
+        if let Some(cpus) = self.settings.non_empty("reservedSystemCPUs")
             && let Some(why) = cpu_set_error(&cpus.value)
         {
             let text =
                 format!("unable to parse reservedSystemCPUs (--reserved-cpus) {}, error: {why}", cpus.value);
             self.invalid("reservedSystemCPUs", text);
         }
-        let is_filled = |path: &str| self.settings.non_empty(path).is_some();
-        if is_filled("systemCgroups") && !is_filled("cgroupRoot") {
-            self.contradiction("systemCgroups", "systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified");
-        }
+        self.check_block("cgroups");
     }
 
     /// Reports an enforcement without the cgroup that it needs.
-    fn needs_cgroup(&mut self, path: &str, group: &str, knows_compressible: bool) {
+    fn check_cgroup_of(&mut self, path: &str, group: &str, knows_compressible: bool) {
+        if self.settings.non_empty(&format!("{group}ReservedCgroup")).is_some() {
+            return;
+        }
         let enforcement = if knows_compressible {
             format!("\"{group}-reserved\" or \"{group}-reserved-compressible\" included")
         } else {
@@ -403,17 +421,8 @@ impl Validation<'_> {
     /// Checks the fields that need a feature gate.
     fn check_gated_fields(&mut self) {
         self.check_block("gates");
-        if self.settings.is_on("enableSystemLogQuery", false)
-            && !self.settings.is_on("enableSystemLogHandler", true)
-        {
-            self.contradiction(
-                "enableSystemLogQuery",
-                "enableSystemLogHandler is required for enableSystemLogQuery",
-            );
-        }
-        self.check_block("periods");
         self.check_restart_period();
-        self.check_pull_credentials();
+        self.check_block("pull credentials");
     }
 
     /// Checks the longest time between two restarts of a container.
@@ -429,22 +438,6 @@ impl Validation<'_> {
             self.invalid(PATH, format_args!(
                 "CrashLoopBackOff.MaxContainerRestartPeriod (got: {seconds} seconds) must be set between 1s and 300s"
             ));
-        }
-    }
-
-    /// Checks the policy for the credentials of images that are on the node already.
-    fn check_pull_credentials(&mut self) {
-        const LIST: &str = "preloadedImagesVerificationAllowlist";
-        self.check_block("pull credentials");
-        let policy =
-            self.settings.non_empty("imagePullCredentialsVerificationPolicy").map(|found| found.value);
-        let is_listed = self.settings.list(LIST).is_some_and(|list| !list.value.is_empty());
-        if self.release.at_least(33)
-            && !self.is_off("KubeletEnsureSecretPulledImages")
-            && is_listed
-            && policy.as_deref() != Some("NeverVerifyAllowlistedImages")
-        {
-            self.contradiction(LIST, "can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not \"NeverVerifyAllowlistedImages\"");
         }
     }
 
@@ -500,16 +493,7 @@ impl Validation<'_> {
         if self.is_off("KubeletTracing") {
             return;
         }
-        let path = "tracing.samplingRatePerMillion";
-        let rate = self.settings.int(path).map_or(0, |found| found.value);
-        let why = match rate {
-            ..0 => Some("sampling rate must be positive"),
-            0..=1_000_000 => None,
-            _ => Some("sampling rate per million must be less than or equal to one million"),
-        };
-        if let Some(why) = why {
-            self.refuse(StartCheck::ValueRefused, path, &format!("{path}: Invalid value: {rate}: {why}"));
-        }
+        self.check_block("tracing");
         let path = "tracing.endpoint";
         let Some(found) = self.settings.text(path) else { return };
         let endpoint =
@@ -605,12 +589,7 @@ impl Validation<'_> {
                     .with_fix("switch the node to cgroup v2, or set failCgroupV1: false until then"),
             );
         }
-        if self.release.at_least(32) && !self.settings.is_on("singleProcessOOMKill", true) {
-            self.contradiction(
-                "singleProcessOOMKill",
-                "singleProcessOOMKill must not be explicitly set to false when using cgroup v1",
-            );
-        }
+        self.check_block("cgroup v1");
     }
 }
 
@@ -667,6 +646,6 @@ mod tests {
             assert_eq!(Row::of_block(name).count(), rows.lines().count(), "{name}");
             assert!(include_str!("validation.rs").contains(&format!("check_block({name:?})")), "{name}");
         }
-        assert_eq!(blocks.len(), 9);
+        assert_eq!(blocks.len(), 12);
     }
 }
