@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::kubelet_pods::{KubeletPod, KubeletPods};
-use super::verdict::{PodRow, PodVerdict, RowLabels, VerdictInput};
+use super::verdict::{PodRow, PodVerdict, RowLabels, VerdictInput, verdict};
 use super::views::add_views;
 use super::{GRACE, PodSource, WantedPod};
 use crate::ContainerState;
@@ -237,27 +237,22 @@ pub fn add_comparison(
     };
     let link = with.link.map(ApiServerLink::in_words).filter(|words| !words.is_empty());
     let and_link = link.map(|words| format!("; {words}")).unwrap_or_default();
+    let unreported = || verdict("gone-at-api", &[("link", &and_link)]);
     let mut reported = BTreeSet::new();
     for row in rows.iter_mut() {
         let is_mirror_lost = row.mirror.as_ref().is_some_and(|mirror| mirror.state == "lost");
         if with.confirmed.deaf.contains(&row.uid) {
-            row.verdict = PodVerdict::Deaf;
-            row.why = format!(
-                "the API server has bound this pod to the node, and after more than a minute the kubelet does not know \
-                 it: the kubelet does not receive the API server's pods{and_link}"
-            );
+            (row.verdict, row.why) = verdict("bound-and-not-known", &[("link", &and_link)]);
         } else if with.confirmed.unreported.contains(&row.uid) {
             reported.insert(row.uid.clone());
-            row.verdict = PodVerdict::Unreported;
-            row.why = unreported(&and_link);
+            (row.verdict, row.why) = unreported();
         } else if let Some(why) = late.get(&row.uid)
             && !matches!(
                 row.verdict,
                 PodVerdict::Refused | PodVerdict::Duplicate | PodVerdict::Stale | PodVerdict::Terminating
             )
         {
-            row.verdict = PodVerdict::Late;
-            row.why.clone_from(why);
+            (row.verdict, row.why) = why.clone();
         } else if is_mirror_lost && with.link.is_some_and(ApiServerLink::is_broken) {
             row.verdict = PodVerdict::Unreported;
             row.why.push_str(&and_link);
@@ -269,16 +264,7 @@ pub fn add_comparison(
         .map(|pod| {
             let labels = pod.json.read().pointer("/metadata/labels").cloned().unwrap_or_default();
             let labels = RowLabels::WantedPod(labels.into());
-            PodRow {
-                labels,
-                ..PodRow::new(
-                    &pod.identity,
-                    &pod.uid,
-                    pod.source,
-                    PodVerdict::Unreported,
-                    unreported(&and_link),
-                )
-            }
+            PodRow { labels, ..PodRow::new(&pod.identity, &pod.uid, pod.source, unreported()) }
         })
         .collect();
     add_views(&mut more, input);
@@ -288,20 +274,13 @@ pub fn add_comparison(
     });
 }
 
-fn unreported(and_link: &str) -> String {
-    format!(
-        "the kubelet has this pod from the API server, and the API server no longer has it: the kubelet does not \
-         receive the API server's changes{and_link}"
-    )
-}
-
-/// Returns the reason for each pod whose status at the kubelet is older than a change in the runtime by more than
+/// Returns the verdict on each pod whose status at the kubelet is older than a change in the runtime by more than
 /// [`GRACE`].
 fn late_pods(
     contradictions: &[Contradiction],
     kubelet: &KubeletPods,
     changes: &BTreeMap<String, Wall>,
-) -> BTreeMap<String, String> {
+) -> BTreeMap<String, (PodVerdict, String)> {
     let mut late = BTreeMap::new();
     for one in contradictions {
         let Some(at) = changes.get(&one.id).copied() else { continue };
@@ -313,12 +292,8 @@ fn late_pods(
         }
         let what = if one.runs { "started" } else { "ended" };
         late.entry(one.uid.clone()).or_insert_with(|| {
-            format!(
-                "container {} {what} {} ago in the runtime, and the kubelet's status does not show it. A relist delays \
-                 a status by about a second, so PLEG is late or the pod's worker waits",
-                one.container,
-                elapsed(age)
-            )
+            let age = elapsed(age);
+            verdict("late-status", &[("container", &one.container), ("what", &what), ("age", &age)])
         });
     }
     late

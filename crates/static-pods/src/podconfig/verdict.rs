@@ -5,7 +5,7 @@
 //! wanted. A view that is not known makes a verdict *unknown*; it never hides what the other views show.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -19,7 +19,7 @@ use crate::ContainerState;
 use crate::PodIdentity;
 use plegctl_base::clock::Wall;
 use plegctl_base::report::duration::elapsed;
-use plegctl_base::report::{plural, word_enum};
+use plegctl_base::report::{Places, TextTable, plural, word_enum};
 use plegctl_node::kubelet::pod_status::{
     WaitingContainer, container_statuses, has_ended, moment, transition,
 };
@@ -58,7 +58,16 @@ word_enum! {
         Unreported = "unreported",
         /// A view that decides the verdict could not be read.
         Unknown = "unknown",
-    }
+    } ALL
+}
+
+/// Returns the verdict and the reason of a row of `verdicts.txt`.
+pub fn verdict(row: &str, places: &Places<'_>) -> (PodVerdict, String) {
+    static TABLE: LazyLock<TextTable> = LazyLock::new(|| TextTable::read(include_str!("verdicts.txt")));
+    let texts = TABLE.filled(row, places);
+    // A test makes sure that each row has a verdict.
+    let verdict = PodVerdict::ALL.into_iter().find(|verdict| verdict.as_str() == texts.id);
+    (verdict.unwrap_or(PodVerdict::Unknown), texts.message)
 }
 
 impl PodVerdict {
@@ -206,8 +215,7 @@ impl PodRow {
         identity: &PodIdentity,
         uid: &str,
         source: Option<PodSource>,
-        verdict: PodVerdict,
-        why: String,
+        (verdict, why): (PodVerdict, String),
     ) -> Self {
         let PodIdentity { namespace, name } = identity.clone();
         Self {
@@ -346,42 +354,38 @@ impl<'a> PodIndex<'a> {
         (status, who): (&Value, &str),
     ) -> PodRow {
         let uid = pod.known_uid().unwrap_or_default();
-        let row = |verdict, why: String| PodRow::new(&pod.identity, uid, Some(source), verdict, why);
+        let row = |verdict| PodRow::new(&pod.identity, uid, Some(source), verdict);
         if pod.is_terminating() {
-            let (verdict, why) = self.terminating(pod, own);
-            return row(verdict, why);
+            return row(self.terminating(pod, own));
         }
         if let Some(reason) = refusal(source, status, own) {
-            return row(PodVerdict::Refused, reason);
+            return row((PodVerdict::Refused, reason));
         }
         if let Some(own) = own.filter(|own| own.runs()) {
             let (mirror, problem) = self.mirror(source, pod, own).unzip();
-            let mut why = running(source, pod, own);
+            let (verdict, mut why) = running(source, pod, own);
             if let Some(problem) = problem.flatten() {
                 why.push_str("; ");
                 why.push_str(&problem);
             }
-            return PodRow { mirror, ..row(PodVerdict::Running, why) };
+            return PodRow { mirror, ..row((verdict, why)) };
         }
         if let Some(why) = how_it_ended(pod, own, status) {
-            return row(PodVerdict::Running, why);
+            return row((PodVerdict::Running, why));
         }
         if self.input.runtime.is_none() {
             let phase = status.get("phase").and_then(Value::as_str);
             let phase = phase.map(|phase| format!("; {who} says {phase}")).unwrap_or_default();
-            let why = format!("not compared with the runtime, whose pods are not known{phase}");
-            return row(PodVerdict::Unknown, why);
+            return row(verdict("not-compared", &[("phase", &phase)]));
         }
         if let Some(own) = own.filter(|own| own.is_alive()) {
-            return self.no_container_runs(row, own, status);
+            return row(self.no_container_runs(own, status));
         }
         let mut with_name = self.with_name(pod).iter();
         if let Some(other) = with_name.find(|other| other.uid != pod.uid && other.is_alive()) {
-            let row = self.name_in_use(source, pod, other);
-            return PodRow { running: Some(other.state()), ..row };
+            return PodRow { running: Some(other.state()), ..row(self.name_in_use(pod, other)) };
         }
-        let (verdict, why) = self.nothing_runs(pod, own, status);
-        row(verdict, why)
+        row(self.nothing_runs(pod, own, status))
     }
 
     /// Returns the verdict and the reason of a pod that is being deleted.
@@ -390,26 +394,26 @@ impl<'a> PodIndex<'a> {
         let over = pod.deletion_at().map(|at| self.input.now.duration_since(at));
         let is_compared = self.input.runtime.is_some();
         let Some(over) = over.filter(|over| *over > GRACE) else {
-            let why = match alive {
-                Some(_) => "the pod must stop, but still runs",
-                None if is_compared => "the pod must stop; none of its containers runs",
-                None => "the pod must stop; the runtime's pods are not known",
+            let row = match alive {
+                Some(_) => "stopping",
+                None if is_compared => "stopped",
+                None => "stopping-or-stopped",
             };
-            return (PodVerdict::Terminating, why.to_owned());
+            return verdict(row, &[]);
         };
-        let what = match (alive, pod.finalizer_names().first()) {
-            _ if !is_compared => "it still exists, and the runtime's pods are not known".to_owned(),
-            (Some(alive), _) => match (alive.running(), alive.containers()) {
-                (0, _) => "its sandbox still runs".to_owned(),
-                (running, all) => format!("{running} of {all} containers still run"),
-            },
-            (None, Some(finalizer)) => {
-                format!("none of its containers runs; it has the finalizer {finalizer}")
+        let over = elapsed(over);
+        match (alive, pod.finalizer_names().first()) {
+            _ if !is_compared => verdict("overdue-and-not-compared", &[("over", &over)]),
+            (Some(alive), _) if alive.running() == 0 => verdict("overdue-sandbox", &[("over", &over)]),
+            (Some(alive), _) => {
+                let (running, all) = (alive.running(), alive.containers());
+                verdict("overdue-containers", &[("running", &running), ("all", &all), ("over", &over)])
             }
-            (None, None) => "none of its containers runs, but it still exists".to_owned(),
-        };
-        let why = format!("{what}; its grace period has been over for {}", elapsed(over));
-        (PodVerdict::Stuck, why)
+            (None, Some(finalizer)) => {
+                verdict("overdue-finalizer", &[("finalizer", finalizer), ("over", &over)])
+            }
+            (None, None) => verdict("overdue-pod", &[("over", &over)]),
+        }
     }
 
     /// Returns the verdict and the reason if nothing of the pod runs.
@@ -420,10 +424,7 @@ impl<'a> PodIndex<'a> {
         status: &Value,
     ) -> (PodVerdict, String) {
         if self.is_young(pod.changed) {
-            return (
-                PodVerdict::Starting,
-                "its file is younger than a minute; it does not run yet".to_owned(),
-            );
+            return verdict("young-file", &[]);
         }
         let kubelet_has_pod =
             pod.known_uid().and_then(|uid| self.input.kubelet.map(|kubelet| kubelet.pods.contains_key(uid)));
@@ -431,33 +432,21 @@ impl<'a> PodIndex<'a> {
             let accepted = moment(status.get("startTime")).or_else(|| transition(status, "PodScheduled"));
             let waited = accepted.map(|accepted| self.input.now.duration_since(accepted));
             let is_late = waited.is_some_and(|waited| waited > LONGEST_START);
-            let verdict = if is_late { PodVerdict::Stuck } else { PodVerdict::Starting };
             let waited = waited.map(|waited| format!(" for {}", elapsed(waited))).unwrap_or_default();
-            return (verdict, format!("Pending{waited}: the kubelet has not created a sandbox for it"));
+            let row = if is_late { "pending-for-long" } else { "pending" };
+            return verdict(row, &[("waited", &waited)]);
         }
-        let why = match (own, kubelet_has_pod) {
-            (Some(_), _) => "its sandboxes have ended, and the kubelet has not created a new one",
-            (None, Some(false)) => {
-                "wanted, but the kubelet does not have it among its pods: the kubelet has not read this text, or reads another source"
-            }
-            (None, Some(true)) => {
-                "the kubelet has the pod, but the runtime has no sandbox of it: its pod worker waits or hangs"
-            }
-            (None, None) => {
-                "wanted, but the runtime has no sandbox of it: the kubelet did not admit it, or its pod worker \
-                 waits; the kubelet's log and its /pods show the reason"
-            }
+        let row = match (own, kubelet_has_pod) {
+            (Some(_), _) => "sandboxes-ended",
+            (None, Some(false)) => "not-at-kubelet",
+            (None, Some(true)) => "at-kubelet-only",
+            (None, None) => "no-sandbox",
         };
-        (PodVerdict::Missing, why.to_owned())
+        verdict(row, &[])
     }
 
-    /// Returns the row of a pod with a sandbox or a container, but without a running container in a ready sandbox.
-    fn no_container_runs(
-        &self,
-        row: impl Fn(PodVerdict, String) -> PodRow,
-        own: &RuntimePod,
-        status: &Value,
-    ) -> PodRow {
+    /// Returns the verdict on a pod with a sandbox or a container, but without a running container in a ready sandbox.
+    fn no_container_runs(&self, own: &RuntimePod, status: &Value) -> (PodVerdict, String) {
         let is_young = self.is_young(own.since());
         let verdict = match (is_pending(status), WaitingContainer::all(status).next()) {
             (true, Some(_)) if !is_young => PodVerdict::Stuck,
@@ -474,34 +463,19 @@ impl<'a> PodIndex<'a> {
             (_, 1) => "it has a sandbox, but its container does not run".to_owned(),
             (_, all) => format!("it has a sandbox, but none of its {all} containers runs"),
         };
-        row(verdict, why)
+        (verdict, why)
     }
 
-    /// Returns the row of a pod if another pod (`other`) runs under its name.
-    fn name_in_use(&self, source: PodSource, pod: &WantedPod, other: &RuntimePod) -> PodRow {
-        let row = |verdict, why: String| {
-            PodRow::new(&pod.identity, pod.known_uid().unwrap_or_default(), Some(source), verdict, why)
-        };
+    /// Returns the verdict on a pod if another pod (`other`) runs under its name.
+    fn name_in_use(&self, pod: &WantedPod, other: &RuntimePod) -> (PodVerdict, String) {
         let other_source = self
             .wanted_as(&pod.identity)
             .iter()
             .find(|(_, wanted)| wanted.uid == other.uid && wanted.mirror_of.is_none());
-        if let Some((other_source, _)) = other_source {
-            return row(
-                PodVerdict::Duplicate,
-                format!(
-                    "source {other_source} has a pod of the same name, and that pod runs: the kubelet starts this pod only when that pod is gone"
-                ),
-            );
+        match other_source {
+            Some((source, _)) => verdict("same-name", &[("source", source)]),
+            None => verdict("other-version", &[("uid", &other.uid)]),
         }
-        row(
-            PodVerdict::Stale,
-            format!(
-                "another version runs (uid {}): the kubelet has not applied this version yet, or the old pod \
-                 is still stopping",
-                other.uid
-            ),
-        )
     }
 
     /// Returns rows for mirror pods whose static pod no source wants any more.
@@ -522,24 +496,13 @@ impl<'a> PodIndex<'a> {
         without_pod
             .map(|pod| {
                 let static_pod = pod.mirror_of.as_ref().and_then(|hash| self.input.runtime?.get(hash));
-                let (verdict, why) = match static_pod.filter(|pod| pod.is_alive()) {
-                    _ if !pod.is_terminating() && self.input.runtime.is_none() => {
-                        (PodVerdict::Stale, "the mirror pod of a static pod that no source has")
-                    }
-                    _ if pod.is_terminating() => (
-                        PodVerdict::Terminating,
-                        "the mirror pod of a static pod that no source has; the API server is deleting the mirror pod",
-                    ),
-                    Some(_) => (
-                        PodVerdict::Stale,
-                        "the mirror pod of a static pod that no source has, but that still runs; the kubelet deletes the mirror pod when the static pod has ended",
-                    ),
-                    None => (
-                        PodVerdict::Stale,
-                        "the mirror pod of a static pod that no source has and that does not run; the kubelet deletes the mirror pod within a minute after it has read every source",
-                    ),
+                let row = match static_pod.filter(|pod| pod.is_alive()) {
+                    _ if pod.is_terminating() => "mirror-deleted",
+                    _ if self.input.runtime.is_none() => "mirror-not-compared",
+                    Some(_) => "mirror-of-running-pod",
+                    None => "mirror-left-over",
                 };
-                let row = PodRow::new(&pod.identity, &pod.uid, Some(PodSource::Api), verdict, why.to_owned());
+                let row = PodRow::new(&pod.identity, &pod.uid, Some(PodSource::Api), verdict(row, &[]));
                 PodRow { labels: RowLabels::WantedPod(pod.content.labels.clone()), ..row }
             })
             .collect()
@@ -562,54 +525,42 @@ impl<'a> PodIndex<'a> {
         if wanted.iter().any(|(_, wanted)| wanted.known_uid().is_none()) {
             return None;
         }
-        let (verdict, why) = if wanted.iter().any(|(_, wanted)| wanted.mirror_of.is_none()) {
-            let why = "the old version of a wanted pod; it ends before the new version starts";
-            (PodVerdict::Terminating, why.to_owned())
+        let verdict = if wanted.iter().any(|(_, wanted)| wanted.mirror_of.is_none()) {
+            verdict("old-version", &[])
         } else if is_unread(state) {
             let kubelet = match self.input.kubelet {
                 Some(_) => ", and the kubelet does not have it",
                 None => ", and the kubelet's own pods are not known either",
             };
-            let why = format!("it runs; source {source}, which may want it, could not be read{kubelet}");
-            (PodVerdict::Unknown, why)
+            verdict("source-unread", &[("source", source), ("kubelet", &kubelet)])
         } else if self.unread.is_empty() {
-            let why = "it runs, but no source wants it: the kubelet stops it within seconds, unless its pod \
-                       worker hangs";
-            (PodVerdict::Orphan, why.to_owned())
+            verdict("unwanted", &[])
         } else {
             let unread: Vec<&str> = self.unread.iter().map(|source| source.as_str()).collect();
-            let why = format!(
-                "it runs, but no source wants it; the kubelet does not stop it until source {} is ready",
-                unread.join(" and ")
-            );
-            (PodVerdict::Orphan, why)
+            verdict("unwanted-while-unread", &[("unread", &unread.join(" and "))])
         };
-        let row = PodRow::new(&pod.identity, &pod.uid, pod.source, verdict, why);
+        let row = PodRow::new(&pod.identity, &pod.uid, pod.source, verdict);
         Some(PodRow { running: Some(pod.state()), labels: RowLabels::RuntimePod(pod.labels.clone()), ..row })
     }
 }
 
-/// Returns the reason for the verdict on a running pod: its version and the number of running containers.
-fn running(source: PodSource, pod: &WantedPod, own: &RuntimePod) -> String {
+/// Returns the verdict on a running pod, with its version and the number of running containers.
+fn running(source: PodSource, pod: &WantedPod, own: &RuntimePod) -> (PodVerdict, String) {
     let (running, all) = (own.running(), own.containers());
-    if source == PodSource::Api {
-        format!("{running} of {all} containers run")
-    } else if pod.known_uid().is_none() {
-        format!(
-            "{running} of {all} containers run; the version is not known, because the pod's UID cannot be computed"
-        )
-    } else if running == all {
-        format!("runs exactly this version, {running} of {all} containers")
-    } else {
-        format!("runs this version, {running} of {all} containers run")
-    }
+    let row = match source {
+        PodSource::Api => "pod-of-api",
+        _ if pod.known_uid().is_none() => "version-not-known",
+        _ if running == all => "whole-version",
+        _ => "part-of-version",
+    };
+    verdict(row, &[("running", &running), ("all", &all)])
 }
 
 /// Returns the row of a file that the kubelet refuses.
 fn refused_file(source: PodSource, refused: &RefusedFile) -> PodRow {
     let identity =
         PodIdentity { namespace: String::new(), name: refused.path.to_string_lossy().into_owned() };
-    PodRow::new(&identity, "", Some(source), PodVerdict::Refused, refused.reason.clone())
+    PodRow::new(&identity, "", Some(source), (PodVerdict::Refused, refused.reason.clone()))
 }
 
 /// Returns why the kubelet did not admit a pod, from the pod's status. A pod that the kubelet has admitted and ended later,

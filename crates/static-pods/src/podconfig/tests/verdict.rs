@@ -49,6 +49,16 @@ fn verdicts(rows: &[(String, PodVerdict, String)]) -> Vec<(&str, PodVerdict)> {
 }
 
 #[test]
+fn each_row_of_the_table_has_a_verdict_and_belongs_to_a_case() {
+    let sources = [include_str!("../verdict.rs"), include_str!("../compare.rs")].concat();
+    for row in include_str!("../verdicts.txt").split("\n\n").skip(1) {
+        let (name, word) = row.lines().next().unwrap().split_once(' ').unwrap();
+        assert!(PodVerdict::ALL.iter().any(|verdict| verdict.as_str() == word), "{row}");
+        assert!(sources.contains(&format!("\"{name}\"")), "{row}");
+    }
+}
+
+#[test]
 fn the_wanted_version_is_running() {
     let rows = verdict_rows(&file(vec![pod("etcd-n1", "1")]), [running("etcd-n1", "1", "file")]);
     assert_eq!(verdicts(&rows), [("1", PodVerdict::Running)]);
