@@ -4,46 +4,27 @@
 //! in names, and reports a wrong type as an error, for which the kubelet rejects the file. It collects all errors, but
 //! the kubelet stops at the first.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use super::field_path::FieldPath;
 use super::report::{DropReason, DroppedField};
 use super::schema::{self, FieldType, GoStruct};
+use crate::finding::LintFinding;
 use crate::nearest;
 use plegctl_api_values::quantity::{NotAQuantity, Quantity};
 use plegctl_api_values::reader::float;
 use plegctl_api_values::timestamp;
 use plegctl_api_values::tree::{ManifestNode, Map, MapEntry, Position, Value};
+use plegctl_base::report::Places;
 use plegctl_node::kubelet::KubeletVersion;
 
 /// An error of the decoder.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// The path of the field.
-    pub field: String,
-    /// The position of the value.
-    pub position: Position,
-    /// The problem, in plain words.
-    pub message: String,
-    /// The fix.
-    pub fix: Option<String>,
+    /// The finding about it.
+    pub finding: LintFinding,
     /// The kubelet's error message, as far as it is known.
     pub reason: String,
-    /// The kind of error.
-    pub fault: DecodeFault,
-}
-
-/// The kinds of decoding errors that the catalogue distinguishes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecodeFault {
-    /// A value has the wrong type.
-    Type,
-    /// A text is not a quantity.
-    Quantity,
-    /// The kubelet never finishes parsing a quantity.
-    Endless,
-    /// A quantity has more digits than plegctl can compute with.
-    TooLong,
 }
 
 /// The result of the decoder.
@@ -80,10 +61,13 @@ fn empty_object(position: Position) -> ManifestNode {
 const MAX_REPORTED: usize = 1_000;
 
 impl PodDecoder {
-    /// Records an error, up to the limit.
-    fn report(&mut self, error: FieldError) {
+    /// Records an error with the texts of a row of `findings.txt`, up to the limit.
+    fn report(&mut self, node: &ManifestNode, path: &FieldPath<'_>, row: &str, places: &Places<'_>) {
         if self.errors.len() < MAX_REPORTED {
-            self.errors.push(error);
+            let field = path.to_string();
+            let place: [(&str, &dyn Display); 1] = [("field", &field)];
+            let (finding, reason) = LintFinding::of_refusal(row, &[&place, places].concat());
+            self.errors.push(FieldError { finding: finding.at(node.position).on_field(field), reason });
         }
     }
 
@@ -141,22 +125,16 @@ impl PodDecoder {
 
     /// Reports a value of a wrong type. `wanted` is the right type in plain words.
     fn report_type(&mut self, node: &ManifestNode, path: &FieldPath<'_>, wanted: &str) {
-        let field = path.to_string();
-        let found = node.type_name();
-        let fix = (wanted == "a string")
-            .then(|| node.written.as_deref().map(|text| format!("quote the value: \"{text}\"")));
-        self.report(FieldError {
-            message: format!("{field} must be {wanted}, found {found}"),
-            fix: fix.flatten(),
-            reason: format!(
-                "json: cannot unmarshal {} into Go struct field {field} of type {}",
-                node.json_name(),
-                go_name(wanted)
-            ),
-            position: node.position,
-            fault: DecodeFault::Type,
-            field,
-        });
+        let written = node.written.as_deref().filter(|_| wanted == "a string");
+        let row = if written.is_some() { "unquoted-text" } else { "wrong-type" };
+        let places: &Places<'_> = &[
+            ("wanted", &wanted),
+            ("found", &node.type_name()),
+            ("json", &node.json_name()),
+            ("go", &go_name(wanted)),
+            ("written", &written.unwrap_or_default()),
+        ];
+        self.report(node, path, row, places);
     }
 
     /// Decodes an integer in `range`.
@@ -170,17 +148,8 @@ impl PodDecoder {
         match node.value {
             Value::Int(number) if range.contains(&number) => Some(node.clone()),
             Value::Int(number) => {
-                let field = path.to_string();
-                self.report(FieldError {
-                    message: format!("{field} is {number}, which is outside the range of its type {kind}"),
-                    fix: None,
-                    reason: format!(
-                        "json: cannot unmarshal number {number} into Go struct field {field} of type {kind}"
-                    ),
-                    position: node.position,
-                    fault: DecodeFault::Type,
-                    field,
-                });
+                let places: &Places<'_> = &[("number", &number), ("kind", &kind)];
+                self.report(node, path, "number-out-of-range", places);
                 None
             }
             _ => {
@@ -208,7 +177,7 @@ impl PodDecoder {
         // The kubelet trims white space around the quantity in the JSON text. Tabs and line breaks are escape sequences
         // in that text, so the kubelet does not trim them.
         let text = text.trim_matches(|letter: char| letter.is_whitespace() && !letter.is_ascii_control());
-        let (fault, reason, what, fix) = match Quantity::parse_by(text, self.version) {
+        let why = match Quantity::parse_by(text, self.version) {
             Ok(amount) => {
                 return Some(ManifestNode {
                     position: node.position,
@@ -216,38 +185,14 @@ impl PodDecoder {
                     written: Some(Arc::from(text)),
                 });
             }
-            Err(NotAQuantity::Endless) => (
-                DecodeFault::Endless,
-                String::new(),
-                format!(
-                    "the kubelet never finishes computing `{text}`, and until then it starts, changes or stops no static pod of this node"
-                ),
-                Some("write the amount with a suffix like `100m`, `128Mi` or `1Gi`"),
-            ),
-            Err(NotAQuantity::TooLong) => (
-                DecodeFault::TooLong,
-                String::new(),
-                format!(
-                    "plegctl cannot compute with more than 38 digits, so it does not judge what the kubelet does with `{text}`"
-                ),
-                None,
-            ),
-            Err(error) => (
-                DecodeFault::Quantity,
-                error.to_string(),
-                format!("`{text}` is not a quantity"),
-                Some("write a number with a suffix like `100m`, `128Mi` or `1Gi`"),
-            ),
+            Err(why) => why,
         };
-        let field = path.to_string();
-        self.report(FieldError {
-            message: format!("{field}: {what}"),
-            fix: fix.map(str::to_owned),
-            reason,
-            position: node.position,
-            fault,
-            field,
-        });
+        let row = match why {
+            NotAQuantity::Endless => "endless-quantity",
+            NotAQuantity::TooLong => "long-quantity",
+            _ => "no-quantity",
+        };
+        self.report(node, path, row, &[("text", &text), ("why", &why)]);
         None
     }
 
@@ -260,15 +205,7 @@ impl PodDecoder {
         if timestamp::is_rfc3339(text) {
             return Some(node.clone());
         }
-        let field = path.to_string();
-        self.report(FieldError {
-            message: format!("{field}: `{text}` is not an RFC 3339 time"),
-            fix: Some("remove the field, or write a time such as 2024-01-02T15:04:05Z".to_owned()),
-            reason: format!("parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse"),
-            position: node.position,
-            fault: DecodeFault::Type,
-            field,
-        });
+        self.report(node, path, "no-time", &[("text", &text)]);
         None
     }
 

@@ -33,11 +33,17 @@ pub struct LintFinding {
 impl LintFinding {
     /// Creates a finding with the texts of a row of `findings.txt`.
     pub(super) fn of(row: &str, places: &Places<'_>) -> Self {
+        Self::of_refusal(row, places).0
+    }
+
+    /// Returns also the kubelet's message, as far as it is known.
+    pub(super) fn of_refusal(row: &str, places: &Places<'_>) -> (Self, String) {
         static TABLE: LazyLock<TextTable> = LazyLock::new(|| TextTable::read(include_str!("findings.txt")));
         let texts = TABLE.filled(row, places);
         // A test makes sure that each id is that of a check.
         let finding = Self::new(Check::named(texts.id).unwrap_or(Check::NotJudged), texts.message);
-        Self { severity: texts.severity.unwrap_or(finding.severity), fix: texts.fix, ..finding }
+        let severity = texts.severity.unwrap_or(finding.severity);
+        (Self { severity, fix: texts.fix, ..finding }, texts.reason.unwrap_or_default())
     }
 
     /// Creates a finding with the severity of its check, without position, field or fix.

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::decode::{DecodeFault, FieldError, decode};
+use super::decode::{FieldError, decode};
 use super::finding::LintFinding;
 use super::pod_field::PodField;
 use super::report::{DecodedPod, FileReport, FileVerdict, ManifestEntryMeta, ParsedManifest, PodIdentity};
@@ -164,9 +164,10 @@ fn decoded(root: &ManifestNode, json: bool, kubelet: &Kubelet) -> Result<Decoded
         // The kubelet decodes the whole file before it reports the first error. So if one quantity never ends or is too
         // long for plegctl, the first error is not known.
         let is_finite =
-            |error: &FieldError| !matches!(error.fault, DecodeFault::Endless | DecodeFault::TooLong);
+            |error: &FieldError| !matches!(error.finding.id, Check::EndlessQuantity | Check::NotJudged);
         let reason = if decoded.errors.iter().all(is_finite) { first.reason.clone() } else { String::new() };
-        return Err(Rejection { reason, findings: decoded.errors.into_iter().map(decode_finding).collect() });
+        let findings = decoded.errors.into_iter().map(|error| error.finding).collect();
+        return Err(Rejection { reason, findings });
     }
     let mut pod = decoded.pod;
     defaults::apply(&mut pod, version);
@@ -179,14 +180,12 @@ fn check_is_object(root: &ManifestNode, notes: &ReaderNotes) -> Result<(), Rejec
         return Ok(());
     }
     if root.is_null() {
-        let reason = "Object 'Kind' is missing in 'null'".to_owned();
-        let finding = later_pod(notes).unwrap_or_else(|| LintFinding::of("no-object", &[]).at(root.position));
+        let (finding, reason) = LintFinding::of_refusal("no-object", &[]);
+        let finding = later_pod(notes).unwrap_or(finding.at(root.position));
         return Err(Rejection { reason, findings: vec![finding] });
     }
-    Err(Rejection {
-        reason: "couldn't get version/kind; json parse error: cannot unmarshal into a struct".to_owned(),
-        findings: vec![LintFinding::of("no-mapping", &[("found", &root.type_name())]).at(root.position)],
-    })
+    let (finding, reason) = LintFinding::of_refusal("no-mapping", &[("found", &root.type_name())]);
+    Err(Rejection { reason, findings: vec![finding.at(root.position)] })
 }
 
 /// Reports a Pod in a later document, which the kubelet does not read.
@@ -200,34 +199,24 @@ fn later_pod(notes: &ReaderNotes) -> Option<LintFinding> {
 fn check_kind_and_version(root: &ManifestNode, notes: &ReaderNotes) -> Result<(), Rejection> {
     let kind = type_field(root, "kind", notes)?;
     let version = type_field(root, "apiVersion", notes)?;
-    let reject = |row, value: &str, reason: String, at: &ManifestNode| {
-        let mut findings = vec![LintFinding::of(row, &[("value", &value)]).at(at.position)];
-        findings.extend(later_pod(notes));
-        Err(Rejection { reason, findings })
-    };
     let kind_text = kind.and_then(ManifestNode::as_str).unwrap_or_default();
     let version_text = version.and_then(ManifestNode::as_str).unwrap_or_default();
     let (at_kind, at_version) = (kind.unwrap_or(root), version.unwrap_or(root));
-    if kind_text.is_empty() {
-        return reject("no-kind", "", "Object 'Kind' is missing".to_owned(), at_kind);
-    }
-    if version_text.is_empty() {
-        return reject("no-api-version", "", "Object 'apiVersion' is missing".to_owned(), at_version);
-    }
-    let unregistered = format!("no kind \"{kind_text}\" is registered for version \"{version_text}\"");
-    match (matches!(version_text, "v1" | "/v1"), kind_text) {
-        (true, "Pod") => Ok(()),
-        (_, "Pod") => reject("version-without-pod", version_text, unregistered, at_version),
-        (true, other) if other.eq_ignore_ascii_case("pod") => {
-            reject("kind-in-other-case", other, unregistered, at_kind)
-        }
-        (true, other) => {
-            // The kubelet's message contains a Go dump of the whole object.
-            let reason = format!("invalid pod: a dump of this {other} follows, its data included");
-            reject("not-a-pod", other, reason, at_kind)
-        }
-        (false, other) => reject("not-a-pod", other, unregistered, at_kind),
-    }
+    let (row, at) = match (matches!(version_text, "v1" | "/v1"), kind_text) {
+        (true, "Pod") => return Ok(()),
+        (_, "") => ("no-kind", at_kind),
+        _ if version_text.is_empty() => ("no-api-version", at_version),
+        (_, "Pod") => ("version-without-pod", at_version),
+        (true, other) if other.eq_ignore_ascii_case("pod") => ("kind-in-other-case", at_kind),
+        // The kubelet's message contains a Go dump of the whole object.
+        (true, _) => ("not-a-pod", at_kind),
+        (false, _) => ("kind-of-other-version", at_kind),
+    };
+    let places: &Places<'_> = &[("kind", &kind_text), ("version", &version_text)];
+    let (finding, reason) = LintFinding::of_refusal(row, places);
+    let mut findings = vec![finding.at(at.position)];
+    findings.extend(later_pod(notes));
+    Err(Rejection { reason, findings })
 }
 
 /// Returns the value of `kind` or `apiVersion`. If several fields match the name, the last one wins: the last in the file
@@ -249,13 +238,9 @@ fn type_field<'a>(
             Value::Str(_) => last = Some(&entry.value),
             _ => {
                 let places: &Places<'_> = &[("name", &name), ("found", &entry.value.type_name())];
-                let finding = LintFinding::of("type-not-string", places);
-                return Err(Rejection {
-                    reason: format!(
-                        "couldn't get version/kind; json parse error: json: cannot unmarshal into Go struct field .{name} of type string"
-                    ),
-                    findings: vec![finding.on_field(name).at(entry.value.position)],
-                });
+                let (finding, reason) = LintFinding::of_refusal("type-not-string", places);
+                let findings = vec![finding.on_field(name).at(entry.value.position)];
+                return Err(Rejection { reason, findings });
             }
         }
     }
@@ -272,17 +257,6 @@ fn same_letters(written: &str, name: &str) -> bool {
     folded.eq(name.chars().map(|letter| letter.to_ascii_lowercase()))
 }
 
-fn decode_finding(error: FieldError) -> LintFinding {
-    let check = match error.fault {
-        DecodeFault::Type => Check::WrongType,
-        DecodeFault::Quantity => Check::BadQuantity,
-        DecodeFault::Endless => Check::EndlessQuantity,
-        DecodeFault::TooLong => Check::NotJudged,
-    };
-    let finding = LintFinding::new(check, error.message).on_field(error.field).at(error.position);
-    LintFinding { fix: error.fix, ..finding }
-}
-
 /// Returns the pod's name and namespace, if the Pod is valid and refers to no API object that this release refuses.
 fn accept(
     pod: &ManifestNode,
@@ -294,10 +268,9 @@ fn accept(
     if metadata.get("name").is_empty() {
         let is_generated = !metadata.get("generateName").is_empty();
         let row = if is_generated { "generated-name" } else { "no-name" };
-        return Err(Rejection {
-            reason: "invalid pod: name is needed for the pod".to_owned(),
-            findings: vec![LintFinding::of(row, &[]).on_field("metadata.name").at(metadata.position())],
-        });
+        let (finding, reason) = LintFinding::of_refusal(row, &[]);
+        let findings = vec![finding.on_field("metadata.name").at(metadata.position())];
+        return Err(Rejection { reason, findings });
     }
     let namespace = metadata.get("namespace").str();
     let identity = PodIdentity {

@@ -120,11 +120,16 @@ mod tests {
 
     #[test]
     fn each_row_of_a_table_belongs_to_one_source_which_has_values_for_its_places() {
-        for name in ["kubelet-start", "static-pods"] {
+        let tables: [(&str, &[&str]); 2] = [
+            ("kubelet-start", &["findings.txt"]),
+            ("static-pods", &["findings.txt", "podconfig/verdicts.txt"]),
+        ];
+        for (name, tables) in tables {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
             let sources = sources(&folder);
-            let table = fs::read_to_string(folder.join("findings.txt")).unwrap();
-            let rows = table.split("\n\n").skip(1);
+            let texts = tables.iter().map(|table| fs::read_to_string(folder.join(table)).unwrap());
+            let texts: Vec<String> = texts.collect();
+            let rows = texts.iter().flat_map(|table| table.split("\n\n").skip(1));
             for row in rows.clone() {
                 let name = row.split(' ').next().unwrap();
                 let uses = |source: &&String| source.contains(&format!("\"{name}\""));

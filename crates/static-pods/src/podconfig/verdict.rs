@@ -534,7 +534,7 @@ impl<'a> PodIndex<'a> {
             };
             verdict("source-unread", &[("source", source), ("kubelet", &kubelet)])
         } else if self.unread.is_empty() {
-            verdict("unwanted", &[])
+            verdict("unwanted-pod", &[])
         } else {
             let unread: Vec<&str> = self.unread.iter().map(|source| source.as_str()).collect();
             verdict("unwanted-while-unread", &[("unread", &unread.join(" and "))])
