@@ -18,7 +18,7 @@ use super::report::{
     Chain, DumpInfo, Finding, Holder, PastDump, StackGroup, StackReport, Wait, WaitKind, WaitersBehind,
     WaitsFor,
 };
-use super::signatures::{LOCK, Pattern, Signature, TWO_DUMPS, is_normal, issue_threads, unexplained_lock};
+use super::signatures::{Pattern, Signature, TWO_DUMPS, is_normal, issue_threads, unexplained_lock};
 use super::wait::{self, ExternalWait, LockKind};
 use super::wait_time::WaitTime;
 use super::words;
@@ -424,7 +424,7 @@ impl<'a> Judge<'a> {
             .enumerate()
             .filter_map(|(nth, signature)| self.finding(nth, signature, &explained_by, known_hangs))
             .collect();
-        findings.extend(self.unexplained(signatures, &explained_by, known_hangs));
+        findings.extend(self.unexplained(&explained_by, known_hangs));
         findings.extend(self.cycles());
         let explained: BTreeSet<usize> =
             explained_by.iter().enumerate().filter(|(_, by)| by.is_some()).map(|(at, _)| at).collect();
@@ -953,14 +953,8 @@ impl<'a> Judge<'a> {
     }
 
     /// Makes a finding for each lock with several waiters that no signature explains.
-    fn unexplained(
-        &self,
-        signatures: &[Signature],
-        explained_by: &[Option<usize>],
-        known_hangs: &KnownHangs,
-    ) -> Vec<Finding> {
-        let lock = signatures.iter().find(|signature| signature.id == LOCK);
-        let Some(lock) = lock.cloned().or_else(unexplained_lock) else { return Vec::new() };
+    fn unexplained(&self, explained_by: &[Option<usize>], known_hangs: &KnownHangs) -> Vec<Finding> {
+        let Some(lock) = unexplained_lock() else { return Vec::new() };
         let mut found = Vec::new();
         for (contention, by) in self.contentions.iter().zip(explained_by) {
             let waiting: u64 = contention.waiters.iter().map(|at| self.count(*at)).sum();

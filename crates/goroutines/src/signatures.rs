@@ -181,7 +181,7 @@ const MATCHING_ORDER: &[&str] = &[
 ];
 
 /// The signature of a lock for which many goroutines wait and which no other signature explains.
-pub const LOCK: &str = "ST20";
+const LOCK: &str = "ST20";
 
 /// Frames of long waits that block nothing and are always there.
 const NORMAL: &[&str] = &[

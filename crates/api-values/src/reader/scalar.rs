@@ -35,7 +35,7 @@ pub enum TagFault {
         /// The type that the text has.
         found: &'static str,
         /// The type of the tag.
-        wanted: &'static str,
+        wanted: String,
     },
 }
 
@@ -84,14 +84,7 @@ fn explicit(wanted: &str, text: &str) -> Result<Scalar, TagFault> {
         Scalar::Float(_) | Scalar::NotFinite => "!!float",
         Scalar::Str(_) => "!!str",
     };
-    let wanted = match wanted {
-        "bool" => "!!bool",
-        "int" => "!!int",
-        "float" => "!!float",
-        "null" => "!!null",
-        _ => "!!timestamp",
-    };
-    Err(TagFault::Mismatch { found, wanted })
+    Err(TagFault::Mismatch { found, wanted: format!("!!{wanted}") })
 }
 
 /// Returns the value of a plain scalar without a tag. Its text alone decides the type.

@@ -47,14 +47,6 @@ const DEEPEST: usize = 32;
 /// Why the API server cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    /// A file cannot be read.
-    #[error("cannot read `{}`: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
     /// No thread can be started to read the files.
     #[error("cannot look for a kubeconfig: {0}")]
     Unread(#[source] io::Error),
@@ -104,7 +96,7 @@ pub enum KubeconfigError {
         /// What the program did instead.
         why: String,
     },
-    /// A certificate or key cannot be used.
+    /// A file cannot be read, or a certificate or key cannot be used.
     #[error(transparent)]
     Pem(#[from] PemError),
     /// No kubeconfig exists, and plegctl does not run in a pod.
@@ -468,7 +460,7 @@ struct KubeconfigOrigin<'a> {
 
 impl KubeconfigOrigin<'_> {
     /// Reads a file that the kubeconfig in the directory `base` names.
-    fn read(&self, base: &Path, file: &Path) -> Result<Vec<u8>, KubeconfigError> {
+    fn read(&self, base: &Path, file: &Path) -> Result<Vec<u8>, PemError> {
         let path = base.join(file);
         read(&self.node.map_or_else(|| path.clone(), |node| node.path(&path)))
     }
@@ -491,7 +483,7 @@ fn client(
                 name: name.to_owned(),
                 why: format!("its data is not base64: {why}"),
             }),
-            (None, Some(file)) => origin.read(base, file).map(Some),
+            (None, Some(file)) => Ok(Some(origin.read(base, file)?)),
             (None, None) => Ok(None),
         }
     };
@@ -663,8 +655,8 @@ fn whole_output(pieces: &mpsc::Receiver<io::Result<Vec<u8>>>) -> io::Result<Vec<
     Ok(text)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, KubeconfigError> {
-    load(path, LARGEST_SETTING).map_err(|source| KubeconfigError::Read { path: path.to_path_buf(), source })
+fn read(path: &Path) -> Result<Vec<u8>, PemError> {
+    load(path, LARGEST_SETTING).map_err(|source| PemError::Read { path: path.to_path_buf(), source })
 }
 
 /// Parses the first YAML document. Aliases are refused: no kubeconfig uses them, and a few of them can expand to a
