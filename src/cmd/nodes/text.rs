@@ -156,7 +156,7 @@ fn cut_common_domain(names: &mut [String]) {
 }
 
 /// Returns the columns of the table. If a width is given, rows get this width.
-fn node_columns<'a>(nodes: &'a [NodeReport], wide: bool, limit: Option<usize>) -> Vec<NodeColumn<'a>> {
+fn node_columns(nodes: &[NodeReport], wide: bool, limit: Option<usize>) -> Vec<NodeColumn<'_>> {
     let culprit_width = limit.map_or(usize::MAX, |limit| limit / 3);
     let has_recent = nodes.iter().any(|node| node.recent_relist_seconds.is_some());
     let count = |value: Option<f64>| value.map(|value| format!("{value:.0}"));

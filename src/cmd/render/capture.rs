@@ -248,7 +248,7 @@ pub fn report(report: &CaptureReport, out: &mut Page<'_>) -> io::Result<()> {
         let columns = vec![
             CallColumn::new("TIME", |call| brief(call.time)),
             CallColumn::new("CALL", |call| call.rpc.clone()),
-            CallColumn::new("WHOSE", |call| call.subject()),
+            CallColumn::new("WHOSE", CallBar::subject),
             CallColumn::new("TOOK", |call| took(call.duration_seconds.duration())),
             CallColumn::new("OUTCOME", |call| call.outcome.to_owned()),
         ];

@@ -15,10 +15,13 @@ use crate::report::escape::escaped;
 /// The number of spaces between columns.
 pub const GAP: u16 = 3;
 
+/// Returns the text of a row's cell.
+type CellText<'a, R> = Box<dyn Fn(&R) -> Option<String> + 'a>;
+
 /// A column of a table with a row for each `R`.
 pub struct Column<'a, R> {
     header: Cow<'a, str>,
-    cell: Box<dyn Fn(&R) -> Option<String> + 'a>,
+    text: CellText<'a, R>,
     is_shown: bool,
     may_be_empty: bool,
     leaves: Option<u8>,
@@ -30,8 +33,8 @@ impl<'a, R> Column<'a, R> {
         header: impl Into<Cow<'a, str>>,
         cell: impl Fn(&R) -> T + 'a,
     ) -> Self {
-        let cell = Box::new(move |row: &R| cell(row).into());
-        Self { header: header.into(), cell, is_shown: true, may_be_empty: true, leaves: None }
+        let text = Box::new(move |row: &R| cell(row).into());
+        Self { header: header.into(), text, is_shown: true, may_be_empty: true, leaves: None }
     }
 
     /// Shows the column only if `is_shown`, for example in the wide table.
@@ -74,7 +77,7 @@ pub fn filled<'r, R: 'r>(
 ) -> Vec<FilledColumn> {
     let rows: Vec<&R> = rows.into_iter().collect();
     let filled = columns.into_iter().filter(|column| column.is_shown).filter_map(|column| {
-        let texts: Vec<Option<String>> = rows.iter().map(|row| (column.cell)(row)).collect();
+        let texts: Vec<Option<String>> = rows.iter().map(|row| (column.text)(row)).collect();
         let is_kept = column.may_be_empty || texts.iter().any(Option::is_some);
         is_kept.then(|| FilledColumn {
             header: style.headers.then(|| column.header.into_owned()),

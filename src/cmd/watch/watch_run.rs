@@ -204,12 +204,12 @@ impl<'a> WatchRun<'a> {
                 match self.next_action() {
                     Some(TimerAction::Relist) => self.relist(false).await?,
                     Some(TimerAction::Wait(until)) => {
-                        match self.guarded_stream.as_mut().and_then(GuardedStream::take_hint) {
-                            Some(uid) => self.relist_pod(&uid).await?,
-                            None => {
-                                let pause = until.since(self.state.session.node.clock.mono());
-                                self.wait(pause, GuardedStream::is_due).await?
-                            }
+                        let hint = self.guarded_stream.as_mut().and_then(GuardedStream::take_hint);
+                        if let Some(uid) = hint {
+                            self.relist_pod(&uid).await?
+                        } else {
+                            let pause = until.since(self.state.session.node.clock.mono());
+                            self.wait(pause, GuardedStream::is_due).await?
                         }
                     }
                     None => Some(WatchEndReason::Requested),
