@@ -24,7 +24,7 @@ impl Rule {
     pub const MISSING: &Self =
         &Self { id: "", title: "", means: "", shows: "", confirm: &[], never: &[], act: &[] };
 
-    /// Reads a table of rules, such as `diagnosis/rules/rules.txt`. Each block of the table has a line `[ID] title` and lines
+    /// Reads a table of rules, such as `goroutines/src/signatures.txt`. Each block of the table has a line `[ID] title` and lines
     /// `key: value`. The lists are never freed, because the text of the table stays in memory too.
     pub fn table(table: &'static str) -> Vec<Self> {
         let rule = |block: &'static str| {
