@@ -139,6 +139,16 @@ fn unknown_check_version_or_format_is_a_usage_error() {
 }
 
 #[test]
+fn a_text_instead_of_a_number_has_the_type_of_the_kubelets_message() {
+    for (field, kind) in [("terminationGracePeriodSeconds", "int64"), ("priority", "int32")] {
+        let files = directory(&[("web.yaml", &GOOD.replace("spec:", &format!("spec:\n  {field}: a")))]);
+        let report = report(&lint(files.path(), &["-o", "json"]));
+        let reason = report["files"][0]["kubeletReason"].as_str().unwrap();
+        assert!(reason.contains(&format!("{field} of type {kind})")), "{reason}");
+    }
+}
+
+#[test]
 fn a_mistyped_path_is_an_error_and_no_finding() {
     let nowhere = TempDir::new();
     let output = lint(&nowhere.path().join("gone"), &[]);

@@ -125,13 +125,18 @@ impl PodDecoder {
 
     /// Reports a value of a wrong type. `wanted` is the right type in plain words.
     fn report_type(&mut self, node: &ManifestNode, path: &FieldPath<'_>, wanted: &str) {
+        self.report_go_type(node, path, wanted, go_name(wanted));
+    }
+
+    /// Reports a value of a wrong type, whose name in Go is `go`.
+    fn report_go_type(&mut self, node: &ManifestNode, path: &FieldPath<'_>, wanted: &str, go: &str) {
         let written = node.written.as_deref().filter(|_| wanted == "a string");
         let row = if written.is_some() { "unquoted-text" } else { "wrong-type" };
         let places: &Places<'_> = &[
             ("wanted", &wanted),
             ("found", &node.type_name()),
             ("json", &node.json_name()),
-            ("go", &go_name(wanted)),
+            ("go", &go),
             ("written", &written.unwrap_or_default()),
         ];
         self.report(node, path, row, places);
@@ -153,7 +158,7 @@ impl PodDecoder {
                 None
             }
             _ => {
-                self.report_type(node, path, "an integer");
+                self.report_go_type(node, path, "an integer", kind);
                 None
             }
         }
@@ -306,7 +311,6 @@ fn go_name(wanted: &str) -> &str {
     match wanted {
         "a string" | "a quantity" => "string",
         "a boolean" => "bool",
-        "an integer" => "int32",
         "a list" => "slice",
         _ => "struct",
     }
