@@ -116,7 +116,7 @@ fn a_socket_in_a_missing_directory_cannot_be_created() {
 #[test]
 fn an_unknown_scenario_is_reported_with_the_known_ones_and_a_similar_one() {
     let why = sim::load("quite").unwrap_err();
-    assert!(why.to_string().starts_with("there is no scenario `quite`; known are quiet, "), "{why}");
+    assert!(why.to_string().starts_with("there is no scenario `quite`; known are big-node, "), "{why}");
     assert_eq!(why.hint().unwrap(), "did you mean `quiet`?");
 }
 

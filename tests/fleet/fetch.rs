@@ -67,7 +67,7 @@ fn answers() -> impl Fn(&Request) -> Reply {
                 _ => vec![incident(3, false, "degraded", 1)],
             };
             return Reply::ok(
-                json!({"apiVersion": "plegctl/v1", "kind": "IncidentList", "takenAt": "2026-11-21T12:00:00Z", "incidents": incidents})
+                json!({"apiVersion": "plegctl/v1", "kind": "IncidentList", "takenAt": "2026-11-21T12:00:00Z", "from": "2026-11-20T12:00:00Z", "incidents": incidents})
                     .to_string(),
             );
         }

@@ -249,6 +249,9 @@ fn rights_to_the_recorders_alone_are_enough_for_a_verdict() {
     assert_eq!(report["notChecked"][0]["what"], "the recorders", "{output}");
 }
 
+/// A recorder's list without incidents.
+const NO_INCIDENTS: &str = r#"{"apiVersion":"plegctl/v1","kind":"IncidentList","takenAt":"2026-11-21T12:00:00Z","from":"2026-11-20T12:00:00Z","incidents":[]}"#;
+
 /// A recorder's list with one incident, whose culprit is this pod's container `csi-nfs`.
 fn incidents(pod: &str, taken_at: &str, open: bool) -> String {
     let to = if open { json!({}) } else { json!({"to": "2026-11-21T02:30:00Z", "lastedSeconds": 1200.0}) };
@@ -263,7 +266,6 @@ fn incidents(pod: &str, taken_at: &str, open: bool) -> String {
 
 #[test]
 fn incidents_of_all_nodes_are_joined_by_cause_and_say_what_the_nodes_share() {
-    const NONE: &str = r#"{"apiVersion":"plegctl/v1","kind":"IncidentList","takenAt":"2026-11-21T12:00:00Z","incidents":[]}"#;
     let names = ["a", "b", "quiet", "without", "broken"];
     let server = Server::start("server", Clients::Any, move |request| {
         if let Some((node, page)) = recorder(&request.path) {
@@ -272,7 +274,7 @@ fn incidents_of_all_nodes_are_joined_by_cause_and_say_what_the_nodes_share() {
                 "a" => Reply::ok(incidents("csi-a", "2026-11-21T12:00:00Z", true)),
                 // This node's clock is ten minutes ahead.
                 "b" => Reply::ok(incidents("csi-b", "2026-11-21T12:10:00Z", false)),
-                "quiet" => Reply::ok(NONE),
+                "quiet" => Reply::ok(NO_INCIDENTS),
                 _ => Reply::ok("[]"),
             };
         }
@@ -337,16 +339,7 @@ fn incidents_of_all_nodes_are_joined_by_cause_and_say_what_the_nodes_share() {
 
 #[test]
 fn no_incident_is_good_news_and_no_recorder_is_no_answer() {
-    for (answer, code) in [
-        (
-            Some(
-                r#"{"apiVersion":"plegctl/v1","kind":"IncidentList","takenAt":"2026-11-21T12:00:00Z","incidents":[]}"#,
-            ),
-            0,
-        ),
-        (Some("{}"), 2),
-        (None, 2),
-    ] {
+    for (answer, code) in [(Some(NO_INCIDENTS), 0), (Some("{}"), 2), (None, 2)] {
         let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
             path if path.starts_with("/api/v1/nodes?") => list(&[node("a", "True", "2", "p")], ""),
             path if path.starts_with("/api/v1/pods?") => {
