@@ -8,14 +8,15 @@ use super::{Confidence, Severity};
 /// The values for the places of a row, such as `{path}`.
 pub type Places<'a> = [(&'a str, &'a dyn Display)];
 
-/// The rows by name. The first line of a row is its name, the id of its check, and a severity and a confidence if they are
-/// not the usual ones. The message follows, and perhaps `kubelet: ` with the kubelet's message and `fix: ` with a fix.
-pub struct TextTable(HashMap<&'static str, &'static str>);
+/// The rows by name: the other words of the first line, and the other lines. The first line of a row is its name, and for a
+/// finding the id of its check, and a severity and a confidence if they are not the usual ones. The message follows, and perhaps
+/// `kubelet: ` with the kubelet's message and `fix: ` with a fix.
+pub struct TextTable(HashMap<&'static str, (&'static str, &'static str)>);
 
 /// The texts of a finding.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct FilledTexts {
-    /// The id of the check.
+    /// The id of the check; empty if the row is not about a check.
     pub id: &'static str,
     /// The severity, if it is not that of the check.
     pub severity: Option<Severity>,
@@ -32,13 +33,18 @@ pub struct FilledTexts {
 impl TextTable {
     /// Reads a table, in which an empty line follows each row.
     pub fn read(table: &'static str) -> Self {
-        Self(table.split("\n\n").filter_map(|row| row.split_once(' ')).collect())
+        let rows = table.split("\n\n").filter_map(|row| row.split_once('\n'));
+        let row = |(heading, lines): (&'static str, &'static str)| {
+            let (name, words) = heading.split_once(' ').unwrap_or((heading, ""));
+            (name, (words, lines))
+        };
+        Self(rows.map(row).collect())
     }
 
     /// Fills the places of a row. The texts are empty if there is no such row, which a test excludes.
     pub fn filled(&self, name: &str, places: &Places<'_>) -> FilledTexts {
-        let mut lines = self.0.get(name).copied().unwrap_or_default().lines();
-        let mut words = lines.next().unwrap_or_default().split(' ');
+        let (words, lines) = self.0.get(name).copied().unwrap_or_default();
+        let (mut words, mut lines) = (words.split(' '), lines.lines());
         let mut texts = FilledTexts {
             id: words.next().unwrap_or_default(),
             message: filled(lines.next().unwrap_or_default(), places),
@@ -122,7 +128,7 @@ mod tests {
     fn each_row_of_a_table_belongs_to_one_source_which_has_values_for_its_places() {
         let tables: [(&str, &[&str]); 2] = [
             ("kubelet-start", &["findings.txt"]),
-            ("static-pods", &["findings.txt", "podconfig/verdicts.txt"]),
+            ("static-pods", &["findings.txt", "podconfig/reasons.txt"]),
         ];
         for (name, tables) in tables {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
@@ -131,7 +137,7 @@ mod tests {
             let texts: Vec<String> = texts.collect();
             let rows = texts.iter().flat_map(|table| table.split("\n\n").skip(1));
             for row in rows.clone() {
-                let name = row.split(' ').next().unwrap();
+                let name = row.split_whitespace().next().unwrap();
                 let uses = |source: &&String| source.contains(&format!("\"{name}\""));
                 let [source] = sources.iter().filter(uses).collect::<Vec<_>>()[..] else { panic!("{name}") };
                 for place in row.split('{').skip(1).map(|part| part.split_once('}').unwrap().0) {
@@ -144,7 +150,7 @@ mod tests {
                 }
             }
             // Each name that the sources pass together with places is that of a row.
-            let names: Vec<&str> = rows.map(|row| row.split(' ').next().unwrap()).collect();
+            let names: Vec<&str> = rows.map(|row| row.split_whitespace().next().unwrap()).collect();
             for source in &sources {
                 let parts: Vec<&str> = source.split('"').collect();
                 let is_name = |end: &str| {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::kubelet_pods::{KubeletPod, KubeletPods};
-use super::verdict::{PodRow, PodVerdict, RowLabels, VerdictInput, verdict};
+use super::verdict::{PodRow, PodVerdict, RowLabels, VerdictInput};
 use super::views::add_views;
 use super::{GRACE, PodSource, WantedPod};
 use crate::ContainerState;
@@ -237,12 +237,12 @@ pub fn add_comparison(
     };
     let link = with.link.map(ApiServerLink::in_words).filter(|words| !words.is_empty());
     let and_link = link.map(|words| format!("; {words}")).unwrap_or_default();
-    let unreported = || verdict("gone-at-api", &[("link", &and_link)]);
+    let unreported = || PodVerdict::Unreported.because("gone-at-api", &[("link", &and_link)]);
     let mut reported = BTreeSet::new();
     for row in rows.iter_mut() {
         let is_mirror_lost = row.mirror.as_ref().is_some_and(|mirror| mirror.state == "lost");
         if with.confirmed.deaf.contains(&row.uid) {
-            (row.verdict, row.why) = verdict("bound-and-not-known", &[("link", &and_link)]);
+            (row.verdict, row.why) = PodVerdict::Deaf.because("bound-and-not-known", &[("link", &and_link)]);
         } else if with.confirmed.unreported.contains(&row.uid) {
             reported.insert(row.uid.clone());
             (row.verdict, row.why) = unreported();
@@ -293,7 +293,8 @@ fn late_pods(
         let what = if one.runs { "started" } else { "ended" };
         late.entry(one.uid.clone()).or_insert_with(|| {
             let age = elapsed(age);
-            verdict("late-status", &[("container", &one.container), ("what", &what), ("age", &age)])
+            PodVerdict::Late
+                .because("late-status", &[("container", &one.container), ("what", &what), ("age", &age)])
         });
     }
     late

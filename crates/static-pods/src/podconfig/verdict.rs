@@ -58,19 +58,16 @@ word_enum! {
         Unreported = "unreported",
         /// A view that decides the verdict could not be read.
         Unknown = "unknown",
-    } ALL
-}
-
-/// Returns the verdict and the reason of a row of `verdicts.txt`.
-pub fn verdict(row: &str, places: &Places<'_>) -> (PodVerdict, String) {
-    static TABLE: LazyLock<TextTable> = LazyLock::new(|| TextTable::read(include_str!("verdicts.txt")));
-    let texts = TABLE.filled(row, places);
-    // A test makes sure that each row has a verdict.
-    let verdict = PodVerdict::ALL.into_iter().find(|verdict| verdict.as_str() == texts.id);
-    (verdict.unwrap_or(PodVerdict::Unknown), texts.message)
+    }
 }
 
 impl PodVerdict {
+    /// Returns the verdict with its reason: a row of `reasons.txt`.
+    pub fn because(self, row: &str, places: &Places<'_>) -> (Self, String) {
+        static REASONS: LazyLock<TextTable> = LazyLock::new(|| TextTable::read(include_str!("reasons.txt")));
+        (self, REASONS.filled(row, places).message)
+    }
+
     /// Whether the verdict is good; `None` if it is not known.
     pub const fn is_good(self) -> Option<bool> {
         match self {
@@ -376,7 +373,7 @@ impl<'a> PodIndex<'a> {
         if self.input.runtime.is_none() {
             let phase = status.get("phase").and_then(Value::as_str);
             let phase = phase.map(|phase| format!("; {who} says {phase}")).unwrap_or_default();
-            return row(verdict("not-compared", &[("phase", &phase)]));
+            return row(PodVerdict::Unknown.because("not-compared", &[("phase", &phase)]));
         }
         if let Some(own) = own.filter(|own| own.is_alive()) {
             return row(self.no_container_runs(own, status));
@@ -399,20 +396,23 @@ impl<'a> PodIndex<'a> {
                 None if is_compared => "stopped",
                 None => "stopping-or-stopped",
             };
-            return verdict(row, &[]);
+            return PodVerdict::Terminating.because(row, &[]);
         };
         let over = elapsed(over);
         match (alive, pod.finalizer_names().first()) {
-            _ if !is_compared => verdict("overdue-and-not-compared", &[("over", &over)]),
-            (Some(alive), _) if alive.running() == 0 => verdict("overdue-sandbox", &[("over", &over)]),
+            _ if !is_compared => PodVerdict::Stuck.because("overdue-and-not-compared", &[("over", &over)]),
+            (Some(alive), _) if alive.running() == 0 => {
+                PodVerdict::Stuck.because("overdue-sandbox", &[("over", &over)])
+            }
             (Some(alive), _) => {
                 let (running, all) = (alive.running(), alive.containers());
-                verdict("overdue-containers", &[("running", &running), ("all", &all), ("over", &over)])
+                PodVerdict::Stuck
+                    .because("overdue-containers", &[("running", &running), ("all", &all), ("over", &over)])
             }
             (None, Some(finalizer)) => {
-                verdict("overdue-finalizer", &[("finalizer", finalizer), ("over", &over)])
+                PodVerdict::Stuck.because("overdue-finalizer", &[("finalizer", finalizer), ("over", &over)])
             }
-            (None, None) => verdict("overdue-pod", &[("over", &over)]),
+            (None, None) => PodVerdict::Stuck.because("overdue-pod", &[("over", &over)]),
         }
     }
 
@@ -424,7 +424,7 @@ impl<'a> PodIndex<'a> {
         status: &Value,
     ) -> (PodVerdict, String) {
         if self.is_young(pod.changed) {
-            return verdict("young-file", &[]);
+            return PodVerdict::Starting.because("young-file", &[]);
         }
         let kubelet_has_pod =
             pod.known_uid().and_then(|uid| self.input.kubelet.map(|kubelet| kubelet.pods.contains_key(uid)));
@@ -433,8 +433,9 @@ impl<'a> PodIndex<'a> {
             let waited = accepted.map(|accepted| self.input.now.duration_since(accepted));
             let is_late = waited.is_some_and(|waited| waited > LONGEST_START);
             let waited = waited.map(|waited| format!(" for {}", elapsed(waited))).unwrap_or_default();
+            let verdict = if is_late { PodVerdict::Stuck } else { PodVerdict::Starting };
             let row = if is_late { "pending-for-long" } else { "pending" };
-            return verdict(row, &[("waited", &waited)]);
+            return verdict.because(row, &[("waited", &waited)]);
         }
         let row = match (own, kubelet_has_pod) {
             (Some(_), _) => "sandboxes-ended",
@@ -442,7 +443,7 @@ impl<'a> PodIndex<'a> {
             (None, Some(true)) => "at-kubelet-only",
             (None, None) => "no-sandbox",
         };
-        verdict(row, &[])
+        PodVerdict::Missing.because(row, &[])
     }
 
     /// Returns the verdict on a pod with a sandbox or a container, but without a running container in a ready sandbox.
@@ -473,8 +474,8 @@ impl<'a> PodIndex<'a> {
             .iter()
             .find(|(_, wanted)| wanted.uid == other.uid && wanted.mirror_of.is_none());
         match other_source {
-            Some((source, _)) => verdict("same-name", &[("source", source)]),
-            None => verdict("other-version", &[("uid", &other.uid)]),
+            Some((source, _)) => PodVerdict::Duplicate.because("same-name", &[("source", source)]),
+            None => PodVerdict::Stale.because("other-version", &[("uid", &other.uid)]),
         }
     }
 
@@ -496,13 +497,14 @@ impl<'a> PodIndex<'a> {
         without_pod
             .map(|pod| {
                 let static_pod = pod.mirror_of.as_ref().and_then(|hash| self.input.runtime?.get(hash));
-                let row = match static_pod.filter(|pod| pod.is_alive()) {
-                    _ if pod.is_terminating() => "mirror-deleted",
-                    _ if self.input.runtime.is_none() => "mirror-not-compared",
-                    Some(_) => "mirror-of-running-pod",
-                    None => "mirror-left-over",
+                let (verdict, reason) = match static_pod.filter(|pod| pod.is_alive()) {
+                    _ if pod.is_terminating() => (PodVerdict::Terminating, "mirror-deleted"),
+                    _ if self.input.runtime.is_none() => (PodVerdict::Stale, "mirror-not-compared"),
+                    Some(_) => (PodVerdict::Stale, "mirror-of-running-pod"),
+                    None => (PodVerdict::Stale, "mirror-left-over"),
                 };
-                let row = PodRow::new(&pod.identity, &pod.uid, Some(PodSource::Api), verdict(row, &[]));
+                let verdict = verdict.because(reason, &[]);
+                let row = PodRow::new(&pod.identity, &pod.uid, Some(PodSource::Api), verdict);
                 PodRow { labels: RowLabels::WantedPod(pod.content.labels.clone()), ..row }
             })
             .collect()
@@ -526,25 +528,25 @@ impl<'a> PodIndex<'a> {
             return None;
         }
         let verdict = if wanted.iter().any(|(_, wanted)| wanted.mirror_of.is_none()) {
-            verdict("old-version", &[])
+            PodVerdict::Terminating.because("old-version", &[])
         } else if is_unread(state) {
             let kubelet = match self.input.kubelet {
                 Some(_) => ", and the kubelet does not have it",
                 None => ", and the kubelet's own pods are not known either",
             };
-            verdict("source-unread", &[("source", source), ("kubelet", &kubelet)])
+            PodVerdict::Unknown.because("source-unread", &[("source", source), ("kubelet", &kubelet)])
         } else if self.unread.is_empty() {
-            verdict("unwanted-pod", &[])
+            PodVerdict::Orphan.because("unwanted-pod", &[])
         } else {
             let unread: Vec<&str> = self.unread.iter().map(|source| source.as_str()).collect();
-            verdict("unwanted-while-unread", &[("unread", &unread.join(" and "))])
+            PodVerdict::Orphan.because("unwanted-while-unread", &[("unread", &unread.join(" and "))])
         };
         let row = PodRow::new(&pod.identity, &pod.uid, pod.source, verdict);
         Some(PodRow { running: Some(pod.state()), labels: RowLabels::RuntimePod(pod.labels.clone()), ..row })
     }
 }
 
-/// Returns the verdict on a running pod, with its version and the number of running containers.
+/// Returns the verdict on a running pod, and why: its version and the number of running containers.
 fn running(source: PodSource, pod: &WantedPod, own: &RuntimePod) -> (PodVerdict, String) {
     let (running, all) = (own.running(), own.containers());
     let row = match source {
@@ -553,7 +555,7 @@ fn running(source: PodSource, pod: &WantedPod, own: &RuntimePod) -> (PodVerdict,
         _ if running == all => "whole-version",
         _ => "part-of-version",
     };
-    verdict(row, &[("running", &running), ("all", &all)])
+    PodVerdict::Running.because(row, &[("running", &running), ("all", &all)])
 }
 
 /// Returns the row of a file that the kubelet refuses.
