@@ -18,8 +18,6 @@ impl FunctionRow {
 
 /// The locks for which functions wait.
 pub static LOCKS: LazyLock<Vec<FunctionRow>> = LazyLock::new(|| section("[locks]"));
-/// What functions wait for outside of their process.
-pub static WAITS: LazyLock<Vec<FunctionRow>> = LazyLock::new(|| section("[waits]"));
 /// The programs in which functions occur.
 pub static DAEMONS: LazyLock<Vec<FunctionRow>> = LazyLock::new(|| section("[daemons]"));
 /// Libraries that do not show what a program does.
@@ -46,7 +44,7 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_belongs_to_a_section() {
-        let sections = [&LOCKS, &WAITS, &DAEMONS, &LIBRARIES, &SINGLE_OBJECTS].map(|rows| rows.len());
+        let sections = [&LOCKS, &DAEMONS, &LIBRARIES, &SINGLE_OBJECTS].map(|rows| rows.len());
         let lines = include_str!("functions.txt").lines().filter(|line| !line.starts_with('#'));
         let rows = lines.filter(|line| line.contains(" -- ")).count();
         assert_eq!(sections.iter().sum::<usize>(), rows);

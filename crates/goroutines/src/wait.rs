@@ -4,7 +4,6 @@
 //! Each function reads one kind of fact from one goroutine. `holders` and `judge` combine several goroutines.
 
 use super::dump::{ArgumentToken, Frame, Goroutine};
-use super::functions::{WAITS, meaning};
 use plegctl_base::report::word_enum;
 
 /// A CRI call that a goroutine serves or makes.
@@ -167,21 +166,75 @@ pub fn external_wait(goroutine: &Goroutine) -> Option<ExternalWait> {
 }
 
 fn external_wait_of_function(function: &str, goroutine: &Goroutine) -> Option<ExternalWait> {
-    let fits = |part: &str| match part.strip_suffix('*') {
-        Some(start) => function.starts_with(start),
-        None => function.ends_with(part),
-    };
-    Some(match meaning(&WAITS, fits)? {
-        "shim" => ExternalWait::Shim(shim_client(goroutine)),
-        "child" => ExternalWait::Child(child_pidfd(goroutine)),
-        "pipe" => ExternalWait::Pipe,
-        "event reader" => ExternalWait::EventReader,
-        "D-Bus" => ExternalWait::DBus,
-        "runtime" => ExternalWait::Runtime,
-        "network" => ExternalWait::Network,
-        operation => ExternalWait::File(operation, file_descriptor(goroutine)),
-    })
+    let ends = |name: &str| function.ends_with(name);
+    if ends("ttrpc.(*Client).dispatch") {
+        return Some(ExternalWait::Shim(shim_client(goroutine)));
+    }
+    let of_child = [
+        "os.(*Process).wait",
+        "os.(*Process).blockUntilWaitable",
+        "os.(*Process).pidfdWait",
+        "os/exec.(*Cmd).Wait",
+        "reaper.(*Monitor).Wait",
+    ];
+    if of_child.into_iter().any(ends) {
+        return Some(ExternalWait::Child(child_pidfd(goroutine)));
+    }
+    if ends("os/exec.(*Cmd).awaitGoroutines") {
+        return Some(ExternalWait::Pipe);
+    }
+    if ends("(*writeQuota).get") {
+        return Some(ExternalWait::EventReader);
+    }
+    if ends("godbus/dbus/v5.(*Object).Call") || ends("dbus.(*Object).Call") {
+        return Some(ExternalWait::DBus);
+    }
+    if ends("transport.(*ClientStream).waitOnHeader")
+        || ends("transport.(*Stream).waitOnHeader")
+        || ends("transport.(*recvBufferReader).readClient")
+    {
+        return Some(ExternalWait::Runtime);
+    }
+    if function.starts_with("net/http.(*persistConn).roundTrip")
+        || function.starts_with("net.(*conn).Read")
+        || ends("net.(*netFD).connect")
+    {
+        return Some(ExternalWait::Network);
+    }
+    FILE_CALLS
+        .iter()
+        .find(|(_, functions)| functions.iter().any(|name| ends(name)))
+        .map(|(operation, _)| ExternalWait::File(operation, file_descriptor(goroutine)))
 }
+
+/// Operations on a file system, each with the functions that wait for it.
+const FILE_CALLS: &[(&str, &[&str])] = &[
+    (
+        "write",
+        &["syscall.pwrite", "syscall.Pwrite", "syscall.write", "syscall.Write", "unix.Pwrite", "unix.Write"],
+    ),
+    (
+        "sync",
+        &[
+            "syscall.Fsync",
+            "syscall.Fdatasync",
+            "syscall.fdatasync",
+            "unix.Fdatasync",
+            "unix.Fsync",
+            "unix.Syncfs",
+        ],
+    ),
+    ("open", &["unix.Openat", "syscall.openat", "syscall.Open"]),
+    ("mkdir", &["unix.Mkdirat", "syscall.Mkdirat", "syscall.Mkdir"]),
+    ("rename", &["unix.Renameat", "syscall.Renameat", "syscall.Rename"]),
+    ("unlink", &["unix.Unlinkat", "syscall.unlinkat", "syscall.Unlink"]),
+    ("truncate", &["unix.Ftruncate", "syscall.Ftruncate"]),
+    ("stat", &["syscall.fstatat", "syscall.Fstatat", "unix.Fstatat", "syscall.Stat", "syscall.Lstat"]),
+    ("statfs", &["syscall.Statfs", "unix.Statfs"]),
+    ("umount", &["unix.Unmount", "syscall.Unmount"]),
+    ("mount", &["unix.Mount", "syscall.Mount"]),
+    ("lock", &["unix.Flock", "syscall.Flock", "syscall.FcntlFlock"]),
+];
 
 /// Returns the address of the ttrpc client on which a goroutine waits. It is the receiver of `dispatch`, and all
 /// goroutines that wait for the same shim have the same client.
