@@ -33,7 +33,7 @@ impl<'a, R> Column<'a, R> {
         header: impl Into<Cow<'a, str>>,
         cell: impl Fn(&R) -> T + 'a,
     ) -> Self {
-        let text = Box::new(move |row: &R| cell(row).into());
+        let text = Box::new(move |row: &R| cell(row).into().filter(|text| !text.is_empty()));
         Self { header: header.into(), text, is_shown: true, may_be_empty: true, leaves: None }
     }
 
@@ -65,7 +65,7 @@ pub struct FilledColumn {
 impl FilledColumn {
     /// Returns the number of terminal columns.
     pub fn width(&self) -> usize {
-        self.header.iter().chain(&self.cells).map(|text| width(text)).max().unwrap_or_default()
+        self.header.iter().chain(&self.cells).map(|text| width(&escaped(text))).max().unwrap_or_default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The rules of `health`. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
 //!
-//! A rule is three files: its row in the table below, one that is named for what it finds, with the function `find`, and beside it
-//! one with its texts. The other files have what several rules share.
+//! A rule has a row in the table at the end of this file, a file that is named for what it finds, with the function `find`, and
+//! beside it one with its texts. The other files have what several rules share.
 
 pub mod approaching_limit;
 mod blocked_tasks;
@@ -61,60 +61,6 @@ mod throttled_runtime;
 mod unary_fallback;
 mod unreachable_runtime;
 mod watchdog_restarts;
-
-#[rustfmt::skip]
-rows! {
-    // Rule, id, file, rank, phase, function; makes unhealthy, finds silence, impact, whether stacks help; words, what the confidence is of; what holds a
-    // pod, whether it holds its own pod, and which others; whether a process may hang
-    // that no call shows; traits.
-    NothingFound = "D00", nothing_found, 36, None, AfterOthers, false, false, OfRelist, Yes, "healthy", Nothing, Runtime, Yes, No, false, [];
-    HungStatus = "D01", hung_status, 19, Status, One, false, true, OfRelist, Yes, "status hang", Symptom, Runtime, Yes, No, false, [];
-    HungList = "D02", hung_list, 16, List, One, false, true, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [ExplainsSlowList];
-    LargeList = "D03", large_list, 4, List, One, false, false, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
-    DeadContainers = "D04", dead_containers, 21, List, One, false, false, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [ExplainsSlowList, IsAboutRelists];
-    SlowStatuses = "D05", slow_statuses, 20, Status, One, false, false, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [ExplainsSlowList, IsAboutRelists];
-    UnreachableRuntime = "D06", unreachable_runtime, 1, Connect, One, false, false, OfRelist, No, "runtime unreachable", Symptom, Runtime, Yes, Yes, false, [];
-    SilentRuntime = "D07", silent_runtime, 3, Connect, One, true, true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [ExplainsSlowList];
-    StorageStall = "D08", storage_stall, 8, None, One, false, false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
-    RemoteStorageStall = "D09", remote_storage_stall, 6, None, One, false, false, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
-    HungProcess = "D10", hung_process, 15, None, Many, false, false, OfRelist, UnlessStopped, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
-    FrozenCgroup = "D11", frozen_cgroup, 7, None, Many, false, false, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
-    OutOfMemory = "D12", out_of_memory, 10, None, One, false, false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
-    CpuStarved = "D13", cpu_starved, 13, None, One, false, false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
-    ExhaustedLimits = "D14", exhausted_limits, 11, None, One, false, false, OfRelist, Yes, "limits exhausted", Cause, Runtime, Yes, Starts, false, [];
-    StuckSystemd = "D15", stuck_systemd, 12, None, One, false, false, OfRelist, Yes, "systemd stuck", Cause, Runtime, Yes, No, false, [];
-    NetworkNotReady = "D16", network_not_ready, 24, None, One, false, false, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
-    ExecStorm = "D17", exec_storm, 25, None, One, false, false, OfRelist, Yes, "exec probe storm", Cause, Runtime, No, No, false, [];
-    ReservedName = "D18", reserved_name, 23, None, One, false, false, OfRelist, Yes, "name reserved", Cause, Runtime, Yes, No, false, [];
-    InconsistentState = "D19", inconsistent_state, 27, List, One, false, false, OfRelist, IfStuck, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
-    FailingStatus = "D20", failing_status, 26, Status, One, false, false, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
-    RecoveringRuntime = "D21", recovering_runtime, 0, None, One, false, false, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
-    StaleKubelet = "D22", stale_kubelet, 28, Kubelet, One, false, false, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [KubeletStacksHelp];
-    EventedPleg = "D23", evented_pleg, 32, Kubelet, One, false, false, OfRelist, Yes, "evented pleg", Cause, Runtime, Yes, No, false, [];
-    NeverRelisted = "D24", never_relisted, 30, Kubelet, One, false, false, OfRelist, Yes, "never relisted", Symptom, Runtime, Yes, No, false, [];
-    FlappingPleg = "D25", flapping_pleg, 33, Kubelet, One, false, false, OfRelist, Yes, "pleg flaps", Symptom, Runtime, Yes, No, false, [];
-    WatchdogRestarts = "D26", watchdog_restarts, 34, Kubelet, One, false, false, OfRelist, Yes, "watchdog restarts", Symptom, Runtime, Yes, No, false, [];
-    KnownBadVersion = "D27", known_bad_version, 35, None, Many, false, false, OfRelist, Yes, "known bad version", Nothing, Runtime, No, No, false, [];
-    HiddenStall = "D28", hidden_stall, 31, Status, One, false, false, OfRelist, Yes, "hidden stall", Symptom, Runtime, No, No, false, [];
-    FailingList = "D29", failing_list, 17, List, One, false, false, OfRelist, Yes, "list fails", Symptom, Runtime, Yes, No, false, [];
-    SlowLists = "D30", slow_lists, 22, List, AfterOthers, false, false, OfRelist, Yes, "lists slow", Symptom, Runtime, Yes, No, false, [IsAboutRelists];
-    RuntimeNotReady = "D31", runtime_not_ready, 18, None, One, true, false, NoRuntime, Yes, "runtime not ready", Symptom, Runtime, Yes, Yes, false, [];
-    KubeletDown = "D32", kubelet_down, 29, Kubelet, One, true, false, NoKubelet, IfStuck, "kubelet down", Symptom, Kubelet, Yes, Yes, false, [];
-    LostExit = "D33", lost_exit, 14, Status, One, false, false, OfRelist, Yes, "exit lost", Symptom, Runtime, No, No, false, [];
-    FullDisk = "D34", full_disk, 9, None, One, false, false, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
-    ThrottledRuntime = "D35", throttled_runtime, 2, None, One, false, false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
-    InvalidCertificate = "D36", invalid_certificate, 37, Kubelet, Many, false, false, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
-    KernelWait = "D37", kernel_wait, 5, None, Many, false, false, OfRelist, KernelShowsMore, "kernel wait", Cause, Kernel, Yes, No, true, [];
-    LeftOverShims = "D38", left_over_shims, 38, None, One, false, false, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
-    ManyClients = "D39", many_clients, 39, None, One, false, false, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
-    LargeDaemon = "D40", large_daemon, 40, None, Many, false, false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
-    ReadyAndDead = "D41", ready_and_dead, 41, Kubelet, One, true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [KubeletStacksHelp];
-    ExitedButAlive = "D42", exited_but_alive, 42, None, Many, false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
-    UnaryFallback = "D43", unary_fallback, 43, List, One, false, false, OfRelist, No, "unary fallback", Cause, Runtime, No, No, false, [IsAboutRelists];
-    StuckWorkers = "D44", stuck_workers, 44, Kubelet, AfterOthers, false, false, StaysReady, Yes, "pod workers wait", Symptom, Runtime, Yes, No, false, [];
-    FailingPods = "D45", failing_pods, 45, None, Many, false, false, OfRelist, No, "creates or deletes fail", Cause, Runtime, AsLogged, No, false, [];
-    ApproachingLimit = "D46", approaching_limit, 46, None, Many, false, false, OfRelist, No, "limit forecast", Nothing, Runtime, No, No, false, [];
-}
 
 use std::time::Duration;
 
@@ -377,6 +323,60 @@ pub(in crate::diagnosis) fn finding(
         kernel_reason: None,
         pid: None,
     }
+}
+
+#[rustfmt::skip]
+rows! {
+    // Rule, id, file, rank, phase, function; makes unhealthy, finds silence, impact, whether stacks help; words, what the confidence is of; what holds a
+    // pod, whether it holds its own pod, and which others; whether a process may hang
+    // that no call shows; traits.
+    NothingFound = "D00", nothing_found, 36, None, AfterOthers, false, false, OfRelist, Yes, "healthy", Nothing, Runtime, Yes, No, false, [];
+    HungStatus = "D01", hung_status, 19, Status, One, false, true, OfRelist, Yes, "status hang", Symptom, Runtime, Yes, No, false, [];
+    HungList = "D02", hung_list, 16, List, One, false, true, OfRelist, Yes, "list hang", Symptom, Runtime, Yes, Yes, false, [ExplainsSlowList];
+    LargeList = "D03", large_list, 4, List, One, false, false, OfRelist, No, "list too large", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
+    DeadContainers = "D04", dead_containers, 21, List, One, false, false, OfRelist, No, "dead containers", Nothing, Runtime, No, No, false, [ExplainsSlowList, IsAboutRelists];
+    SlowStatuses = "D05", slow_statuses, 20, Status, One, false, false, OfRelist, IfCallsAreSlow, "slow status pass", Estimate, Runtime, No, No, false, [ExplainsSlowList, IsAboutRelists];
+    UnreachableRuntime = "D06", unreachable_runtime, 1, Connect, One, false, false, OfRelist, No, "runtime unreachable", Symptom, Runtime, Yes, Yes, false, [];
+    SilentRuntime = "D07", silent_runtime, 3, Connect, One, true, true, OfRelist, Yes, "runtime silent", Symptom, Runtime, Yes, WhileItLasts, false, [ExplainsSlowList];
+    StorageStall = "D08", storage_stall, 8, None, One, false, false, OfRelist, Yes, "storage stall", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
+    RemoteStorageStall = "D09", remote_storage_stall, 6, None, One, false, false, OfRelist, Yes, "remote storage stall", Cause, Kernel, UnlessWaitIsFound, No, false, [];
+    HungProcess = "D10", hung_process, 15, None, Many, false, false, OfRelist, UnlessStopped, "shim or runc hang", Cause, Runtime, Yes, No, true, [];
+    FrozenCgroup = "D11", frozen_cgroup, 7, None, Many, false, false, OfRelist, Yes, "frozen cgroup", Cause, Kernel, Yes, No, false, [];
+    OutOfMemory = "D12", out_of_memory, 10, None, One, false, false, OfRelist, Yes, "out of memory", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
+    CpuStarved = "D13", cpu_starved, 13, None, One, false, false, OfRelist, Yes, "cpu starved", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
+    ExhaustedLimits = "D14", exhausted_limits, 11, None, One, false, false, OfRelist, Yes, "limits exhausted", Cause, Runtime, Yes, Starts, false, [];
+    StuckSystemd = "D15", stuck_systemd, 12, None, One, false, false, OfRelist, Yes, "systemd stuck", Cause, Runtime, Yes, No, false, [];
+    NetworkNotReady = "D16", network_not_ready, 24, None, One, false, false, OfRelist, Yes, "network not ready", Symptom, Network, Yes, StartsIfCall, true, [];
+    ExecStorm = "D17", exec_storm, 25, None, One, false, false, OfRelist, Yes, "exec probe storm", Cause, Runtime, No, No, false, [];
+    ReservedName = "D18", reserved_name, 23, None, One, false, false, OfRelist, Yes, "name reserved", Cause, Runtime, Yes, No, false, [];
+    InconsistentState = "D19", inconsistent_state, 27, List, One, false, false, OfRelist, IfStuck, "state inconsistent", Symptom, Runtime, Yes, No, false, [];
+    FailingStatus = "D20", failing_status, 26, Status, One, false, false, OfRelist, Yes, "status fails", Symptom, Runtime, Yes, No, false, [];
+    RecoveringRuntime = "D21", recovering_runtime, 0, None, One, false, false, OfRelist, UnlessRestoring, "runtime recovering", Cause, Runtime, Yes, No, false, [];
+    StaleKubelet = "D22", stale_kubelet, 28, Kubelet, One, false, false, NoSync, IfStuck, "kubelet stale", Symptom, Kubelet, Yes, Yes, false, [KubeletStacksHelp];
+    EventedPleg = "D23", evented_pleg, 32, Kubelet, One, false, false, OfRelist, Yes, "evented pleg", Cause, Runtime, Yes, No, false, [];
+    NeverRelisted = "D24", never_relisted, 30, Kubelet, One, false, false, OfRelist, Yes, "never relisted", Symptom, Runtime, Yes, No, false, [];
+    FlappingPleg = "D25", flapping_pleg, 33, Kubelet, One, false, false, OfRelist, Yes, "pleg flaps", Symptom, Runtime, Yes, No, false, [];
+    WatchdogRestarts = "D26", watchdog_restarts, 34, Kubelet, One, false, false, OfRelist, Yes, "watchdog restarts", Symptom, Runtime, Yes, No, false, [];
+    KnownBadVersion = "D27", known_bad_version, 35, None, Many, false, false, OfRelist, Yes, "known bad version", Nothing, Runtime, No, No, false, [];
+    HiddenStall = "D28", hidden_stall, 31, Status, One, false, false, OfRelist, Yes, "hidden stall", Symptom, Runtime, No, No, false, [];
+    FailingList = "D29", failing_list, 17, List, One, false, false, OfRelist, Yes, "list fails", Symptom, Runtime, Yes, No, false, [];
+    SlowLists = "D30", slow_lists, 22, List, AfterOthers, false, false, OfRelist, Yes, "lists slow", Symptom, Runtime, Yes, No, false, [IsAboutRelists];
+    RuntimeNotReady = "D31", runtime_not_ready, 18, None, One, true, false, NoRuntime, Yes, "runtime not ready", Symptom, Runtime, Yes, Yes, false, [];
+    KubeletDown = "D32", kubelet_down, 29, Kubelet, One, true, false, NoKubelet, IfStuck, "kubelet down", Symptom, Kubelet, Yes, Yes, false, [];
+    LostExit = "D33", lost_exit, 14, Status, One, false, false, OfRelist, Yes, "exit lost", Symptom, Runtime, No, No, false, [];
+    FullDisk = "D34", full_disk, 9, None, One, false, false, OfRelist, Yes, "disk full", Cause, Runtime, Yes, Starts, false, [];
+    ThrottledRuntime = "D35", throttled_runtime, 2, None, One, false, false, OfRelist, Yes, "runtime throttled", Cause, Runtime, Yes, No, false, [ExplainsSlowList];
+    InvalidCertificate = "D36", invalid_certificate, 37, Kubelet, Many, false, false, OfRelist, Yes, "certificate invalid", Nothing, Runtime, Yes, No, false, [];
+    KernelWait = "D37", kernel_wait, 5, None, Many, false, false, OfRelist, KernelShowsMore, "kernel wait", Cause, Kernel, Yes, No, true, [];
+    LeftOverShims = "D38", left_over_shims, 38, None, One, false, false, OfRelist, No, "left-over shims", Nothing, Runtime, No, No, false, [];
+    ManyClients = "D39", many_clients, 39, None, One, false, false, OfRelist, Yes, "many clients", Nothing, Runtime, No, No, false, [];
+    LargeDaemon = "D40", large_daemon, 40, None, Many, false, false, OfRelist, Yes, "a large daemon", Nothing, Runtime, No, No, false, [];
+    ReadyAndDead = "D41", ready_and_dead, 41, Kubelet, One, true, false, StaysReady, IfStuck, "ready and dead", Symptom, Kubelet, Yes, No, false, [KubeletStacksHelp];
+    ExitedButAlive = "D42", exited_but_alive, 42, None, Many, false, false, OfRelist, No, "exited but alive", Symptom, Runtime, Yes, No, false, [];
+    UnaryFallback = "D43", unary_fallback, 43, List, One, false, false, OfRelist, No, "unary fallback", Cause, Runtime, No, No, false, [IsAboutRelists];
+    StuckWorkers = "D44", stuck_workers, 44, Kubelet, AfterOthers, false, false, StaysReady, Yes, "pod workers wait", Symptom, Runtime, Yes, No, false, [];
+    FailingPods = "D45", failing_pods, 45, None, Many, false, false, OfRelist, No, "creates or deletes fail", Cause, Runtime, AsLogged, No, false, [];
+    ApproachingLimit = "D46", approaching_limit, 46, None, Many, false, false, OfRelist, No, "limit forecast", Nothing, Runtime, No, No, false, [];
 }
 
 #[cfg(test)]
