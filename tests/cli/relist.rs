@@ -277,6 +277,16 @@ fn hung_status_call_is_named_and_the_others_are_complete() {
 }
 
 #[test]
+fn failed_status_call_is_named_below_the_table() {
+    let fake = FakeRuntime::start(node());
+    fake.on(Rpc::ContainerStatus).id("c3").fail(Code::Internal, "broken");
+    let output = plegctl(&["relist", "-r", &fake.endpoint(), "--inspect", "all"]);
+    let last = output.stdout.lines().last().unwrap();
+    assert!(last.starts_with("  ContainerStatus of ") && last.contains(" c3: error after "), "{output}");
+    assert!(last.ends_with("broken"), "{output}");
+}
+
+#[test]
 fn inspect_needs_no_value() {
     let fake = FakeRuntime::start(node());
     let output = plegctl(&["relist", "--inspect", "-r", &fake.endpoint(), "-n", "default"]);

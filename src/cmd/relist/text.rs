@@ -16,8 +16,8 @@ use crate::pleg::report::{RelistCost, RelistReport, ReportedContainer, ReportedP
 use crate::report::bytes::bytes;
 use crate::report::plural;
 
-/// The number of slow calls that are listed.
-const SLOWEST: usize = 10;
+/// The number of slow calls, and of calls without an answer, that are listed.
+const MAX_CALLS: usize = 10;
 
 /// A row of the table: a pod and one of its containers. A pod without containers has one row too.
 pub type Row<'a> = (&'a ReportedPod, Option<&'a ReportedContainer>);
@@ -79,7 +79,29 @@ pub fn table(report: &RelistReport, shown: &Shown<'_>, out: &mut Page<'_>) -> io
         slowest(&report.relist.calls, out)?;
         writeln!(out)?;
     }
-    writeln!(out, "{}", latency(&report.relist))
+    writeln!(out, "{}", latency(&report.relist))?;
+    let failed: Vec<&CallRecord> =
+        statuses(&report.relist).filter(|call| call.outcome != Outcome::Ok).collect();
+    for call in failed.iter().take(MAX_CALLS) {
+        writeln!(out, "  {}", failure(call))?;
+    }
+    match failed.len().saturating_sub(MAX_CALLS) {
+        0 => Ok(()),
+        more => writeln!(out, "  and {more} more; -o json has all of them"),
+    }
+}
+
+/// Returns the status calls.
+fn statuses(relist: &RelistCost) -> impl Iterator<Item = &CallRecord> {
+    relist.calls.iter().filter(|call| call.id.is_some())
+}
+
+/// Formats a call without an answer, such as `ContainerStatus of shop/db-0 a1b2c3: silent after 10s`.
+fn failure(call: &CallRecord) -> String {
+    let subject = about(&call.rpc, call.pod.as_ref(), call.id.as_deref());
+    let (outcome, after) = (call.outcome.as_str(), took(call.duration_seconds.duration()));
+    let why = call.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+    format!("{subject}: {outcome} after {after}{why}")
 }
 
 /// Prints one line for each pod.
@@ -133,7 +155,7 @@ fn exit(container: &ReportedContainer) -> Option<String> {
 fn slowest(calls: &[CallRecord], out: &mut Page<'_>) -> io::Result<()> {
     let mut slowest: Vec<&CallRecord> = calls.iter().collect();
     slowest.sort_by_key(|call| std::cmp::Reverse(call.duration_seconds));
-    slowest.truncate(SLOWEST);
+    slowest.truncate(MAX_CALLS);
     let columns = vec![
         CallColumn::new("TOOK", |call| took(call.duration_seconds.duration())),
         CallColumn::new("CALL", |call| about(&call.rpc, call.pod.as_ref(), call.id.as_deref())),
@@ -193,7 +215,6 @@ pub fn call_figures(duration: Duration, received: u64) -> String {
 /// Prints the report as metrics.
 pub fn prometheus(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> {
     let lists = || report.relist.calls.iter().filter(|call| call.id.is_none());
-    let statuses = || report.relist.calls.iter().filter(|call| call.id.is_some());
     let seconds = report.relist.duration_seconds.as_f64();
     gauge(out, "plegctl_relist_duration_seconds", "Duration of the relist.", "", [("", seconds)])?;
     let durations = lists().map(|call| (call.rpc.as_str(), call.duration_seconds.as_f64()));
@@ -201,8 +222,8 @@ pub fn prometheus(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> 
     let sizes = lists().map(|call| (call.rpc.as_str(), call.response_bytes));
     let help = "Size of each list answer; the kubelet takes up to 16777216.";
     gauge(out, "plegctl_list_response_bytes", help, "rpc", sizes)?;
-    if statuses().next().is_some() {
-        let count = |outcome| statuses().filter(|call| call.outcome == outcome).count();
+    if statuses(&report.relist).next().is_some() {
+        let count = |outcome| statuses(&report.relist).filter(|call| call.outcome == outcome).count();
         let outcomes = [Outcome::Ok, Outcome::Error, Outcome::Silent];
         let outcomes = outcomes.map(|outcome| (outcome.as_str(), count(outcome)));
         gauge(out, "plegctl_status_calls", "Status calls by outcome.", "outcome", outcomes)?;
