@@ -1,13 +1,14 @@
 //! The flight recorder: records every call to the runtime with its answer, in files of limited size, so that commands can
 //! be run later against a moment in the past.
 //!
-//! There are four parts:
+//! There are five parts:
 //!
 //! * The *store* ([`Store`]) writes segments: each entry has a length and a checksum, equal answers are stored once, and
 //!   lists are stored as differences. [`Capture`] reads them.
 //! * The *recorder* ([`Recorder`]) records the calls of a client with their answers. `recording` runs it, and opens,
 //!   diagnoses and closes incidents.
 //! * The *replay* ([`ReplayServer`]) is a CRI server that returns the recorded answers. Its clock shows recorded time.
+//! * The *verdict* (`recorder_verdict`) is what a recorder says of its node, and of the incidents that it knows.
 //! * The *report* (`report`) collects the data for a post-mortem.
 //!
 //! A capture never contains verbose status information, environments or secrets, because the recorder never requests

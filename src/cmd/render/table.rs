@@ -9,7 +9,7 @@ use comfy_table::{ContentArrangement, Table};
 
 use super::Style;
 use super::page::Page;
-use super::words::{or_none, width};
+use super::words::{NONE, width};
 use crate::report::escape::escaped;
 
 /// The number of spaces between columns.
@@ -65,7 +65,7 @@ pub struct FilledColumn {
 impl FilledColumn {
     /// Returns the number of terminal columns.
     pub fn width(&self) -> usize {
-        self.header.iter().chain(&self.cells).map(|text| width(&escaped(text))).max().unwrap_or_default()
+        self.header.iter().chain(&self.cells).map(|text| width(text)).max().unwrap_or_default()
     }
 }
 
@@ -81,7 +81,7 @@ pub fn filled<'r, R: 'r>(
         let is_kept = column.may_be_empty || texts.iter().any(Option::is_some);
         is_kept.then(|| FilledColumn {
             header: style.headers.then(|| column.header.into_owned()),
-            cells: texts.into_iter().map(|text| or_none(&text.unwrap_or_default())).collect(),
+            cells: texts.into_iter().map(|text| text.unwrap_or_else(|| NONE.to_owned())).collect(),
             leaves: column.leaves,
         })
     });
@@ -144,7 +144,10 @@ mod tests {
 
     #[test]
     fn the_width_of_a_column_is_that_of_its_escaped_cells() {
-        assert_eq!(written(false, columns(), &[(HOSTILE, Some("x"))]), format!("{SHOWN}   x\n"));
+        let rows = [(HOSTILE, Some("x"))];
+        assert_eq!(written(false, columns(), &rows), format!("{SHOWN}   x\n"));
+        let filled = filled(columns(), &rows, Style { headers: false, color: false });
+        assert_eq!(filled[0].width(), SHOWN.len());
     }
 
     #[test]
@@ -158,6 +161,7 @@ mod tests {
         assert_eq!(written(true, columns(), &rows), "NAME     STATE\na        <none>\n<none>   c\n");
         let without_empty = || columns().into_iter().map(Column::unless_empty).collect::<Vec<_>>();
         assert_eq!(written(true, without_empty(), &rows[..1]), "NAME\na\n");
+        assert_eq!(written(true, without_empty(), &[("a", Some(""))]), "NAME\na\n");
         assert_eq!(written(true, columns(), &rows[..1]), "NAME   STATE\na      <none>\n");
     }
 
